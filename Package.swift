@@ -1,0 +1,79 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+/// What each module may import.
+///
+/// Tests/TidyTests holds the sources to the same arrows.
+let modules: [(name: String, imports: [String])] = [
+    // Pure: no clock, no I/O; the device links these too.
+    ("EntitlementCore", []),
+    ("AppStorePayloads", ["EntitlementCore"]),
+    ("EntitlementAPI", ["EntitlementCore"]),
+    // Thin wrappers over C libraries.
+    ("OpenSSLCrypto", ["COpenSSL"]),
+    ("PostgresClient", ["CLibPQ"]),
+    ("HTTPServer", ["CMicroHTTPD"]),
+    // The server.
+    ("EmbeddedPostgres", ["PostgresClient"]),
+    ("AppStoreServer", ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"]),
+    ("Ledger", ["EntitlementCore", "PostgresClient", "OpenSSLCrypto"]),
+    (
+        "Service",
+        ["Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "HTTPServer"]
+    ),
+    // A simulated App Store, which never links the fold.
+    ("StoreSimulator", ["OpenSSLCrypto", "HTTPServer"]),
+]
+
+let executables: [(name: String, imports: [String])] = [
+    (
+        "rightful",
+        [
+            "Service", "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore",
+            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
+        ]
+    ),
+    ("store-simulator", ["StoreSimulator", "OpenSSLCrypto"]),
+]
+
+let testedTogether = ["TidyTests", "EndToEndTests"]
+
+func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .byName(name: $0) } }
+
+let package = Package(
+    name: "rightful",
+    platforms: [.macOS(.v15)],
+    targets: [
+        .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+    ]
+        + modules.map { module in
+            .target(name: module.name, dependencies: dependencies(module.imports), swiftSettings: settings)
+        }
+        + executables.map { executable in
+            .executableTarget(
+                name: executable.name, dependencies: dependencies(executable.imports), swiftSettings: settings)
+        }
+        + modules.map { module in
+            .testTarget(
+                name: module.name + "Tests",
+                dependencies: dependencies([module.name] + module.imports.filter { !$0.hasPrefix("C") }),
+                swiftSettings: settings)
+        }
+        + testedTogether.map { name in
+            .testTarget(
+                name: name,
+                dependencies: dependencies(
+                    modules.map(\.name) + (name == "TidyTests" ? [] : executables.map(\.name))),
+                swiftSettings: settings)
+        },
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,1 @@
+// Placeholder so that the package builds; replaced by the module's own files.
