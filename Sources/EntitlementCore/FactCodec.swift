@@ -1,0 +1,213 @@
+/// The canonical bytes of a fact: the one form that is hashed, stored and read back.
+///
+/// Every value has exactly one encoding: integers are eight bytes, big-endian; text and bytes are preceded by their
+/// length in four bytes; an optional is preceded by 0 or 1. The first byte is the format's version, the second the
+/// kind of fact. Later versions append fields and keep reading the earlier ones.
+package enum FactCodec {
+    static let version: UInt8 = 1
+
+    package enum DecodingFailure: Error, Equatable {
+        case truncated
+        case trailingBytes
+        case unknownVersion(UInt8)
+        case invalid(String)
+    }
+
+    package static func encode(_ fact: LedgerFact) -> [UInt8] {
+        var writer = CanonicalWriter()
+        writer.byte(version)
+        switch fact {
+        case .notification(let fact):
+            writer.byte(1)
+            writer.notification(fact)
+        case .catalog(let catalog):
+            writer.byte(2)
+            writer.catalog(catalog)
+        case .link(let fact):
+            writer.byte(3)
+            writer.integer(fact.identity.number)
+            writer.integer(fact.customer.number)
+        case .claim(let fact):
+            writer.byte(4)
+            writer.text(fact.originalTransactionID)
+            writer.integer(fact.customer.number)
+        case .transfer(let fact):
+            writer.byte(5)
+            writer.text(fact.originalTransactionID)
+            writer.integer(fact.customer.number)
+        case .grant(let fact):
+            writer.byte(6)
+            writer.text(fact.grantID)
+            writer.integer(fact.customer.number)
+            writer.text(fact.entitlementID)
+            writer.optional(fact.until) { $0.timestamp($1) }
+            writer.text(fact.reason)
+        case .grantRevocation(let fact):
+            writer.byte(7)
+            writer.text(fact.grantID)
+            writer.integer(fact.customer.number)
+            writer.text(fact.reason)
+        }
+        return writer.bytes
+    }
+
+    package static func decode(_ bytes: [UInt8]) throws(DecodingFailure) -> LedgerFact {
+        var reader = CanonicalReader(bytes)
+        let version = try reader.byte()
+        guard version == Self.version else { throw .unknownVersion(version) }
+        let fact: LedgerFact
+        switch try reader.byte() {
+        case 1: fact = .notification(try reader.notification())
+        case 2: fact = .catalog(try reader.catalog())
+        case 3:
+            fact = .link(
+                LinkFact(identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer())))
+        case 4:
+            fact = .claim(
+                ClaimFact(originalTransactionID: try reader.text(), customer: IdentityRef(try reader.integer())))
+        case 5:
+            fact = .transfer(
+                TransferFact(originalTransactionID: try reader.text(), customer: IdentityRef(try reader.integer())))
+        case 6:
+            fact = .grant(
+                GrantFact(
+                    grantID: try reader.text(), customer: IdentityRef(try reader.integer()),
+                    entitlementID: try reader.text(),
+                    until: try reader.optional { r throws(DecodingFailure) in try r.timestamp() },
+                    reason: try reader.text()))
+        case 7:
+            fact = .grantRevocation(
+                GrantRevocationFact(
+                    grantID: try reader.text(), customer: IdentityRef(try reader.integer()), reason: try reader.text()))
+        case let kind: throw .invalid("a fact of kind \(kind)")
+        }
+        try reader.finish()
+        return fact
+    }
+}
+
+/// Appends values in the canonical form.
+package struct CanonicalWriter: Sendable {
+    package private(set) var bytes: [UInt8] = []
+
+    package init() { bytes.reserveCapacity(512) }
+
+    package mutating func byte(_ value: UInt8) { bytes.append(value) }
+
+    package mutating func flag(_ value: Bool) { bytes.append(value ? 1 : 0) }
+
+    package mutating func integer(_ value: Int64) {
+        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    package mutating func count(_ value: Int) {
+        withUnsafeBytes(of: UInt32(value).bigEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    package mutating func text(_ value: String) {
+        var value = value
+        value.withUTF8 { utf8 in
+            count(utf8.count)
+            bytes.append(contentsOf: utf8)
+        }
+    }
+
+    package mutating func data(_ value: [UInt8]) {
+        count(value.count)
+        bytes.append(contentsOf: value)
+    }
+
+    package mutating func timestamp(_ value: Timestamp) { integer(value.milliseconds) }
+
+    package mutating func digest(_ value: Digest) { bytes.append(contentsOf: value.bytes) }
+
+    package mutating func optional<Value>(_ value: Value?, _ write: (inout CanonicalWriter, Value) -> Void) {
+        flag(value != nil)
+        if let value { write(&self, value) }
+    }
+}
+
+/// Reads values in the canonical form; every shortfall is an error, never a trap.
+package struct CanonicalReader: Sendable {
+    package typealias Failure = FactCodec.DecodingFailure
+
+    private let bytes: [UInt8]
+    private var index = 0
+
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    package var isAtEnd: Bool { index == bytes.count }
+
+    package func finish() throws(Failure) {
+        guard isAtEnd else { throw .trailingBytes }
+    }
+
+    package mutating func byte() throws(Failure) -> UInt8 {
+        guard index < bytes.count else { throw .truncated }
+        defer { index += 1 }
+        return bytes[index]
+    }
+
+    package mutating func flag() throws(Failure) -> Bool {
+        switch try byte() {
+        case 0: false
+        case 1: true
+        case let value: throw .invalid("a flag of \(value)")
+        }
+    }
+
+    package mutating func integer() throws(Failure) -> Int64 {
+        guard index + 8 <= bytes.count else { throw .truncated }
+        var value: UInt64 = 0
+        for offset in 0..<8 { value = value << 8 | UInt64(bytes[index + offset]) }
+        index += 8
+        return Int64(bitPattern: value)
+    }
+
+    package mutating func count() throws(Failure) -> Int {
+        guard index + 4 <= bytes.count else { throw .truncated }
+        var value: UInt32 = 0
+        for offset in 0..<4 { value = value << 8 | UInt32(bytes[index + offset]) }
+        index += 4
+        return Int(value)
+    }
+
+    package mutating func data() throws(Failure) -> [UInt8] {
+        let length = try count()
+        guard index + length <= bytes.count else { throw .truncated }
+        defer { index += length }
+        return Array(bytes[index..<(index + length)])
+    }
+
+    package mutating func text() throws(Failure) -> String {
+        let length = try count()
+        guard index + length <= bytes.count else { throw .truncated }
+        defer { index += length }
+        return String(decoding: bytes[index..<(index + length)], as: UTF8.self)
+    }
+
+    package mutating func timestamp() throws(Failure) -> Timestamp { Timestamp(milliseconds: try integer()) }
+
+    package mutating func digest() throws(Failure) -> Digest {
+        guard index + 32 <= bytes.count, let digest = Digest(Array(bytes[index..<(index + 32)])) else {
+            throw .truncated
+        }
+        index += 32
+        return digest
+    }
+
+    package mutating func optional<Value>(
+        _ read: (inout CanonicalReader) throws(Failure) -> Value
+    ) throws(Failure) -> Value? {
+        try flag() ? try read(&self) : nil
+    }
+
+    package mutating func list<Value>(
+        _ read: (inout CanonicalReader) throws(Failure) -> Value
+    ) throws(Failure) -> [Value] {
+        let length = try count()
+        var values: [Value] = []
+        for _ in 0..<length { values.append(try read(&self)) }
+        return values
+    }
+}

@@ -1,0 +1,329 @@
+/// Where the store's facts live. Part of every key; facts of the two never meet.
+package enum StoreEnvironment: String, Hashable, Sendable, CaseIterable, Codable {
+    case production
+    case sandbox
+}
+
+/// Stands for one customer identity in facts, so that the log never holds the identity itself.
+///
+/// An account token and an app transaction id stand for their default customers (the token in lower case, and
+/// `apple:<appTransactionId>`), so one kind of reference serves all three. Inside an `EventDraft` it is an index into
+/// the draft's list of identities; inside the log it is the ledger's own number.
+package struct IdentityRef: Hashable, Comparable, Sendable {
+    package let number: Int64
+
+    package init(_ number: Int64) { self.number = number }
+
+    package static func < (left: IdentityRef, right: IdentityRef) -> Bool { left.number < right.number }
+}
+
+/// Who delivered a signed statement. A device's word alone does not withdraw what the store itself said.
+package enum StatementSource: UInt8, Hashable, Sendable {
+    case notification = 1
+    case serverAPI = 2
+    case device = 3
+
+    package var isStore: Bool {
+        switch self {
+        case .notification, .serverAPI: true
+        case .device: false
+        }
+    }
+}
+
+/// A value of one of Apple's enumerations: one the fold knows, or the raw text of one it does not.
+package enum Known<Value: RawRepresentable & Hashable & Sendable>: Hashable, Sendable
+where Value.RawValue == String {
+    case known(Value)
+    case unknown(String)
+
+    package init(_ raw: String) { self = Value(rawValue: raw).map(Known.known) ?? .unknown(raw) }
+
+    package var raw: String {
+        switch self {
+        case .known(let value): value.rawValue
+        case .unknown(let raw): raw
+        }
+    }
+}
+
+/// Apple's `type` of a transaction (JWSTransactionDecodedPayload).
+package enum ProductKind: String, Hashable, Sendable {
+    case autoRenewable = "Auto-Renewable Subscription"
+    case nonConsumable = "Non-Consumable"
+    case consumable = "Consumable"
+    case nonRenewing = "Non-Renewing Subscription"
+}
+
+/// Apple's `transactionReason`.
+package enum TransactionReason: String, Hashable, Sendable {
+    case purchase = "PURCHASE"
+    case renewal = "RENEWAL"
+}
+
+/// Apple's `inAppOwnershipType`.
+package enum AppleOwnership: String, Hashable, Sendable {
+    case purchased = "PURCHASED"
+    case familyShared = "FAMILY_SHARED"
+}
+
+/// Apple's `revocationType`.
+package enum RevocationKind: String, Hashable, Sendable {
+    case refundFull = "REFUND_FULL"
+    case refundProrated = "REFUND_PRORATED"
+    case familyRevoke = "FAMILY_REVOKE"
+}
+
+/// The store took a transaction back at `date`.
+package struct Revocation: Hashable, Sendable {
+    package var date: Timestamp
+    package var reason: Int64?
+    package var kind: Known<RevocationKind>?
+    /// Thousandths of a percent: 40000 is 40 %.
+    package var percentage: Int64?
+
+    package init(
+        date: Timestamp, reason: Int64? = nil, kind: Known<RevocationKind>? = nil, percentage: Int64? = nil
+    ) {
+        self.date = date
+        self.reason = reason
+        self.kind = kind
+        self.percentage = percentage
+    }
+}
+
+/// The offer a period was bought under.
+package struct Offer: Hashable, Sendable {
+    /// Apple's `offerType`: 1 introductory, 2 promotional, 3 offer code, 4 win-back.
+    package var type: Int64
+    package var identifier: String?
+    /// Apple's `offerDiscountType`, as signed: `FREE_TRIAL`, `PAY_AS_YOU_GO`, ….
+    package var discount: String?
+    package var period: String?
+
+    package init(type: Int64, identifier: String? = nil, discount: String? = nil, period: String? = nil) {
+        self.type = type
+        self.identifier = identifier
+        self.discount = discount
+        self.period = period
+    }
+}
+
+/// What one signed transaction states. The environment is the event's.
+package struct TransactionFact: Hashable, Sendable {
+    /// SHA-256 of the decoded payload: the statement's identity, and the last tie-breaker.
+    package var payloadHash: Digest
+    /// The statement's own signed date, else the notification's; `nil` sorts lowest.
+    package var signedDate: Timestamp?
+    package var transactionID: String
+    package var originalTransactionID: String
+    package var webOrderLineItemID: String?
+    package var productID: String
+    package var bundleID: String
+    package var kind: Known<ProductKind>?
+    package var purchaseDate: Timestamp
+    package var expiresDate: Timestamp?
+    package var revocation: Revocation?
+    package var isUpgraded: Bool
+    package var reason: Known<TransactionReason>?
+    package var ownership: Known<AppleOwnership>?
+    package var accountToken: IdentityRef?
+    package var appTransaction: IdentityRef?
+    package var offer: Offer?
+
+    package init(
+        payloadHash: Digest, signedDate: Timestamp?, transactionID: String, originalTransactionID: String,
+        webOrderLineItemID: String? = nil, productID: String, bundleID: String, kind: Known<ProductKind>?,
+        purchaseDate: Timestamp, expiresDate: Timestamp? = nil, revocation: Revocation? = nil,
+        isUpgraded: Bool = false, reason: Known<TransactionReason>? = nil, ownership: Known<AppleOwnership>? = nil,
+        accountToken: IdentityRef? = nil, appTransaction: IdentityRef? = nil, offer: Offer? = nil
+    ) {
+        self.payloadHash = payloadHash
+        self.signedDate = signedDate
+        self.transactionID = transactionID
+        self.originalTransactionID = originalTransactionID
+        self.webOrderLineItemID = webOrderLineItemID
+        self.productID = productID
+        self.bundleID = bundleID
+        self.kind = kind
+        self.purchaseDate = purchaseDate
+        self.expiresDate = expiresDate
+        self.revocation = revocation
+        self.isUpgraded = isUpgraded
+        self.reason = reason
+        self.ownership = ownership
+        self.accountToken = accountToken
+        self.appTransaction = appTransaction
+        self.offer = offer
+    }
+}
+
+/// What one signed renewal information states about the subscription of an original transaction.
+package struct RenewalFact: Hashable, Sendable {
+    package var payloadHash: Digest
+    /// The statement's own signed date, else the notification's; `nil` sorts lowest.
+    package var signedDate: Timestamp?
+    package var originalTransactionID: String
+    package var autoRenewProductID: String?
+    package var autoRenews: Bool?
+    package var isInBillingRetry: Bool
+    package var graceEnd: Timestamp?
+    package var expirationIntent: Int64?
+    /// It came in a grace notification and states no grace end, which reads as billing retry.
+    package var isGraceWithoutEnd: Bool
+
+    package init(
+        payloadHash: Digest, signedDate: Timestamp?, originalTransactionID: String,
+        autoRenewProductID: String? = nil, autoRenews: Bool? = nil, isInBillingRetry: Bool = false,
+        graceEnd: Timestamp? = nil, expirationIntent: Int64? = nil, isGraceWithoutEnd: Bool = false
+    ) {
+        self.payloadHash = payloadHash
+        self.signedDate = signedDate
+        self.originalTransactionID = originalTransactionID
+        self.autoRenewProductID = autoRenewProductID
+        self.autoRenews = autoRenews
+        self.isInBillingRetry = isInBillingRetry
+        self.graceEnd = graceEnd
+        self.expirationIntent = expirationIntent
+        self.isGraceWithoutEnd = isGraceWithoutEnd
+    }
+
+    /// The retry flag, or the notification's word for a grace period it did not date.
+    var readsBillingRetry: Bool { isInBillingRetry || (isGraceWithoutEnd && graceEnd == nil) }
+}
+
+/// What one App Store notification states: its label, and the statements it carries.
+package struct NotificationFact: Hashable, Sendable {
+    package var type: String
+    package var subtype: String?
+    package var uuid: String
+    package var signedDate: Timestamp?
+    package var payloadHash: Digest
+    package var bundleID: String
+    package var transaction: TransactionFact?
+    package var renewal: RenewalFact?
+    /// Things an operator should look at, such as `unknown_type:X`; they change nothing by themselves.
+    package var remarks: [String]
+
+    package init(
+        type: String, subtype: String?, uuid: String, signedDate: Timestamp?, payloadHash: Digest, bundleID: String,
+        transaction: TransactionFact?, renewal: RenewalFact?, remarks: [String]
+    ) {
+        self.type = type
+        self.subtype = subtype
+        self.uuid = uuid
+        self.signedDate = signedDate
+        self.payloadHash = payloadHash
+        self.bundleID = bundleID
+        self.transaction = transaction
+        self.renewal = renewal
+        self.remarks = remarks
+    }
+}
+
+/// Ties an identity, or a whole customer id, to another customer.
+package struct LinkFact: Hashable, Sendable {
+    package var identity: IdentityRef
+    package var customer: IdentityRef
+
+    package init(identity: IdentityRef, customer: IdentityRef) {
+        self.identity = identity
+        self.customer = customer
+    }
+}
+
+/// The first verified claim of an original transaction that bears no identity gives it to the claimant.
+package struct ClaimFact: Hashable, Sendable {
+    package var originalTransactionID: String
+    package var customer: IdentityRef
+
+    package init(originalTransactionID: String, customer: IdentityRef) {
+        self.originalTransactionID = originalTransactionID
+        self.customer = customer
+    }
+}
+
+/// Moves an original transaction as a whole, from its recorded instant on.
+package struct TransferFact: Hashable, Sendable {
+    package var originalTransactionID: String
+    package var customer: IdentityRef
+
+    package init(originalTransactionID: String, customer: IdentityRef) {
+        self.originalTransactionID = originalTransactionID
+        self.customer = customer
+    }
+}
+
+/// Gives an entitlement by hand from its recorded instant, until `until` where it states one.
+package struct GrantFact: Hashable, Sendable {
+    package var grantID: String
+    package var customer: IdentityRef
+    package var entitlementID: String
+    package var until: Timestamp?
+    package var reason: String
+
+    package init(
+        grantID: String, customer: IdentityRef, entitlementID: String, until: Timestamp?, reason: String
+    ) {
+        self.grantID = grantID
+        self.customer = customer
+        self.entitlementID = entitlementID
+        self.until = until
+        self.reason = reason
+    }
+}
+
+/// Ends a grant at its recorded instant.
+package struct GrantRevocationFact: Hashable, Sendable {
+    package var grantID: String
+    package var customer: IdentityRef
+    package var reason: String
+
+    package init(grantID: String, customer: IdentityRef, reason: String) {
+        self.grantID = grantID
+        self.customer = customer
+        self.reason = reason
+    }
+}
+
+/// What an event states, in the ledger's own terms.
+package enum LedgerFact: Hashable, Sendable {
+    case notification(NotificationFact)
+    case catalog(Catalog)
+    case link(LinkFact)
+    case claim(ClaimFact)
+    case transfer(TransferFact)
+    case grant(GrantFact)
+    case grantRevocation(GrantRevocationFact)
+}
+
+extension LedgerFact {
+    /// The same fact with every identity replaced; how a draft's local references become the ledger's.
+    package func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> LedgerFact {
+        switch self {
+        case .notification(var fact):
+            if var transaction = fact.transaction {
+                transaction.accountToken = transaction.accountToken.map(replace)
+                transaction.appTransaction = transaction.appTransaction.map(replace)
+                fact.transaction = transaction
+            }
+            return .notification(fact)
+        case .catalog:
+            return self
+        case .link(let fact):
+            return .link(LinkFact(identity: replace(fact.identity), customer: replace(fact.customer)))
+        case .claim(var fact):
+            fact.customer = replace(fact.customer)
+            return .claim(fact)
+        case .transfer(var fact):
+            fact.customer = replace(fact.customer)
+            return .transfer(fact)
+        case .grant(var fact):
+            fact.customer = replace(fact.customer)
+            return .grant(fact)
+        case .grantRevocation(var fact):
+            fact.customer = replace(fact.customer)
+            return .grantRevocation(fact)
+        }
+    }
+}

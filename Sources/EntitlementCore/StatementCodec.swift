@@ -1,0 +1,155 @@
+// The canonical form of the statements themselves; kept apart from the primitives in FactCodec.swift. A view row
+// holds statements in the same form, so that a view is as canonical as the log.
+
+extension CanonicalWriter {
+    mutating func notification(_ fact: NotificationFact) {
+        text(fact.type)
+        optional(fact.subtype) { $0.text($1) }
+        text(fact.uuid)
+        optional(fact.signedDate) { $0.timestamp($1) }
+        digest(fact.payloadHash)
+        text(fact.bundleID)
+        optional(fact.transaction) { $0.transaction($1) }
+        optional(fact.renewal) { $0.renewal($1) }
+        count(fact.remarks.count)
+        for remark in fact.remarks { text(remark) }
+    }
+
+    mutating func transaction(_ fact: TransactionFact) {
+        digest(fact.payloadHash)
+        optional(fact.signedDate) { $0.timestamp($1) }
+        text(fact.transactionID)
+        text(fact.originalTransactionID)
+        optional(fact.webOrderLineItemID) { $0.text($1) }
+        text(fact.productID)
+        text(fact.bundleID)
+        optional(fact.kind) { $0.text($1.raw) }
+        timestamp(fact.purchaseDate)
+        optional(fact.expiresDate) { $0.timestamp($1) }
+        optional(fact.revocation) { writer, revocation in
+            writer.timestamp(revocation.date)
+            writer.optional(revocation.reason) { $0.integer($1) }
+            writer.optional(revocation.kind) { $0.text($1.raw) }
+            writer.optional(revocation.percentage) { $0.integer($1) }
+        }
+        flag(fact.isUpgraded)
+        optional(fact.reason) { $0.text($1.raw) }
+        optional(fact.ownership) { $0.text($1.raw) }
+        optional(fact.accountToken) { $0.integer($1.number) }
+        optional(fact.appTransaction) { $0.integer($1.number) }
+        optional(fact.offer) { writer, offer in
+            writer.integer(offer.type)
+            writer.optional(offer.identifier) { $0.text($1) }
+            writer.optional(offer.discount) { $0.text($1) }
+            writer.optional(offer.period) { $0.text($1) }
+        }
+    }
+
+    mutating func renewal(_ fact: RenewalFact) {
+        digest(fact.payloadHash)
+        optional(fact.signedDate) { $0.timestamp($1) }
+        text(fact.originalTransactionID)
+        optional(fact.autoRenewProductID) { $0.text($1) }
+        optional(fact.autoRenews) { $0.flag($1) }
+        flag(fact.isInBillingRetry)
+        optional(fact.graceEnd) { $0.timestamp($1) }
+        optional(fact.expirationIntent) { $0.integer($1) }
+        flag(fact.isGraceWithoutEnd)
+    }
+
+    mutating func catalog(_ catalog: Catalog) {
+        count(catalog.products.count)
+        for product in catalog.products {
+            text(product.productID)
+            count(product.entitlements.count)
+            for entitlement in product.entitlements { text(entitlement) }
+            optional(product.duration) { $0.text($1.text) }
+        }
+        flag(catalog.policy.graceGivesAccess)
+        flag(catalog.policy.billingRetryGivesAccess)
+        integer(catalog.policy.leewaySeconds)
+        text(catalog.policy.proratedRefund.rawValue)
+    }
+}
+
+extension CanonicalReader {
+    // Closures do not infer typed throws, so the optional readers below are written once and named.
+    private mutating func optionalText() throws(Failure) -> String? {
+        try flag() ? try text() : nil
+    }
+
+    private mutating func optionalInteger() throws(Failure) -> Int64? {
+        try flag() ? try integer() : nil
+    }
+
+    private mutating func optionalTimestamp() throws(Failure) -> Timestamp? {
+        try flag() ? try timestamp() : nil
+    }
+
+    mutating func notification() throws(Failure) -> NotificationFact {
+        NotificationFact(
+            type: try text(), subtype: try optionalText(), uuid: try text(), signedDate: try optionalTimestamp(),
+            payloadHash: try digest(), bundleID: try text(),
+            transaction: try flag() ? try transaction() : nil, renewal: try flag() ? try renewal() : nil,
+            remarks: try list { reader throws(Failure) in try reader.text() })
+    }
+
+    mutating func transaction() throws(Failure) -> TransactionFact {
+        TransactionFact(
+            payloadHash: try digest(), signedDate: try optionalTimestamp(), transactionID: try text(),
+            originalTransactionID: try text(), webOrderLineItemID: try optionalText(), productID: try text(),
+            bundleID: try text(), kind: try optionalText().map { Known($0) }, purchaseDate: try timestamp(),
+            expiresDate: try optionalTimestamp(), revocation: try flag() ? try revocation() : nil,
+            isUpgraded: try flag(), reason: try optionalText().map { Known($0) },
+            ownership: try optionalText().map { Known($0) },
+            accountToken: try optionalInteger().map { IdentityRef($0) },
+            appTransaction: try optionalInteger().map { IdentityRef($0) }, offer: try flag() ? try offer() : nil)
+    }
+
+    private mutating func revocation() throws(Failure) -> Revocation {
+        Revocation(
+            date: try timestamp(), reason: try optionalInteger(), kind: try optionalText().map { Known($0) },
+            percentage: try optionalInteger())
+    }
+
+    private mutating func offer() throws(Failure) -> Offer {
+        Offer(
+            type: try integer(), identifier: try optionalText(), discount: try optionalText(),
+            period: try optionalText())
+    }
+
+    mutating func renewal() throws(Failure) -> RenewalFact {
+        RenewalFact(
+            payloadHash: try digest(), signedDate: try optionalTimestamp(), originalTransactionID: try text(),
+            autoRenewProductID: try optionalText(), autoRenews: try flag() ? try flag() : nil,
+            isInBillingRetry: try flag(), graceEnd: try optionalTimestamp(), expirationIntent: try optionalInteger(),
+            isGraceWithoutEnd: try flag())
+    }
+
+    mutating func catalog() throws(Failure) -> Catalog {
+        let products = try list { reader throws(Failure) in try reader.catalogProduct() }
+        let grace = try flag()
+        let retry = try flag()
+        let leeway = try integer()
+        let refundText = try text()
+        guard let refund = ProratedRefundPolicy(rawValue: refundText) else {
+            throw .invalid("a policy of \(refundText)")
+        }
+        return Catalog(
+            products: products,
+            policy: AccessPolicy(
+                graceGivesAccess: grace, billingRetryGivesAccess: retry, leewaySeconds: leeway,
+                proratedRefund: refund))
+    }
+
+    private mutating func catalogProduct() throws(Failure) -> CatalogProduct {
+        let id = try text()
+        let entitlements = try list { reader throws(Failure) in try reader.text() }
+        let durationText = try optionalText()
+        let duration = durationText.flatMap { CalendarDuration(iso8601: $0) }
+        guard (duration == nil) == (durationText == nil) else {
+            throw .invalid("a duration of \(durationText ?? "")")
+        }
+        return CatalogProduct(productID: id, entitlements: entitlements, duration: duration)
+    }
+}
