@@ -6,7 +6,9 @@ package struct CalendarDuration: Hashable, Sendable {
     /// The text it was read from, which is also how it is written.
     package let text: String
 
-    /// Reads a positive duration; each number has at most six digits. `nil` for anything else, `P0D` included.
+    /// Reads a positive duration; each number has at most six digits.
+    ///
+    /// `nil` for anything else, `P0D` included.
     package init?(iso8601 text: String) {
         var scanner = DigitScanner(Array(text.utf8))
         guard scanner.take("P") else { return nil }

@@ -45,8 +45,10 @@ package struct AccessPolicy: Hashable, Sendable {
     }
 }
 
-/// Products to entitlements, and the access policy. One catalog answers for every instant, so a change is
-/// retroactive; what was answered under the one before stays readable by position.
+/// Products to entitlements, and the access policy.
+///
+/// One catalog answers for every instant, so a change is retroactive; what was answered under the one before stays
+/// readable by position.
 package struct Catalog: Hashable, Sendable {
     /// In the order of their ids.
     package let products: [CatalogProduct]

@@ -1,4 +1,6 @@
-/// A SHA-256 value. The core only compares and carries digests; the edges compute them.
+/// A SHA-256 value.
+///
+/// The core only compares and carries digests; the edges compute them.
 package struct Digest: Hashable, Comparable, Sendable {
     package let bytes: [UInt8]
 

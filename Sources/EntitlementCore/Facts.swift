@@ -1,4 +1,6 @@
-/// Where the store's facts live. Part of every key; facts of the two never meet.
+/// Where the store's facts live.
+///
+/// Part of every key; facts of the two never meet.
 package enum StoreEnvironment: String, Hashable, Sendable, CaseIterable, Codable {
     case production
     case sandbox
@@ -17,7 +19,9 @@ package struct IdentityRef: Hashable, Comparable, Sendable {
     package static func < (left: IdentityRef, right: IdentityRef) -> Bool { left.number < right.number }
 }
 
-/// Who delivered a signed statement. A device's word alone does not withdraw what the store itself said.
+/// Who delivered a signed statement.
+///
+/// A device's word alone does not withdraw what the store itself said.
 package enum StatementSource: UInt8, Hashable, Sendable {
     case notification = 1
     case serverAPI = 2
@@ -109,7 +113,9 @@ package struct Offer: Hashable, Sendable {
     }
 }
 
-/// What one signed transaction states. The environment is the event's.
+/// What one signed transaction states.
+///
+/// The environment is the event's.
 package struct TransactionFact: Hashable, Sendable {
     /// SHA-256 of the decoded payload: the statement's identity, and the last tie-breaker.
     package var payloadHash: Digest

@@ -31,8 +31,10 @@ extension Timestamp: CustomStringConvertible {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads an RFC 3339 date and time with any offset; a fraction is floored to milliseconds, a leap second taken
-    /// as the second after it. `nil` for anything else.
+    /// Reads an RFC 3339 date and time with any offset; a fraction is floored to milliseconds, a leap second taken as
+    /// the second after it.
+    ///
+    /// `nil` for anything else.
     package init?(rfc3339 text: String) {
         var scanner = DigitScanner(Array(text.utf8))
         guard let year = scanner.number(digits: 4), scanner.take("-"),

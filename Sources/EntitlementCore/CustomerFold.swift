@@ -1,0 +1,125 @@
+/// Everything the log says that bears on one customer in one environment, up to some position.
+///
+/// The fold from here to an answer is pure: the same facts give the same answer on the server and on a device.
+package struct CustomerFacts: Sendable {
+    /// The customer, every link followed.
+    package var customer: IdentityRef
+    /// Every original transaction that might be this customer's; the fold leaves out what is not.
+    package var originals: [String: OriginalState]
+    package var grants: [GrantState]
+    package var ownership: OwnershipMap
+    package var catalog: Catalog
+
+    package init(
+        customer: IdentityRef, originals: [String: OriginalState], grants: [GrantState] = [],
+        ownership: OwnershipMap = OwnershipMap(), catalog: Catalog
+    ) {
+        self.customer = customer
+        self.originals = originals
+        self.grants = grants
+        self.ownership = ownership
+        self.catalog = catalog
+    }
+
+    /// The timelines of all entitlements this customer ever held, in the order of their ids.
+    package func timelines() -> [EntitlementTimeline] {
+        var sources: [String: [[Reading]]] = [:]
+        for (originalID, state) in originals.sorted(by: { $0.key < $1.key }) {
+            for chain in state.chains(catalog) {
+                let owned = ownedSegments(of: chain, state: state, originalID: originalID)
+                for entitlementID in entitlements(givenBy: owned) {
+                    let readings = self.readings(of: entitlementID, owned: owned)
+                    if !readings.isEmpty { sources[entitlementID, default: []].append(readings) }
+                }
+            }
+        }
+        for grant in grants.sorted(by: { $0.grantID < $1.grantID })
+        where ownership.customer(of: grant.customer) == customer {
+            if !grant.readings.isEmpty { sources[grant.entitlementID, default: []].append(grant.readings) }
+        }
+        return sources.sorted { $0.key < $1.key }.map { id, sources in
+            EntitlementTimeline(entitlementID: id, sources: sources, policy: catalog.policy)
+        }
+    }
+
+    private func entitlements(givenBy segments: [OwnedSegment]) -> [String] {
+        let products = Set(segments.filter(\.isOwned).map(\.period.fact.productID))
+        return Set(products.flatMap { catalog.product($0)?.entitlements ?? [] }).sorted()
+    }
+
+    /// One chain's segments, cut at transfers, each marked as this customer's or not.
+    private func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
+        let transfers = ownership.transfers(of: originalID)
+        return state.segments(of: chain, policy: catalog.policy).flatMap { segment -> [OwnedSegment] in
+            let period = chain.periods[segment.periodIndex]
+            let first = ownership.owner(of: period.fact)
+            var owners = [OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])]
+            for transfer in transfers {
+                owners.append(
+                    OwnerSpan(
+                        from: transfer.at, customer: ownership.customer(of: transfer.customer),
+                        positions: [transfer.position] + ownership.linkPositions(of: transfer.customer)))
+            }
+            return owners.enumerated().compactMap { index, owner in
+                var piece = segment
+                piece.start = max(segment.start, owner.from)
+                piece.end = min(segment.end, index + 1 < owners.count ? owners[index + 1].from : .endless)
+                guard piece.start < piece.end else { return nil }
+                piece.positions = Set(segment.positions + owner.positions).sorted()
+                return OwnedSegment(segment: piece, period: period, isOwned: owner.customer == customer)
+            }
+        }
+    }
+
+    /// How one chain reads for one entitlement: the customer's own segments, and `expired` wherever the chain has
+    /// gone on to something that does not give it.
+    private func readings(of entitlementID: String, owned: [OwnedSegment]) -> [Reading] {
+        var readings: [Reading] = []
+        for item in owned {
+            let gives = catalog.product(item.period.fact.productID)?.entitlements.contains(entitlementID) ?? false
+            if item.isOwned && gives {
+                readings.append(Reading(item))
+            } else if let last = readings.last {
+                var filler = last
+                filler.start = item.segment.start
+                filler.end = item.segment.end
+                filler.state = .expired
+                filler.reason = item.isOwned ? .replaced : .ownedByAnother
+                if last.reason != filler.reason || last.state != .expired {
+                    filler.positions = Set(last.positions + item.segment.positions).sorted()
+                }
+                if last.state == .expired, last.reason == filler.reason {
+                    readings[readings.count - 1].end = filler.end
+                } else {
+                    readings.append(filler)
+                }
+            }
+        }
+        return readings
+    }
+}
+
+private struct OwnerSpan {
+    let from: Timestamp
+    let customer: IdentityRef?
+    let positions: [Int64]
+}
+
+private struct OwnedSegment {
+    let segment: Segment
+    let period: Period
+    let isOwned: Bool
+}
+
+extension Reading {
+    fileprivate init(_ item: OwnedSegment) {
+        let fact = item.period.fact
+        let familyShared = fact.ownership == .known(.familyShared)
+        self.init(
+            start: item.segment.start, end: item.segment.end, state: item.segment.state, reason: item.segment.reason,
+            source: .appStore, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
+            ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
+            isSubscription: item.period.isSubscription, positions: item.segment.positions,
+            sourceID: fact.originalTransactionID)
+    }
+}

@@ -1,0 +1,50 @@
+/// Whether one entitlement is held at an instant, and why.
+package struct EntitlementAnswer: Hashable, Sendable {
+    package let entitlementID: String
+    package let givesAccess: Bool
+    package let state: EntitlementState
+    /// The unbroken run of the same `givesAccess` around the instant, across periods and sources.
+    package let since: Timestamp
+    /// `nil`: without end, as far as known.
+    package let until: Timestamp?
+    /// What the newest renewal statement says; `nil` where nothing renews or nothing is known.
+    package let willRenew: Bool?
+    /// What is shown at the instant, with the events it rests on.
+    package let reading: Reading
+}
+
+extension CustomerFacts {
+    /// What the customer holds, or held, at an instant: the entitlements whose timeline has begun by then.
+    package func answers(at instant: Timestamp) -> [EntitlementAnswer] {
+        timelines().compactMap { answer(from: $0, at: instant) }
+    }
+
+    /// One timeline read at an instant; `nil` before it begins.
+    package func answer(from timeline: EntitlementTimeline, at instant: Timestamp) -> EntitlementAnswer? {
+        let readings = timeline.readings
+        guard let index = readings.lastIndex(where: { $0.start <= instant }) else { return nil }
+        let reading = readings[index]
+        let givesAccess = catalog.policy.givesAccess(reading.state)
+        var first = index
+        while first > 0, catalog.policy.givesAccess(readings[first - 1].state) == givesAccess { first -= 1 }
+        var last = index
+        while last + 1 < readings.count, catalog.policy.givesAccess(readings[last + 1].state) == givesAccess {
+            last += 1
+        }
+        return EntitlementAnswer(
+            entitlementID: timeline.entitlementID, givesAccess: givesAccess, state: reading.state,
+            since: readings[first].start, until: readings[last].end == .endless ? nil : readings[last].end,
+            willRenew: willRenew(reading, at: instant), reading: reading)
+    }
+
+    private func willRenew(_ reading: Reading, at instant: Timestamp) -> Bool? {
+        guard reading.isSubscription, let originalID = reading.originalTransactionID else { return nil }
+        switch reading.state {
+        case .expired, .revoked:
+            return false
+        case .active, .inGracePeriod, .inBillingRetry:
+            return originals[originalID]?.renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact
+                .autoRenews
+        }
+    }
+}

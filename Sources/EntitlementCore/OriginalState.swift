@@ -1,0 +1,195 @@
+/// Which sources have delivered a statement.
+package struct StatementSources: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    package init(_ source: StatementSource) { rawValue = 1 << source.rawValue }
+
+    /// The store said it itself, in a notification or through its Server API.
+    package var includesStore: Bool {
+        !isDisjoint(with: [StatementSources(.notification), StatementSources(.serverAPI)])
+    }
+}
+
+/// A transaction statement the fold keeps, with the event it was first seen in.
+package struct StatedTransaction: Hashable, Sendable {
+    package let fact: TransactionFact
+    package fileprivate(set) var sources: StatementSources
+    package let position: Int64
+}
+
+/// A renewal statement the fold keeps, with the event it was first seen in.
+package struct StatedRenewal: Hashable, Sendable {
+    package fileprivate(set) var fact: RenewalFact
+    package let position: Int64
+}
+
+/// Everything known about one original transaction of one environment: the join of all signed statements.
+///
+/// The join is a set union followed by dropping what can no longer matter, so permuting, duplicating or delaying
+/// deliveries cannot change what is kept, apart from positions. Catalog, policy and ownership are applied when the
+/// state is read.
+package struct OriginalState: Hashable, Sendable {
+    /// Changes whenever the fold could answer differently from the same facts.
+    package static let foldVersion = 1
+
+    /// For each spelling of a transaction the newest statement, and the newest of the store itself where a device's
+    /// is newer.
+    ///
+    /// In the order of their keys.
+    package private(set) var transactions: [StatedTransaction] = []
+    /// All distinct renewal statements, oldest first.
+    package private(set) var renewals: [StatedRenewal] = []
+    /// The last event that stated something about this original transaction.
+    package private(set) var lastPosition: Int64 = 0
+
+    package init() {}
+
+    /// Joins what the notification states about `originalTransactionID`.
+    package mutating func join(
+        _ fact: LedgerFact, originalTransactionID: String, source: StatementSource, position: Int64
+    ) {
+        guard case .notification(let notification) = fact else { return }
+        if let transaction = notification.transaction, transaction.originalTransactionID == originalTransactionID {
+            join(transaction, source: source, position: position)
+        }
+        if let renewal = notification.renewal, renewal.originalTransactionID == originalTransactionID {
+            join(renewal, position: position)
+        }
+        lastPosition = max(lastPosition, position)
+    }
+
+    package mutating func join(_ fact: TransactionFact, source: StatementSource, position: Int64) {
+        lastPosition = max(lastPosition, position)
+        let key = TransactionKey(fact)
+        let range = transactions.range(of: key)
+        var rivals = Array(transactions[range])
+        if let index = rivals.firstIndex(where: { $0.fact == fact }) {
+            rivals[index].sources.formUnion(StatementSources(source))
+        } else {
+            rivals.append(StatedTransaction(fact: fact, sources: StatementSources(source), position: position))
+        }
+        transactions.replaceSubrange(range, with: Self.retained(rivals))
+    }
+
+    package mutating func join(_ fact: RenewalFact, position: Int64) {
+        lastPosition = max(lastPosition, position)
+        let index = renewals.firstIndex { !$0.fact.precedes(fact) } ?? renewals.endIndex
+        if index < renewals.endIndex, renewals[index].fact.isSameStatement(as: fact) {
+            // The label belongs to a delivery, not to the signed statement: any grace delivery sets it.
+            if fact.isGraceWithoutEnd { renewals[index].fact.isGraceWithoutEnd = true }
+        } else {
+            renewals.insert(StatedRenewal(fact: fact, position: position), at: index)
+        }
+    }
+
+    /// The newest statement, and the newest of the store: no other can ever win again.
+    private static func retained(_ rivals: [StatedTransaction]) -> [StatedTransaction] {
+        let newest = rivals.max { $0.fact.precedes($1.fact) }
+        let newestOfStore = rivals.filter(\.sources.includesStore).max { $0.fact.precedes($1.fact) }
+        guard let newest else { return [] }
+        guard let newestOfStore, newestOfStore.fact != newest.fact else { return [newest] }
+        return [newestOfStore, newest]
+    }
+}
+
+/// One spelling of a transaction: the statement's claims about which period it is about.
+struct TransactionKey: Hashable, Comparable {
+    let transactionID: String
+    let webOrderLineItemID: String?
+    let productID: String
+    let purchaseDate: Timestamp
+
+    init(_ fact: TransactionFact) {
+        transactionID = fact.transactionID
+        webOrderLineItemID = fact.webOrderLineItemID
+        productID = fact.productID
+        purchaseDate = fact.purchaseDate
+    }
+
+    static func < (left: TransactionKey, right: TransactionKey) -> Bool {
+        if left.purchaseDate != right.purchaseDate { return left.purchaseDate < right.purchaseDate }
+        if left.transactionID != right.transactionID { return left.transactionID < right.transactionID }
+        if left.productID != right.productID { return left.productID < right.productID }
+        return (left.webOrderLineItemID ?? "") < (right.webOrderLineItemID ?? "")
+    }
+}
+
+extension [StatedTransaction] {
+    /// Where statements of `key` stand, or would be inserted, in an array ordered by key.
+    fileprivate func range(of key: TransactionKey) -> Range<Int> {
+        let start = firstIndex { !(TransactionKey($0.fact) < key) } ?? endIndex
+        let end = self[start...].firstIndex { TransactionKey($0.fact) != key } ?? endIndex
+        return start..<end
+    }
+}
+
+extension TransactionFact {
+    /// Whether `other` wins against this statement about the same period: the newer signed date, then the revoked
+    /// one, then the later expiry, then the greater payload hash.
+    func precedes(_ other: TransactionFact) -> Bool {
+        let own = signedDate ?? .earliest
+        let theirs = other.signedDate ?? .earliest
+        if own != theirs { return own < theirs }
+        if (revocation != nil) != (other.revocation != nil) { return revocation == nil }
+        let ownExpiry = expiresDate ?? .endless
+        let theirExpiry = other.expiresDate ?? .endless
+        if ownExpiry != theirExpiry { return ownExpiry < theirExpiry }
+        return payloadHash < other.payloadHash
+    }
+}
+
+extension RenewalFact {
+    /// The order of the history: signed date, then the later grace end, then the greater payload hash.
+    func precedes(_ other: RenewalFact) -> Bool {
+        let own = signedDate ?? .earliest
+        let theirs = other.signedDate ?? .earliest
+        if own != theirs { return own < theirs }
+        let ownEnd = graceEnd ?? .earliest
+        let theirEnd = other.graceEnd ?? .earliest
+        if ownEnd != theirEnd { return ownEnd < theirEnd }
+        return payloadHash < other.payloadHash
+    }
+
+    /// The same signed payload, dated alike; a payload without a date of its own is another statement in another
+    /// notification.
+    func isSameStatement(as other: RenewalFact) -> Bool {
+        payloadHash == other.payloadHash && signedDate == other.signedDate
+    }
+}
+
+extension OriginalState {
+    /// The canonical bytes a view row holds.
+    package func encoded() -> [UInt8] {
+        var writer = CanonicalWriter()
+        writer.count(transactions.count)
+        for stated in transactions {
+            writer.byte(stated.sources.rawValue)
+            writer.integer(stated.position)
+            writer.transaction(stated.fact)
+        }
+        writer.count(renewals.count)
+        for stated in renewals {
+            writer.integer(stated.position)
+            writer.renewal(stated.fact)
+        }
+        writer.integer(lastPosition)
+        return writer.bytes
+    }
+
+    package init(encoded bytes: [UInt8]) throws(FactCodec.DecodingFailure) {
+        var reader = CanonicalReader(bytes)
+        transactions = try reader.list { reader throws(FactCodec.DecodingFailure) in
+            let sources = StatementSources(rawValue: try reader.byte())
+            let position = try reader.integer()
+            return StatedTransaction(fact: try reader.transaction(), sources: sources, position: position)
+        }
+        renewals = try reader.list { reader throws(FactCodec.DecodingFailure) in
+            let position = try reader.integer()
+            return StatedRenewal(fact: try reader.renewal(), position: position)
+        }
+        lastPosition = try reader.integer()
+        try reader.finish()
+    }
+}

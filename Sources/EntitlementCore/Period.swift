@@ -1,0 +1,251 @@
+/// The stretch that one transaction pays for, once all statements about it and its neighbours are weighed.
+package struct Period: Hashable, Sendable {
+    /// Why a period ended when it did.
+    package enum End: Hashable, Sendable {
+        /// It reached its expiry, or has none.
+        case ranOut
+        /// A later purchase of the same original transaction (an upgrade, a resubscription) took its place.
+        case superseded
+        /// It was seen as upgraded, and the upgrade itself has not been seen yet.
+        case upgradedElsewhere
+        /// The store took it back.
+        case revoked
+    }
+
+    /// The winning statement.
+    package let fact: TransactionFact
+    /// All transaction ids under which this period is known, in ascending order.
+    package let transactionIDs: [String]
+    /// When it begins; later than its purchase date where the store charged early.
+    package fileprivate(set) var start: Timestamp
+    /// When access ends; `endless` for what does not run out.
+    package fileprivate(set) var end: Timestamp
+    /// When it would run out by itself.
+    package let expiry: Timestamp
+    package fileprivate(set) var ending: End
+    /// The revocation that applies under the policy.
+    package let revokedAt: Timestamp?
+    /// The events its extent rests on, ascending.
+    package fileprivate(set) var positions: [Int64]
+    /// A device states that a revocation is gone which the store itself stated.
+    package let needsStoreCheck: Bool
+
+    /// Nothing is left of it: it was superseded before it began, or its neighbour covers all of it.
+    fileprivate var isVoid: Bool {
+        ending == .superseded && end <= start || start > fact.purchaseDate && start >= expiry
+    }
+
+    package var isSubscription: Bool {
+        switch fact.kind {
+        case .known(.autoRenewable): true
+        case .known(.nonConsumable), .known(.consumable), .known(.nonRenewing): false
+        case .unknown, nil: fact.expiresDate != nil
+        }
+    }
+}
+
+/// Periods of one original transaction that follow each other and never overlap, in order.
+package struct PeriodChain: Hashable, Sendable {
+    package let periods: [Period]
+}
+
+extension OriginalState {
+    /// All periods under a catalog: one chain of the periods that exclude each other, and one for each consumable or
+    /// non-renewing purchase, since repeats of those overlap.
+    package func chains(_ catalog: Catalog) -> [PeriodChain] {
+        var excluding: [Period] = []
+        var overlapping: [PeriodChain] = []
+        for group in periodGroups() {
+            guard let period = Period(statements: group, catalog: catalog) else { continue }
+            if period.runsForCatalogDuration {
+                overlapping.append(PeriodChain(periods: [period]))
+            } else {
+                excluding.append(period)
+            }
+        }
+        let chained = Period.chained(excluding)
+        return (chained.isEmpty ? [] : [PeriodChain(periods: chained)]) + overlapping
+    }
+
+    /// Transactions whose product runs by the catalog's duration, and which the catalog gives none.
+    package func productsWithoutDuration(_ catalog: Catalog) -> Set<String> {
+        var products: Set<String> = []
+        for stated in transactions where stated.fact.kind == .known(.nonRenewing) {
+            if catalog.product(stated.fact.productID)?.duration == nil { products.insert(stated.fact.productID) }
+        }
+        return products
+    }
+
+    /// The statements about each period, gathered by what identifies it.
+    ///
+    /// Two statements are about one period when they name the same transaction or the same web order line item; where
+    /// either has no line item, when they name the same product and purchase date.
+    private func periodGroups() -> [[StatedTransaction]] {
+        if transactions.count == 1 { return [transactions] }
+        var groups = DisjointSets(count: transactions.count)
+        var seen: [PeriodLabel: Int] = [:]
+        let purchasesWithoutLineItem = Set(
+            transactions.filter { $0.fact.webOrderLineItemID == nil }.map { PeriodLabel.purchase(of: $0.fact) })
+        for (index, stated) in transactions.enumerated() {
+            var labels: [PeriodLabel] = [.transaction(stated.fact.transactionID)]
+            if let lineItem = stated.fact.webOrderLineItemID { labels.append(.lineItem(lineItem)) }
+            let purchase = PeriodLabel.purchase(of: stated.fact)
+            if purchasesWithoutLineItem.contains(purchase) { labels.append(purchase) }
+            for label in labels {
+                if let first = seen[label] { groups.unite(first, index) } else { seen[label] = index }
+            }
+        }
+        return groups.sets().map { $0.map { transactions[$0] } }
+    }
+}
+
+private enum PeriodLabel: Hashable {
+    case transaction(String)
+    case lineItem(String)
+    case purchase(product: String, date: Timestamp)
+
+    static func purchase(of fact: TransactionFact) -> PeriodLabel {
+        .purchase(product: fact.productID, date: fact.purchaseDate)
+    }
+}
+
+/// Union-find over the indices of an array.
+private struct DisjointSets {
+    private var parent: [Int]
+
+    init(count: Int) { parent = Array(0..<count) }
+
+    mutating func root(_ index: Int) -> Int {
+        var index = index
+        while parent[index] != index {
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        }
+        return index
+    }
+
+    mutating func unite(_ left: Int, _ right: Int) {
+        let (a, b) = (root(left), root(right))
+        parent[max(a, b)] = min(a, b)
+    }
+
+    mutating func sets() -> [[Int]] {
+        var members: [Int: [Int]] = [:]
+        for index in parent.indices { members[root(index), default: []].append(index) }
+        return members.keys.sorted().compactMap { members[$0] }
+    }
+}
+
+extension Period {
+    /// Weighs the statements about one period; `nil` when it grants nothing because nobody says how long it runs.
+    fileprivate init?(statements: [StatedTransaction], catalog: Catalog) {
+        guard let newest = statements.max(by: { $0.fact.precedes($1.fact) }) else { return nil }
+        let newestOfStore = statements.filter(\.sources.includesStore).max { $0.fact.precedes($1.fact) }
+        var winner = newest
+        var needsStoreCheck = false
+        if !newest.sources.includesStore, newest.fact.revocation == nil,
+            let newestOfStore, newestOfStore.fact.revocation != nil
+        {
+            winner = newestOfStore
+            needsStoreCheck = true
+        }
+        let fact = winner.fact
+        guard let expiry = Self.expiry(of: fact, catalog: catalog) else { return nil }
+        self.fact = fact
+        self.expiry = expiry
+        self.needsStoreCheck = needsStoreCheck
+        transactionIDs = Set(statements.map(\.fact.transactionID)).sorted()
+        start = fact.purchaseDate
+        end = max(expiry, fact.purchaseDate)
+        ending = .ranOut
+        positions = [winner.position]
+        let keepsAccess =
+            fact.revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
+        revokedAt = keepsAccess ? nil : fact.revocation?.date
+        endEarly()
+    }
+
+    /// When the fact runs out; `nil` when neither the store nor the catalog says.
+    private static func expiry(of fact: TransactionFact, catalog: Catalog) -> Timestamp? {
+        func byCatalog() -> Timestamp? {
+            catalog.product(fact.productID)?.duration.map { fact.purchaseDate.adding($0) }
+        }
+        return switch fact.kind {
+        case .known(.autoRenewable): fact.expiresDate
+        case .known(.nonConsumable): .endless
+        case .known(.consumable), .known(.nonRenewing): byCatalog()
+        case .unknown, nil: fact.expiresDate ?? byCatalog()
+        }
+    }
+
+    fileprivate var runsForCatalogDuration: Bool {
+        switch fact.kind {
+        case .known(.consumable), .known(.nonRenewing): true
+        case .known(.autoRenewable), .known(.nonConsumable): false
+        case .unknown, nil: fact.expiresDate == nil
+        }
+    }
+
+    /// Applies what the winning statement itself says of an early end, from the period's current start.
+    fileprivate mutating func endEarly() {
+        if fact.isUpgraded {
+            let signed = max(fact.signedDate ?? .earliest, start)
+            if signed < end {
+                end = signed
+                ending = .upgradedElsewhere
+            }
+        }
+        if let revokedAt, revokedAt < end || revokedAt <= start {
+            end = max(revokedAt, start)
+            ending = .revoked
+        }
+    }
+
+    /// Orders the periods of one original transaction and lets each end or delay its neighbours.
+    fileprivate static func chained(_ periods: [Period]) -> [Period] {
+        let ordered = periods.sorted(by: inOrderOfPurchase)
+        var chain: [Period] = []
+        for (index, period) in ordered.enumerated() {
+            var period = period
+            let previous = index > 0 ? ordered[index - 1] : nil
+            if let previous, period.isPurchase(after: previous) {
+                for earlier in chain.indices where chain[earlier].end > period.start {
+                    chain[earlier].end = period.start
+                    chain[earlier].ending = .superseded
+                    chain[earlier].positions.append(contentsOf: period.positions)
+                }
+                chain.removeAll(where: \.isVoid)
+            } else if let last = chain.max(by: { $0.end < $1.end }), last.end > period.start {
+                // Stores charge early: what was paid for begins where the earlier period ends.
+                period.start = last.end
+                period.end = max(period.expiry, period.start)
+                period.ending = .ranOut
+                period.positions.append(contentsOf: last.positions)
+                period.endEarly()
+            }
+            if !period.isVoid { chain.append(period) }
+        }
+        for index in chain.indices { chain[index].positions = Set(chain[index].positions).sorted() }
+        return chain
+    }
+
+    /// A change of product without a stated reason is a purchase; the same product again is a renewal.
+    private func isPurchase(after earlier: Period) -> Bool {
+        switch fact.reason {
+        case .known(.purchase): true
+        case .known(.renewal): false
+        case .unknown, nil: fact.productID != earlier.fact.productID
+        }
+    }
+
+    /// By purchase date; at one instant an upgraded period comes before what it was upgraded to, a renewal before a
+    /// purchase.
+    private static func inOrderOfPurchase(_ left: Period, _ right: Period) -> Bool {
+        if left.fact.purchaseDate != right.fact.purchaseDate { return left.fact.purchaseDate < right.fact.purchaseDate }
+        if left.fact.isUpgraded != right.fact.isUpgraded { return left.fact.isUpgraded }
+        let leftIsRenewal = left.fact.reason == .known(.renewal)
+        if leftIsRenewal != (right.fact.reason == .known(.renewal)) { return leftIsRenewal }
+        if left.expiry != right.expiry { return left.expiry < right.expiry }
+        return (left.transactionIDs.first ?? "") < (right.transactionIDs.first ?? "")
+    }
+}

@@ -1,0 +1,170 @@
+/// Why an entitlement reads as it does: the rule that decided.
+package enum ReasonCode: String, Hashable, Sendable, Codable, CaseIterable {
+    /// Inside a period that was paid for.
+    case paidPeriod = "paid_period"
+    /// Inside a one-time purchase that does not run out.
+    case oneTimePurchase = "one_time_purchase"
+    /// After a period that ran out, within the policy's leeway.
+    case leeway
+    /// Given by hand.
+    case grant
+    /// The store retries the charge, and keeps access open until the grace period ends.
+    case gracePeriod = "grace_period"
+    /// The store retries the charge without a grace period, or after it.
+    case billingRetry = "billing_retry"
+    /// The period ran out and nothing followed.
+    case expired
+    /// The store gave up collecting.
+    case billingGivenUp = "billing_given_up"
+    /// It was seen as upgraded; what it was upgraded to has not been seen.
+    case upgradedElsewhere = "upgraded_elsewhere"
+    /// A later purchase took its place, and that one does not give this entitlement.
+    case replaced
+    /// The purchase was refunded.
+    case refunded
+    /// Family sharing ended.
+    case familyRevoked = "family_revoked"
+    /// The grant was taken back.
+    case grantRevoked = "grant_revoked"
+    /// The original transaction was transferred, or its next period belongs to another customer.
+    case ownedByAnother = "owned_by_another"
+}
+
+/// A stretch of one state inside the life of one original transaction, with the events it rests on.
+package struct Segment: Hashable, Sendable {
+    package var start: Timestamp
+    /// `endless` for what does not end.
+    package var end: Timestamp
+    package var state: EntitlementState
+    package var reason: ReasonCode
+    /// The events this reading rests on, ascending.
+    package var positions: [Int64]
+    /// Which of the chain's periods it belongs to.
+    package var periodIndex: Int
+}
+
+/// A statement's word about the time after an expiry, from the instant it takes over.
+private struct BillingWord {
+    let from: Timestamp
+    let stated: StatedRenewal
+}
+
+extension OriginalState {
+    /// Reads a chain of periods together with the renewal history: what holds, and why, from the first period's
+    /// start without gaps.
+    package func segments(of chain: PeriodChain, policy: AccessPolicy) -> [Segment] {
+        var segments: [Segment] = []
+        for (index, period) in chain.periods.enumerated() {
+            let isLast = index + 1 == chain.periods.count
+            let next = isLast ? Timestamp.endless : chain.periods[index + 1].start
+            var builder = SegmentBuilder(periodIndex: index, limit: next)
+            let reason: ReasonCode = period.expiry == .endless ? .oneTimePurchase : .paidPeriod
+            builder.append(.active, reason, until: period.end, from: period.start, positions: period.positions)
+            if period.ending == .revoked {
+                builder.append(.revoked, period.revocationReason, until: next, positions: period.positions)
+            } else {
+                let statements = period.isSubscription ? statements(about: index, of: chain) : []
+                builder.appendTail(of: period, statements: statements, policy: policy)
+            }
+            segments.append(contentsOf: builder.segments)
+        }
+        return segments
+    }
+
+    /// The renewal statements about one period: those for which it is the latest that begins at or before their
+    /// signed date.
+    ///
+    /// Oldest first.
+    private func statements(about index: Int, of chain: PeriodChain) -> [StatedRenewal] {
+        let start = chain.periods[index].start
+        let next = index + 1 < chain.periods.count ? chain.periods[index + 1].start : .endless
+        return renewals.filter { stated in
+            guard let signed = stated.fact.signedDate else { return false }
+            return start <= signed && signed < next
+        }
+    }
+}
+
+extension Period {
+    fileprivate var revocationReason: ReasonCode {
+        if fact.revocation?.kind == .known(.familyRevoke) { return .familyRevoked }
+        // Before revocationType existed a family revocation was told from a refund by the ownership alone.
+        if fact.revocation?.kind == nil, fact.ownership == .known(.familyShared) { return .familyRevoked }
+        return .refunded
+    }
+}
+
+/// Appends segments one after the other, clipped to the start of the next period.
+private struct SegmentBuilder {
+    let periodIndex: Int
+    let limit: Timestamp
+    private(set) var segments: [Segment] = []
+    private var cursor = Timestamp.earliest
+
+    init(periodIndex: Int, limit: Timestamp) {
+        self.periodIndex = periodIndex
+        self.limit = limit
+    }
+
+    mutating func append(
+        _ state: EntitlementState, _ reason: ReasonCode, until end: Timestamp, from start: Timestamp? = nil,
+        positions: [Int64]
+    ) {
+        if let start { cursor = start }
+        let end = min(end, limit)
+        guard cursor < end else { return }
+        segments.append(
+            Segment(
+                start: cursor, end: end, state: state, reason: reason, positions: positions, periodIndex: periodIndex))
+        cursor = end
+    }
+
+    /// What follows a period that was not taken back while it ran: grace, billing retry, leeway, expiry; and a later
+    /// revocation.
+    mutating func appendTail(of period: Period, statements: [StatedRenewal], policy: AccessPolicy) {
+        let revokedAt = period.revokedAt ?? .endless
+        if period.ending == .upgradedElsewhere {
+            let until = min(period.expiry, revokedAt)
+            append(.expired, .upgradedElsewhere, until: until, positions: period.positions)
+        } else if period.ending == .superseded {
+            append(.expired, .replaced, until: min(period.expiry, revokedAt), positions: period.positions)
+        }
+        if let first = statements.firstIndex(where: { $0.fact.graceEnd != nil || $0.fact.readsBillingRetry }) {
+            appendBilling(of: period, words: Array(statements[first...]), until: revokedAt)
+        } else if period.ending == .ranOut, policy.leewaySeconds > 0, period.end != .endless {
+            let leewayEnd = period.end.adding(milliseconds: policy.leewaySeconds * 1000)
+            append(.active, .leeway, until: min(leewayEnd, revokedAt), positions: period.positions)
+        }
+        append(.expired, .expired, until: revokedAt, positions: period.positions)
+        append(.revoked, period.revocationReason, until: .endless, positions: period.positions)
+    }
+
+    /// The first statement of a grace end or billing retry speaks from the expiry on, each later one from its signed
+    /// date; none beyond sixty days.
+    private mutating func appendBilling(
+        of period: Period, words statements: [StatedRenewal], until revokedAt: Timestamp
+    ) {
+        let expiry = period.expiry
+        let sixtyDays = expiry.adding(milliseconds: 60 * Timestamp.millisecondsPerDay)
+        let bound = min(sixtyDays, revokedAt)
+        let first = statements[0]
+        let words = statements.enumerated().map { index, stated in
+            BillingWord(from: index == 0 ? expiry : max(expiry, stated.fact.signedDate ?? expiry), stated: stated)
+        }
+        for (index, word) in words.enumerated() {
+            let until = min(bound, index + 1 < words.count ? words[index + 1].from : bound)
+            let said = word.stated.fact
+            let positions = Set(period.positions + [first.position, word.stated.position]).sorted()
+            if let graceEnd = said.graceEnd, graceEnd > expiry {
+                append(.inGracePeriod, .gracePeriod, until: min(graceEnd, until), positions: positions)
+            }
+            if said.readsBillingRetry || said.graceEnd != nil {
+                append(.inBillingRetry, .billingRetry, until: until, positions: positions)
+            } else {
+                append(.expired, .billingGivenUp, until: until, positions: positions)
+            }
+        }
+        let spoken = Set(period.positions + [first.position]).sorted()
+        append(.expired, .billingGivenUp, until: revokedAt, positions: spoken)
+    }
+}
