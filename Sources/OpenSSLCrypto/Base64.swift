@@ -47,7 +47,9 @@ private let urlAlphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 private let standardValues = values(of: standardAlphabet)
 private let urlValues = values(of: urlAlphabet)
 
-/// Not a character of the alphabet. Six-bit values stay below 64, so one test of the OR of four values finds any.
+/// Not a character of the alphabet.
+///
+/// Six-bit values stay below 64, so one test of the OR of four values finds any.
 private let invalid: UInt8 = 0x80
 
 private func values(of alphabet: [UInt8]) -> [UInt8] {

@@ -65,8 +65,7 @@ package final class Certificate: @unchecked Sendable {
             return parsed
         }
         ERR_clear_error()
-        var certificates: [Certificate] = []
-        for handle in parsed ?? [] { certificates.append(try Certificate(owning: handle)) }
+        let certificates = (parsed ?? []).compactMap { try? Certificate(owning: $0) }
         guard certificates.count == announced else {
             throw CryptoError(.malformedCertificate, "certificate \(certificates.count + 1) of the PEM is damaged")
         }

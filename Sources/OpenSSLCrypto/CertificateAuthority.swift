@@ -109,7 +109,7 @@ extension CertificateTemplate {
             X509_set_version(draft, 2) == 1
             && ASN1_INTEGER_set_uint64(X509_get_serialNumber(draft), serial) == 1
             && X509_NAME_add_entry_by_txt(
-                X509_get_subject_name(draft), "CN", 0x1000 /* MBSTRING_UTF8 */, Array(commonName.utf8),
+                X509_get_subject_name(draft), "CN", copenssl_utf8_string, Array(commonName.utf8),
                 Int32(clamping: commonName.utf8.count), -1, 0) == 1
             && X509_set_issuer_name(draft, X509_get_subject_name(issuerHandle)) == 1
             && ASN1_TIME_set(X509_getm_notBefore(draft), seconds(notBefore)) != nil

@@ -4,7 +4,9 @@ import COpenSSL
 enum ES256Signature {
     static let rawLength = 64
 
-    /// The DER form of `r || s`; `nil` when it is not 64 bytes. Whether r and s are in range is for verification.
+    /// The DER form of `r || s`; `nil` when it is not 64 bytes.
+    ///
+    /// Whether r and s are in range is for verification.
     static func der(fromRaw raw: UnsafeRawBufferPointer) -> [UInt8]? {
         guard raw.count == rawLength, let bytes = raw.bindMemory(to: UInt8.self).baseAddress else { return nil }
         guard let signature = ECDSA_SIG_new() else { return nil }

@@ -44,7 +44,10 @@ package final class PrivateKey: @unchecked Sendable {
         return text
     }
 
-    /// Signs the message with ES256: 64 bytes, `r || s` (RFC 7518, section 3.4). Only with a key on P-256.
+    /// Signs the message with ES256 (RFC 7518, section 3.4).
+    ///
+    /// - Returns: 64 bytes, `r || s`.
+    /// - Throws: `unsupportedKey` for a key that is not on P-256.
     package func signES256(_ message: [UInt8]) throws(CryptoError) -> [UInt8] {
         guard curve == .p256 else { throw CryptoError(.unsupportedKey, "ES256 needs a key on P-256") }
         let digest = SHA256.hash(message)

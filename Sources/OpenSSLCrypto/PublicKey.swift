@@ -61,7 +61,9 @@ package final class PublicKey: @unchecked Sendable {
     }
 }
 
-/// The named curve of a key. OpenSSL names explicit parameters only where all of them, the generator included, match.
+/// The named curve of a key.
+///
+/// OpenSSL names explicit parameters only where all of them, the generator included, match.
 func curveOfKey(_ key: OpaquePointer) -> EllipticCurve? {
     guard EVP_PKEY_is_a(key, "EC") == 1 else { return nil }
     var name = [CChar](repeating: 0, count: 64)

@@ -17,7 +17,9 @@ package enum SecureRandom {
 
 /// Comparison whose time does not tell where two secrets differ.
 package enum ConstantTime {
-    /// Whether both hold the same bytes. The lengths are not secret.
+    /// Whether both hold the same bytes.
+    ///
+    /// The lengths are not secret.
     package static func equal(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
     }
