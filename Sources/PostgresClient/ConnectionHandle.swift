@@ -1,0 +1,106 @@
+private import CLibPQ
+
+/// Sole owner of a PGconn: made connected, finished when it goes out of existence.
+struct ConnectionHandle: ~Copyable {
+    let pointer: OpaquePointer
+
+    deinit { PQfinish(pointer) }
+
+    /// Connects, blocking for at most the connect timeout per address.
+    init(conninfo: String, options: ConnectionOptions) throws(PostgresError) {
+        try Self.check(conninfo)
+        // `dbname` is expanded first; what follows it holds over what the URL says.
+        let settings = [
+            ("dbname", conninfo),
+            ("application_name", options.applicationName),
+            ("connect_timeout", String(max(2, options.connectTimeoutSeconds))),
+            ("client_encoding", "UTF8"),
+            // A host that vanished is noticed within a minute, waiting or sending.
+            ("keepalives_idle", "30"),
+            ("keepalives_interval", "10"),
+            ("keepalives_count", "3"),
+            ("tcp_user_timeout", "60000"),
+        ]
+        guard let pointer = Self.connect(settings) else {
+            throw PostgresError(kind: .connection, message: "no memory for a connection")
+        }
+        guard PQstatus(pointer) == CONNECTION_OK else {
+            let error = PostgresError(connection: pointer, fallback: "no connection")
+            PQfinish(pointer)
+            throw error
+        }
+        // The default processor writes notices to standard error.
+        _ = PQsetNoticeProcessor(pointer, { _, _ in }, nil)
+        self.pointer = pointer
+    }
+
+    private static func connect(_ settings: [(String, String)]) -> OpaquePointer? {
+        func withCStrings(
+            _ rest: ArraySlice<String>, _ done: [UnsafePointer<CChar>?],
+            _ body: ([UnsafePointer<CChar>?]) -> OpaquePointer?
+        ) -> OpaquePointer? {
+            guard let first = rest.first else { return body(done + [nil]) }
+            return first.withCString { withCStrings(rest.dropFirst(), done + [$0], body) }
+        }
+        return withCStrings(settings.map(\.0)[...], []) { keywords in
+            withCStrings(settings.map(\.1)[...], []) { values in PQconnectdbParams(keywords, values, 1) }
+        }
+    }
+
+    /// Refuses what cannot be read, without libpq's message: it quotes the text, password included.
+    private static func check(_ conninfo: String) throws(PostgresError) {
+        let unreadable = PostgresError(
+            kind: .connection,
+            message: "the database URL cannot be read; expected postgresql://user:password@host:port/database, with "
+                + "reserved characters percent-encoded, or keyword=value pairs")
+        var message: UnsafeMutablePointer<CChar>?
+        guard let parsed = PQconninfoParse(conninfo, &message) else {
+            PQfreemem(message)
+            throw unreadable
+        }
+        defer { PQconninfoFree(parsed) }
+        var option = parsed
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val {
+                // A password with a bare '@' or '/' ends up in the host or port, which error messages quote.
+                let value = String(cString: value)
+                switch String(cString: keyword) {
+                case "host" where value.contains("@"): throw unreadable
+                case "port" where value.contains { !$0.isNumber && $0 != "," }: throw unreadable
+                default: break
+                }
+            }
+            option += 1
+        }
+    }
+}
+
+extension PostgresError {
+    /// The connection's own last error.
+    init(connection: OpaquePointer, fallback: String, statement: String? = nil) {
+        let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
+        self.init(
+            kind: .connection, message: Self.oneLine(text.isEmpty ? fallback : text), statement: statement)
+    }
+
+    /// The server's error in a result.
+    init(result: OpaquePointer, statement: String?) {
+        func field(_ code: Character) -> String? {
+            code.asciiValue.flatMap { PQresultErrorField(result, Int32($0)) }.map { String(cString: $0) }
+        }
+        // PG_DIAG_*: C SQLSTATE, M primary message, D detail, H hint.
+        let sqlState = field("C")
+        let message = field("M") ?? PQresultErrorMessage(result).map { String(cString: $0) } ?? ""
+        let detail = [field("D"), field("H")].compactMap { $0 }.joined(separator: " ")
+        var kind = sqlState.map(Kind.init(sqlState:)) ?? .connection
+        // feature_not_supported is also how the server says that a cached plan's columns have changed.
+        if sqlState == "0A000", message.contains("cached plan") { kind = .stalePlan }
+        self.init(
+            kind: kind, sqlState: sqlState, message: Self.oneLine(message), detail: detail.isEmpty ? nil : detail,
+            statement: statement)
+    }
+
+    private static func oneLine(_ text: String) -> String {
+        text.split(whereSeparator: \.isNewline).joined(separator: " ")
+    }
+}

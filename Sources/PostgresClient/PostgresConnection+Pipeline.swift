@@ -1,0 +1,132 @@
+private import CLibPQ
+private import Glibc
+
+extension PostgresConnection {
+    /// Sends all statements at once and reads all results: one round trip, one implicit transaction.
+    ///
+    /// The first error undoes and skips the rest and is thrown; the connection stays usable. Inside `transaction` the
+    /// statements are part of it. Any size of parameters will do: sending and receiving go on at the same time.
+    package func pipeline(_ batch: [PostgresStatement]) throws(PostgresError) -> [PostgresResult] {
+        if batch.isEmpty { return [] }
+        try dropOrphans()
+        let buffers = try batch.map { statement throws(PostgresError) in try ParameterBuffer(statement.parameters) }
+        let keys = zip(batch, buffers).map { StatementCache.Key(sql: $0.sql, types: $1.types) }
+        let distinct = Set(keys)
+        guard distinct.count <= statements.limit else {
+            throw PostgresError(
+                kind: .invalidValue,
+                message: "\(distinct.count) different statements in a pipeline; \(statements.limit) fit")
+        }
+        try makeRoom(for: distinct.count { statements.name(of: $0) == nil }, sparing: distinct)
+
+        try enterPipeline()
+        defer { leavePipeline() }
+        var expected: [Expected] = []
+        var names: [StatementCache.Key: String] = [:]
+        for (index, key) in keys.enumerated() {
+            let label = batch[index].label
+            let name: String
+            if let known = names[key] ?? statements.name(of: key) {
+                name = known
+            } else {
+                name = statements.newName()
+                try sent(PQsendPrepare(pointer, name, key.sql, Int32(key.types.count), key.types), label)
+                expected.append(.preparation(key, name: name, label: label))
+            }
+            names[key] = name
+            let sending = buffers[index].withPointers { count, _, values, lengths, formats in
+                PQsendQueryPrepared(pointer, name, count, values, lengths, formats, 1)
+            }
+            try sent(sending, label)
+            expected.append(.execution(label: label))
+        }
+        try sent(PQpipelineSync(pointer), "SYNC")
+        return try receive(expected)
+    }
+
+    private enum Expected {
+        case preparation(StatementCache.Key, name: String, label: String)
+        case execution(label: String)
+    }
+
+    /// Reads up to the Sync whatever happens, so that the next command finds a clean connection.
+    private func receive(_ expected: [Expected]) throws(PostgresError) -> [PostgresResult] {
+        var results: [PostgresResult] = []
+        var failure: PostgresError?
+        var position = 0
+        while true {
+            try awaitResult()
+            guard let result = PQgetResult(pointer) else {
+                // NULL ends the results of one command; from a dead connection it would come for ever.
+                if PQstatus(pointer) == CONNECTION_BAD { throw failure ?? lost() }
+                position += 1
+                continue
+            }
+            let status = PQresultStatus(result)
+            if status == PGRES_PIPELINE_SYNC || status == PGRES_PIPELINE_ABORTED {
+                PQclear(result)
+                if status == PGRES_PIPELINE_SYNC { break }
+                continue
+            }
+            guard position < expected.count else {
+                PQclear(result)
+                continue
+            }
+            do throws(PostgresError) {
+                switch expected[position] {
+                case .preparation(let key, let name, let label):
+                    _ = try checked(result, label)
+                    statements.insert(key, name: name)
+                case .execution(let label):
+                    results.append(try checked(result, label))
+                }
+            } catch {
+                if failure == nil { failure = error }
+            }
+        }
+        if let failure { throw failure }
+        return results
+    }
+
+    /// Waits until a result can be had without blocking, feeding the server meanwhile.
+    ///
+    /// A blocking send would deadlock as soon as both sides' buffers are full: the server stops reading while nobody
+    /// takes its answers.
+    private func awaitResult() throws(PostgresError) {
+        var unsent = try flush()
+        while PQisBusy(pointer) == 1 {
+            var socket = pollfd(fd: PQsocket(pointer), events: Int16(POLLIN | (unsent ? POLLOUT : 0)), revents: 0)
+            let ready = poll(&socket, 1, -1)
+            guard ready >= 0 || errno == EINTR else {
+                throw PostgresError(kind: .connection, message: "poll: \(String(cString: strerror(errno)))")
+            }
+            if PQconsumeInput(pointer) == 0 { throw lost() }
+            unsent = try flush()
+        }
+    }
+
+    /// Whether something is left to send.
+    private func flush() throws(PostgresError) -> Bool {
+        let state = PQflush(pointer)
+        if state < 0 { throw lost() }
+        return state == 1
+    }
+
+    private func enterPipeline() throws(PostgresError) {
+        guard PQsetnonblocking(pointer, 1) == 0, PQenterPipelineMode(pointer) == 1 else { throw lost() }
+    }
+
+    private func leavePipeline() {
+        // Refused only with results unread, after sending or receiving failed; `isBroken` then says so.
+        _ = PQexitPipelineMode(pointer)
+        _ = PQsetnonblocking(pointer, 0)
+    }
+
+    private func sent(_ accepted: Int32, _ label: String) throws(PostgresError) {
+        guard accepted == 1 else {
+            throw PostgresError(connection: pointer, fallback: "the statement could not be sent", statement: label)
+        }
+    }
+
+    private func lost() -> PostgresError { PostgresError(connection: pointer, fallback: "the connection is gone") }
+}

@@ -1,0 +1,133 @@
+private import CLibPQ
+
+/// One session with a PostgreSQL server.
+///
+/// Its methods are synchronous and block: they run on a queue of the connection's own. Work is a closure on that queue,
+/// so that a transaction can never be suspended half-way:
+/// ```swift
+/// let count = try await connection.run { connection in
+///     try connection.transaction { try $0.query("SELECT count(*) FROM event").first?.int(0) }
+/// }
+/// ```
+package actor PostgresConnection {
+    private let executor: QueueExecutor
+    private let handle: ConnectionHandle
+    var statements: StatementCache
+
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    /// Connects to a server named by a `postgresql://` URL or by `keyword=value` pairs.
+    ///
+    /// Throws kind `connection`; the message never holds the password. The session closes when the last reference goes.
+    package static func connect(
+        _ conninfo: String, options: ConnectionOptions = ConnectionOptions()
+    ) async throws(PostgresError) -> PostgresConnection {
+        let executor = QueueExecutor(label: "postgres connection")
+        let connection = try await executor.run { () throws(PostgresError) in
+            try PostgresConnection(conninfo: conninfo, options: options, executor: executor)
+        }
+        try await connection.execute(script: options.sessionScript)
+        return connection
+    }
+
+    private init(conninfo: String, options: ConnectionOptions, executor: QueueExecutor) throws(PostgresError) {
+        self.executor = executor
+        handle = try ConnectionHandle(conninfo: conninfo, options: options)
+        statements = StatementCache(limit: options.statementCacheLimit)
+    }
+
+    /// Runs `body` on the connection's queue.
+    package func run<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) throws -> Value { try body(self) }
+
+    /// The libpq handle, for this module's other files only.
+    var pointer: OpaquePointer { handle.pointer }
+
+    /// Such as `150018`.
+    package var serverVersion: Int { Int(PQserverVersion(pointer)) }
+    /// The server process that holds this session.
+    package var serverProcessID: Int { Int(PQbackendPID(pointer)) }
+    /// Whether the connection is known to be gone; a new one must be made.
+    package var isBroken: Bool {
+        PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF
+    }
+    package var isInTransaction: Bool { PQtransactionStatus(pointer) != PQTRANS_IDLE }
+    /// How many statements the session holds prepared; never more than the limit it was given.
+    package var preparedStatementCount: Int { statements.count }
+}
+
+extension PostgresConnection {
+    /// Runs one statement with `$1`… parameters, prepared on first use.
+    ///
+    /// A statement that went stale (a migration ran, a pooler discarded it) is prepared anew and run again, unless it
+    /// stands in a transaction, which only its owner can start over.
+    @discardableResult
+    package func query(_ sql: String, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresResult {
+        let buffer = try ParameterBuffer(parameters)
+        try dropOrphans()
+        let wasIdle = !isInTransaction
+        do throws(PostgresError) {
+            return try runPrepared(sql, buffer)
+        } catch {
+            guard error.kind == .stalePlan, wasIdle else { throw error }
+            try dropOrphans()
+            return try runPrepared(sql, buffer)
+        }
+    }
+
+    /// Runs SQL of any number of statements, without parameters, in one implicit transaction unless it has its own.
+    package func execute(script: String) throws(PostgresError) {
+        _ = try checked(PQexec(pointer, script), PostgresStatement.label(of: script))
+    }
+
+    private func runPrepared(_ sql: String, _ buffer: ParameterBuffer) throws(PostgresError) -> PostgresResult {
+        let label = PostgresStatement.label(of: sql)
+        let name = try prepare(StatementCache.Key(sql: sql, types: buffer.types), label)
+        let result = buffer.withPointers { count, _, values, lengths, formats in
+            PQexecPrepared(pointer, name, count, values, lengths, formats, 1)
+        }
+        return try checked(result, label)
+    }
+
+    private func prepare(_ key: StatementCache.Key, _ label: String) throws(PostgresError) -> String {
+        if let name = statements.name(of: key) { return name }
+        try makeRoom(for: 1, sparing: [])
+        let name = statements.newName()
+        _ = try checked(PQprepare(pointer, name, key.sql, Int32(key.types.count), key.types), label)
+        statements.insert(key, name: name)
+        return name
+    }
+
+    func makeRoom(for count: Int, sparing kept: Set<StatementCache.Key>) throws(PostgresError) {
+        for victim in statements.victims(toInsert: count, sparing: kept) {
+            try execute(script: "DEALLOCATE \(victim.name)")
+            statements.remove(victim.key)
+        }
+    }
+
+    /// Takes ownership of a result; throws unless it says success.
+    func checked(_ result: OpaquePointer?, _ label: String) throws(PostgresError) -> PostgresResult {
+        guard let result else {
+            throw PostgresError(connection: pointer, fallback: "the connection gave no result", statement: label)
+        }
+        let owned = PostgresResult(owning: result)
+        let status = PQresultStatus(result)
+        if status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY { return owned }
+        guard status == PGRES_FATAL_ERROR else {
+            throw PostgresError(
+                kind: .other, message: "unexpected answer: \(String(cString: PQresStatus(status)))", statement: label)
+        }
+        let error = PostgresError(result: result, statement: label)
+        withExtendedLifetime(owned) {}
+        if error.kind == .stalePlan { statements.orphanAll() }
+        throw error
+    }
+
+    /// Lets go of what the server may still hold under forgotten names.
+    func dropOrphans() throws(PostgresError) {
+        guard statements.hasOrphans, !isInTransaction else { return }
+        try execute(script: "DEALLOCATE ALL")
+        statements.removeAll()
+    }
+}

@@ -1,0 +1,100 @@
+/// What went wrong between this program and PostgreSQL.
+///
+/// `description` is for logs and people and never shows parameter values; `debugDescription` adds the server's detail,
+/// which may quote stored values.
+package struct PostgresError: Error, Sendable {
+    /// The classes of failure that callers act upon.
+    package enum Kind: String, Sendable {
+        /// No connection could be made, or the connection is gone. What was in flight may or may not have committed.
+        case connection
+        /// The pool had no connection to give in time, or is closed. Nothing was sent.
+        case unavailable
+        /// Two transactions could not be put in an order (40001).
+        case serialization
+        /// Transactions waited for each other, and this one was ended (40P01).
+        case deadlock
+        /// A lock was not granted within `lock_timeout` (55P03).
+        case lockTimeout
+        /// The statement ran longer than `statement_timeout`, or was cancelled (57014).
+        case statementTimeout
+        /// A prepared statement no longer fits the schema. Already forgotten: running it again prepares it anew.
+        case stalePlan
+        /// A unique or primary key is already taken (23505).
+        case uniqueViolation
+        /// The role may not do this (42501).
+        case insufficientPrivilege
+        /// A column or parameter is not what the caller takes it for: a programming error, found before or after the
+        /// server did its work.
+        case invalidValue
+        /// Everything else; see `sqlState`.
+        case other
+    }
+
+    package let kind: Kind
+    /// The five characters of the server's SQLSTATE; `nil` when the failure arose on this side.
+    package let sqlState: String?
+    /// The primary message, in the server's or libpq's words.
+    package let message: String
+    /// The server's detail and hint, which may quote stored values.
+    package let detail: String?
+    /// The first line of the SQL, never its parameters.
+    package let statement: String?
+
+    package init(
+        kind: Kind, sqlState: String? = nil, message: String, detail: String? = nil, statement: String? = nil
+    ) {
+        self.kind = kind
+        self.sqlState = sqlState
+        self.message = message
+        self.detail = detail
+        self.statement = statement
+    }
+
+    /// Whether the same transaction, run again from its start, may well succeed.
+    package var isRetryable: Bool {
+        switch kind {
+        case .serialization, .deadlock, .lockTimeout, .stalePlan: true
+        case .connection, .unavailable, .statementTimeout, .uniqueViolation, .insufficientPrivilege, .invalidValue,
+            .other:
+            false
+        }
+    }
+}
+
+extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
+    package var description: String {
+        var text = "PostgreSQL: "
+        // Messages of class 22 (data exceptions) quote the offending value.
+        if let sqlState, sqlState.hasPrefix("22") {
+            text += "a value was refused"
+        } else {
+            text += message
+        }
+        if let sqlState { text += " (SQLSTATE \(sqlState))" }
+        if let statement { text += " in: \(statement)" }
+        return text
+    }
+
+    package var debugDescription: String {
+        description + " [\(kind.rawValue)] \(message)" + (detail.map { " — \($0)" } ?? "")
+    }
+}
+
+extension PostgresError.Kind {
+    /// Sorts a SQLSTATE (PostgreSQL manual, appendix A) into the class that callers act upon.
+    init(sqlState: String) {
+        switch sqlState {
+        case "40001": self = .serialization
+        case "40P01": self = .deadlock
+        case "55P03": self = .lockTimeout
+        case "57014": self = .statementTimeout
+        case "23505": self = .uniqueViolation
+        case "42501": self = .insufficientPrivilege
+        // invalid_sql_statement_name: somebody deallocated it (a pooler, DISCARD ALL).
+        case "26000": self = .stalePlan
+        // Shutting down, crashed, starting up; timeouts by which the server ends the session; too many connections.
+        case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "53300": self = .connection
+        default: self = sqlState.hasPrefix("08") ? .connection : .other
+        }
+    }
+}
