@@ -23,7 +23,7 @@ let modules: [(name: String, imports: [String])] = [
     // The server.
     ("EmbeddedPostgres", ["PostgresClient"]),
     ("AppStoreServer", ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"]),
-    ("Ledger", ["EntitlementCore", "PostgresClient", "OpenSSLCrypto"]),
+    ("Ledger", ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
     (
         "Service",
         ["Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "HTTPServer"]
@@ -43,6 +43,30 @@ let executables: [(name: String, imports: [String])] = [
     ("store-simulator", ["StoreSimulator", "OpenSSLCrypto"]),
 ]
 
+/// The files of schema/, in the order in which they are applied.
+let migrations = [
+    "0001_schema_migration",
+    "0002_ledger_head",
+    "0003_event",
+    "0004_event_original_index",
+    "0005_event_transaction_index",
+    "0006_event_identity_index",
+    "0007_event_other_identity_index",
+    "0008_event_catalog_index",
+    "0009_event_recorded_index",
+    "0010_refuse_change",
+    "0011_event_append_only",
+    "0012_evidence",
+    "0013_jws_header",
+    "0014_event_key",
+    "0015_identity",
+    "0016_original_view",
+    "0017_projection",
+    "0018_api_key",
+    "0019_ensure_partitions",
+    "0020_grant_serving_role",
+]
+
 let testedTogether = ["TidyTests", "EndToEndTests"]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .byName(name: $0) } }
@@ -54,6 +78,10 @@ let package = Package(
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        // The SQL files themselves, inside the binary: nothing is read from disk at run time.
+        .target(
+            name: "Schema", path: "schema", sources: ["Schema.swift"],
+            resources: migrations.map { .embedInCode("\($0).sql") }, swiftSettings: settings),
     ]
         + modules.map { module in
             .target(name: module.name, dependencies: dependencies(module.imports), swiftSettings: settings)

@@ -1,0 +1,14 @@
+-- The end of each ledger's log. Whoever appends holds this row's lock until the commit, so positions are dense and
+-- in the order of commits; an aborted append leaves no hole.
+CREATE TABLE ledger_head (
+    ledger_id integer PRIMARY KEY,
+    position bigint NOT NULL,
+    -- Never decreases: an append records the later of its own clock and this.
+    recorded_at timestamptz NOT NULL,
+    -- The hash of the last event; 32 zero bytes before the first.
+    hash bytea NOT NULL,
+    next_identity bigint NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+INSERT INTO ledger_head (ledger_id, position, recorded_at, hash, next_identity)
+VALUES (1, 0, '-infinity', decode(repeat('00', 32), 'hex'), 1);

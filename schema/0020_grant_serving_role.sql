@@ -1,0 +1,14 @@
+-- What the serving role may do; called by `migrate` when that role is not the owner. On the log: read and append,
+-- nothing else.
+CREATE FUNCTION grant_serving_role(serving_role text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('GRANT SELECT ON schema_migration TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, UPDATE ON ledger_head TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, INSERT ON event, evidence, jws_header TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, INSERT, DELETE ON event_key, identity TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON api_key TO %I', serving_role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION ensure_partitions(bigint) TO %I', serving_role);
+END
+$$;
+REVOKE ALL ON FUNCTION grant_serving_role(text) FROM PUBLIC;
