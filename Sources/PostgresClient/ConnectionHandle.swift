@@ -101,6 +101,6 @@ extension PostgresError {
     }
 
     private static func oneLine(_ text: String) -> String {
-        text.split(whereSeparator: \.isNewline).joined(separator: " ")
+        text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 }

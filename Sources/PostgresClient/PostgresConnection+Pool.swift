@@ -18,11 +18,14 @@ extension PostgresConnection {
         return .finished(result, reusable: !isBroken && !isInTransaction)
     }
 
-    /// One look at the socket: an idle session has nothing to say, unless it ended (or a notice came).
+    /// Looks at the socket: an idle session has nothing to say, unless it ended or a notice came.
     private func isAlive() -> Bool {
         if isBroken { return false }
         var socket = pollfd(fd: PQsocket(pointer), events: Int16(POLLIN), revents: 0)
-        if poll(&socket, 1, 0) > 0, PQconsumeInput(pointer) == 0 { return false }
+        // The server's farewell comes first, the end of the stream after it.
+        while poll(&socket, 1, 0) > 0 {
+            if PQconsumeInput(pointer) == 0 { return false }
+        }
         return !isBroken
     }
 }

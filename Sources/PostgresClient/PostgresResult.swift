@@ -48,10 +48,7 @@ package final class PostgresResult: Sendable {
         _ row: Int, _ column: Int, of types: [UInt32],
         _ body: (_ field: UnsafeRawBufferPointer, _ type: UInt32) throws(PostgresError) -> Value
     ) throws(PostgresError) -> Value? {
-        guard (0..<rowCount).contains(row), (0..<columnCount).contains(column) else {
-            throw PostgresError(
-                kind: .invalidValue, message: "row \(row), column \(column) of \(rowCount) × \(columnCount)")
-        }
+        try check(row, column)
         // The optimiser may otherwise end this object's life, and the field's memory, before `body` has read it.
         defer { withExtendedLifetime(self) {} }
         let type = PQftype(handle, Int32(column))
@@ -60,7 +57,7 @@ package final class PostgresResult: Sendable {
                 kind: .invalidValue,
                 message: "column \(column) (\(name(column))) has type \(type), wanted one of \(types)")
         }
-        if isNull(row, column) { return nil }
+        if PQgetisnull(handle, Int32(row), Int32(column)) == 1 { return nil }
         return try body(
             UnsafeRawBufferPointer(
                 start: PQgetvalue(handle, Int32(row), Int32(column)),
@@ -68,7 +65,17 @@ package final class PostgresResult: Sendable {
             type)
     }
 
-    func isNull(_ row: Int, _ column: Int) -> Bool { PQgetisnull(handle, Int32(row), Int32(column)) == 1 }
+    func isNull(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
+        try check(row, column)
+        return PQgetisnull(handle, Int32(row), Int32(column)) == 1
+    }
+
+    private func check(_ row: Int, _ column: Int) throws(PostgresError) {
+        guard (0..<rowCount).contains(row), (0..<columnCount).contains(column) else {
+            throw PostgresError(
+                kind: .invalidValue, message: "row \(row), column \(column) of \(rowCount) × \(columnCount)")
+        }
+    }
 
     func name(_ column: Int) -> String { PQfname(handle, Int32(column)).map { String(cString: $0) } ?? "?" }
 }

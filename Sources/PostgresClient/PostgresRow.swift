@@ -20,6 +20,9 @@ package struct PostgresRow: Sendable {
         try present(optionalTimestamp(column), column)
     }
 
+    /// Whether the column is NULL, of whatever type it is.
+    package func isNull(_ column: Int) throws(PostgresError) -> Bool { try result.isNull(index, column) }
+
     package func optionalInt(_ column: Int) throws(PostgresError) -> Int64? {
         try result.read(
             index, column, of: [PostgresType.int8, PostgresType.int4, PostgresType.int2, PostgresType.oid]

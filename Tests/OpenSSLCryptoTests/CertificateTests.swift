@@ -104,7 +104,7 @@ struct CertificateTests {
         }
     }
 
-    @Test("key identifiers may be lacking; a CA flag, a path length and a strong digest may not")
+    @Test("key identifiers may be lacking; a CA flag may not, and path lengths are kept")
     func constraints() throws {
         let store = try CertificateStore(roots: [root.certificate])
         func accepts(_ change: (inout CertificateTemplate) -> Void) throws -> Bool {

@@ -1,0 +1,205 @@
+import PostgresClient
+import Testing
+
+@Suite("One connection")
+struct ConnectionTests {
+    private struct Interruption: Error {}
+
+    @Test("a transaction commits when its body returns")
+    func commit() async throws {
+        let connection = try await TestDatabase.connect()
+        let (affected, count) = try await connection.run { connection in
+            try connection.execute(script: "CREATE TEMP TABLE item (n bigint)")
+            let affected = try connection.transaction {
+                try $0.query("INSERT INTO item SELECT generate_series(1, 3)").affectedRows
+            }
+            return (affected, try connection.query("SELECT count(*) FROM item").row(0).int(0))
+        }
+        #expect(affected == 3)
+        #expect(count == 3)
+    }
+
+    @Test("a transaction whose body throws leaves nothing, and the connection goes on")
+    func rollback() async throws {
+        let connection = try await TestDatabase.connect()
+        try await connection.run { try $0.execute(script: "CREATE TEMP TABLE item (n bigint)") }
+        await #expect(throws: Interruption.self) {
+            try await connection.run { connection in
+                try connection.transaction {
+                    try $0.query("INSERT INTO item VALUES ($1)", [.int(1)])
+                    throw Interruption()
+                }
+            }
+        }
+        let count = try await connection.run { try $0.query("SELECT count(*) FROM item").row(0).int(0) }
+        #expect(count == 0)
+    }
+
+    @Test("a body that swallows a failed statement does not get its commit")
+    func swallowedFailure() async throws {
+        let connection = try await TestDatabase.connect()
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.run { connection in
+                try connection.transaction { _ = try? $0.query("SELECT 1 / 0") }
+            }
+        }
+        #expect(error?.sqlState == "25P02")
+        #expect(await connection.isInTransaction == false)
+    }
+
+    @Test("transactions do not nest")
+    func nesting() async throws {
+        let connection = try await TestDatabase.connect()
+        await #expect(throws: PostgresError.self) {
+            try await connection.run { connection in
+                try connection.transaction { outer in try outer.transaction { _ in } }
+            }
+        }
+        #expect(await connection.isInTransaction == false)
+    }
+
+    @Test("a read-only transaction refuses to write")
+    func readOnly() async throws {
+        let connection = try await TestDatabase.connect()
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.run { connection in
+                try connection.transaction(.repeatableReadReadOnly) { try $0.execute(script: "CREATE TABLE never ()") }
+            }
+        }
+        #expect(error?.sqlState == "25006")
+    }
+
+    @Test("a script runs all its statements, or none")
+    func script() async throws {
+        let connection = try await TestDatabase.connect()
+        await #expect(throws: PostgresError.self) {
+            try await connection.run {
+                try $0.execute(script: "CREATE TEMP TABLE a (n bigint); INSERT INTO a VALUES (1); SELECT nonsense")
+            }
+        }
+        let exists = try await connection.run { try $0.query("SELECT to_regclass('a') IS NOT NULL").row(0).bool(0) }
+        #expect(!exists)
+    }
+
+    @Test("errors are sorted by what a caller can do about them")
+    func kinds() async throws {
+        let connection = try await TestDatabase.connect(ConnectionOptions(statementTimeoutMilliseconds: 100))
+        let table: [(String, PostgresError.Kind, String)] = [
+            ("SELECT pg_sleep(10)", .statementTimeout, "57014"),
+            ("INSERT INTO k VALUES (1)", .uniqueViolation, "23505"),
+            ("DO $$ BEGIN RAISE insufficient_privilege; END $$", .insufficientPrivilege, "42501"),
+            ("DO $$ BEGIN RAISE serialization_failure; END $$", .serialization, "40001"),
+            ("DO $$ BEGIN RAISE deadlock_detected; END $$", .deadlock, "40P01"),
+            ("SELECT nonsense", .other, "42703"),
+        ]
+        try await connection.run {
+            try $0.execute(script: "CREATE TEMP TABLE k (n int PRIMARY KEY); INSERT INTO k VALUES (1)")
+        }
+        for (sql, kind, sqlState) in table {
+            let error = await #expect(throws: PostgresError.self) { try await connection.run { _ = try $0.query(sql) } }
+            #expect(error?.kind == kind, "\(sql)")
+            #expect(error?.sqlState == sqlState, "\(sql)")
+            #expect(error?.statement == sql)
+        }
+    }
+
+    @Test("a lock that is not granted in time is a lock timeout")
+    func lockTimeout() async throws {
+        let holder = try await TestDatabase.connect()
+        let waiter = try await TestDatabase.connect(ConnectionOptions(lockTimeoutMilliseconds: 50))
+        try await holder.run { try $0.execute(script: "SELECT pg_advisory_lock(77)") }
+        let error = await #expect(throws: PostgresError.self) {
+            try await waiter.run { _ = try $0.query("SELECT pg_advisory_lock(77)") }
+        }
+        #expect(error?.kind == .lockTimeout)
+        #expect(error?.isRetryable == true)
+    }
+
+    @Test("an error's description shows neither values nor passwords")
+    func blandErrors() async throws {
+        let connection = try await TestDatabase.connect()
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.run { _ = try $0.query("SELECT $1::text::bigint", [.text("secret-value")]) }
+        }
+        #expect(error?.sqlState == "22P02")
+        #expect(error?.description.contains("secret-value") == false)
+        for url in ["postgresql://me:se@cret@host/db", "postgresql://me:se/cret@host/db", "host=a cret"] {
+            let error = await #expect(throws: PostgresError.self) { _ = try await PostgresConnection.connect(url) }
+            #expect(error?.kind == .connection)
+            #expect(error?.description.contains("cret") == false, "\(url)")
+            #expect(error?.debugDescription.contains("cret") == false, "\(url)")
+        }
+    }
+
+    @Test("a server that is not there is a connection error")
+    func noServer() async throws {
+        let error = await #expect(throws: PostgresError.self) {
+            _ = try await PostgresConnection.connect("host=/nonexistent dbname=x")
+        }
+        #expect(error?.kind == .connection)
+    }
+
+    @Test("a terminated session is a connection error, and the connection knows it is broken")
+    func terminated() async throws {
+        let connection = try await TestDatabase.connect()
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.run { _ = try $0.query("SELECT pg_terminate_backend(pg_backend_pid())") }
+        }
+        #expect(error?.kind == .connection)
+        #expect(await connection.isBroken)
+    }
+
+    @Test("the session keeps no more prepared statements than its limit, here and on the server")
+    func cacheBound() async throws {
+        let connection = try await TestDatabase.connect(ConnectionOptions(statementCacheLimit: 4))
+        try await connection.run { connection in
+            for round in 0..<2 {
+                for number in 0..<10 {
+                    let row = try connection.query("SELECT \(number)::bigint + $1", [.int(1)]).row(0)
+                    #expect(try row.int(0) == Int64(number + 1), "round \(round)")
+                }
+            }
+            #expect(connection.preparedStatementCount == 4)
+            let onServer = try connection.query("SELECT count(*) FROM pg_prepared_statements").row(0).int(0)
+            #expect(onServer == 4)
+        }
+    }
+
+    @Test("a statement used again is prepared once")
+    func cacheHit() async throws {
+        let connection = try await TestDatabase.connect()
+        try await connection.run { connection in
+            for number in 0..<5 { try connection.query("SELECT $1", [.int(Int64(number))]) }
+            #expect(connection.preparedStatementCount == 1)
+        }
+    }
+
+    @Test("a statement whose table has changed is prepared anew, and so is one that was discarded")
+    func stalePlans() async throws {
+        let connection = try await TestDatabase.connect()
+        try await connection.run { connection in
+            try connection.execute(script: "CREATE TEMP TABLE t (a bigint); INSERT INTO t VALUES (1)")
+            #expect(try connection.query("SELECT * FROM t").columnCount == 1)
+            try connection.execute(script: "ALTER TABLE t ADD b text")
+            #expect(try connection.query("SELECT * FROM t").columnCount == 2)
+            try connection.execute(script: "DEALLOCATE ALL")
+            #expect(try connection.query("SELECT * FROM t").columnCount == 2)
+        }
+    }
+
+    @Test("a stale statement inside a transaction is left to whoever can start it over")
+    func stalePlanInTransaction() async throws {
+        let connection = try await TestDatabase.connect()
+        try await connection.run { connection in
+            try connection.execute(script: "CREATE TEMP TABLE t (a bigint)")
+            try connection.query("SELECT * FROM t")
+            try connection.execute(script: "ALTER TABLE t ADD b text")
+            let error = #expect(throws: PostgresError.self) {
+                try connection.transaction { _ = try $0.query("SELECT * FROM t") }
+            }
+            #expect(error?.kind == .stalePlan)
+            #expect(error?.isRetryable == true)
+            #expect(try connection.transaction { try $0.query("SELECT * FROM t").columnCount } == 2)
+        }
+    }
+}
