@@ -11,4 +11,4 @@ CREATE TABLE ledger_head (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 INSERT INTO ledger_head (ledger_id, position, recorded_at, hash, next_identity)
-VALUES (1, 0, '-infinity', decode(repeat('00', 32), 'hex'), 1);
+VALUES (1, 0, 'epoch', decode(repeat('00', 32), 'hex'), 1);

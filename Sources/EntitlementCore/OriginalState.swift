@@ -50,6 +50,7 @@ package struct OriginalState: Hashable, Sendable {
     package mutating func join(
         _ fact: LedgerFact, originalTransactionID: String, source: StatementSource, position: Int64
     ) {
+        lastPosition = max(lastPosition, position)
         guard case .notification(let notification) = fact else { return }
         if let transaction = notification.transaction, transaction.originalTransactionID == originalTransactionID {
             join(transaction, source: source, position: position)
@@ -57,7 +58,6 @@ package struct OriginalState: Hashable, Sendable {
         if let renewal = notification.renewal, renewal.originalTransactionID == originalTransactionID {
             join(renewal, position: position)
         }
-        lastPosition = max(lastPosition, position)
     }
 
     package mutating func join(_ fact: TransactionFact, source: StatementSource, position: Int64) {

@@ -1,0 +1,34 @@
+/// A customer id as it is compared everywhere: one that is a UUID in lower case, any other as given.
+package struct CustomerID: Hashable, Sendable {
+    package let value: String
+
+    /// The longest id taken, in UTF-8 bytes.
+    package static let lengthLimit = 256
+
+    /// `nil` for what no customer can be called: empty, too long, or with a control character.
+    package init?(_ text: String) {
+        guard !text.isEmpty, text.utf8.count <= Self.lengthLimit,
+            text.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+        else { return nil }
+        value = Self.isUUID(text) ? text.lowercased() : text
+    }
+
+    /// The default customer of an app transaction id.
+    package static func ofAppTransaction(_ id: String) -> CustomerID? { CustomerID("apple:\(id)") }
+
+    package static func isUUID(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 36 else { return false }
+        for (index, byte) in bytes.enumerated() {
+            switch index {
+            case 8, 13, 18, 23:
+                if byte != UInt8(ascii: "-") { return false }
+            default:
+                let isHex =
+                    (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
+                if !isHex { return false }
+            }
+        }
+        return true
+    }
+}

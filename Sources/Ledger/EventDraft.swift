@@ -1,0 +1,113 @@
+package import EntitlementCore
+
+/// Who stated an event.
+package enum EventSource: String, Sendable, Hashable {
+    case notification = "app_store_notification"
+    case serverAPI = "app_store_server_api"
+    case device
+    /// A command over HTTP.
+    case api
+    /// A command typed by an operator.
+    case operatorCommand = "operator"
+
+    /// Whose word its signed statements are.
+    var statementSource: StatementSource {
+        switch self {
+        case .notification, .api, .operatorCommand: .notification
+        case .serverAPI: .serverAPI
+        case .device: .device
+        }
+    }
+}
+
+/// An event before it has a position: what is to be appended, and what makes appending it idempotent.
+package struct EventDraft: Sendable {
+    package var environment: StoreEnvironment?
+    package var source: EventSource
+    /// The ledger's word for it, such as `renewed`; a label that decides nothing.
+    package var type: String
+    package var occurredAt: Timestamp?
+    /// Its identity references are indices into `identities`.
+    package var fact: LedgerFact
+    /// Customer ids in clear; the log gets a number for each.
+    package var identities: [String]
+    /// The source's own id, such as `notification:<uuid>`.
+    package var sourceID: String
+    /// SHA-256 of the decoded payload: with the source's id, what makes two deliveries one event.
+    package var payloadHash: Digest
+    /// The exact signed bytes (a compact JWS), where there are any.
+    package var evidence: [UInt8]?
+
+    package init(
+        environment: StoreEnvironment?, source: EventSource, type: String, occurredAt: Timestamp?, fact: LedgerFact,
+        identities: [String], sourceID: String, payloadHash: Digest, evidence: [UInt8]?
+    ) {
+        self.environment = environment
+        self.source = source
+        self.type = type
+        self.occurredAt = occurredAt
+        self.fact = fact
+        self.identities = identities
+        self.sourceID = sourceID
+        self.payloadHash = payloadHash
+        self.evidence = evidence
+    }
+}
+
+/// Where an event stands after the commit.
+package struct AppendOutcome: Sendable, Hashable {
+    package let position: Int64
+    /// It had been appended before; nothing was written now.
+    package let isDuplicate: Bool
+}
+
+/// One original transaction of one environment.
+package struct OriginalKey: Hashable, Sendable, Comparable {
+    package let environment: StoreEnvironment
+    package let originalTransactionID: String
+
+    package init(environment: StoreEnvironment, originalTransactionID: String) {
+        self.environment = environment
+        self.originalTransactionID = originalTransactionID
+    }
+
+    package static func < (left: OriginalKey, right: OriginalKey) -> Bool {
+        (left.environment.rawValue, left.originalTransactionID)
+            < (right.environment.rawValue, right.originalTransactionID)
+    }
+}
+
+extension LedgerFact {
+    /// The original transaction the fact is about.
+    var originalTransactionID: String? {
+        switch self {
+        case .notification(let fact): fact.transaction?.originalTransactionID ?? fact.renewal?.originalTransactionID
+        case .claim(let fact): fact.originalTransactionID
+        case .transfer(let fact): fact.originalTransactionID
+        case .catalog, .link, .grant, .grantRevocation: nil
+        }
+    }
+
+    var transaction: TransactionFact? {
+        switch self {
+        case .notification(let fact): fact.transaction
+        case .catalog, .link, .claim, .transfer, .grant, .grantRevocation: nil
+        }
+    }
+
+    /// Whose the fact is, and a second identity it can be found by.
+    var indexedIdentities: (first: IdentityRef?, second: IdentityRef?) {
+        switch self {
+        case .notification(let fact):
+            guard let transaction = fact.transaction else { return (nil, nil) }
+            guard let token = transaction.accountToken else { return (transaction.appTransaction, nil) }
+            return (token, transaction.appTransaction)
+        case .link(let fact): return (fact.identity, fact.customer)
+        case .claim(let fact): return (fact.customer, nil)
+        case .transfer(let fact): return (fact.customer, nil)
+        case .grant(let fact): return (fact.customer, nil)
+        case .grantRevocation(let fact): return (fact.customer, nil)
+        case .catalog: return (nil, nil)
+        }
+    }
+}

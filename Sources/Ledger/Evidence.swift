@@ -1,0 +1,125 @@
+package import EntitlementCore
+import OpenSSLCrypto
+
+/// A compact JWS taken apart so that what every JWS of one signer repeats is stored once.
+///
+/// The parts are a list of steps: literal bytes, the name of a stored header, or further steps whose bytes are to be
+/// written in base64url. Putting them together gives the received bytes back exactly; what would not come back
+/// exactly is kept as it came.
+package struct EvidenceParts: Sendable, Equatable {
+    /// The canonical bytes of the steps.
+    package let bytes: [UInt8]
+    /// The headers the steps name, by their SHA-256.
+    package let headers: [Digest: [UInt8]]
+
+    private enum Step {
+        static let literal: UInt8 = 0
+        static let header: UInt8 = 1
+        static let base64URL: UInt8 = 2
+    }
+
+    /// Nesting of JWS inside JWS payloads; Apple's notifications have two levels.
+    private static let depthLimit = 4
+    /// A header shorter than this is not worth a reference.
+    private static let headerMinimum = 128
+
+    package init(jws: [UInt8]) {
+        var headers: [Digest: [UInt8]] = [:]
+        let steps = Self.steps(ofJWS: jws[...], depth: 0, headers: &headers)
+        if let steps, (try? Self.assemble(steps, headers: headers)) == jws {
+            bytes = steps
+            self.headers = headers
+        } else {
+            bytes = Self.literal(jws[...])
+            self.headers = [:]
+        }
+    }
+
+    /// The received bytes again.
+    ///
+    /// Throws when a header is missing or the steps do not read.
+    package static func assemble(_ steps: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
+        var reader = CanonicalReader(steps)
+        var output: [UInt8] = []
+        while !reader.isAtEnd {
+            switch try reader.byte() {
+            case Step.literal:
+                output.append(contentsOf: try reader.data())
+            case Step.header:
+                let digest = try reader.digest()
+                guard let header = headers[digest] else {
+                    throw LedgerError(.corrupt, "evidence names header \(digest.hex), which is not stored")
+                }
+                output.append(contentsOf: header)
+            case Step.base64URL:
+                output.append(contentsOf: Base64.encodeURL(try assemble(try reader.data(), headers: headers)).utf8)
+            case let step:
+                throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
+            }
+        }
+        return output
+    }
+
+    /// The headers that steps name.
+    package static func headerNames(in steps: [UInt8]) throws -> Set<Digest> {
+        var reader = CanonicalReader(steps)
+        var names: Set<Digest> = []
+        while !reader.isAtEnd {
+            switch try reader.byte() {
+            case Step.literal: _ = try reader.data()
+            case Step.header: names.insert(try reader.digest())
+            case Step.base64URL: names.formUnion(try headerNames(in: try reader.data()))
+            case let step: throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
+            }
+        }
+        return names
+    }
+
+    private static func steps(ofJWS jws: ArraySlice<UInt8>, depth: Int, headers: inout [Digest: [UInt8]]) -> [UInt8]? {
+        let segments = jws.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard segments.count == 3, segments[0].count >= headerMinimum, depth < depthLimit,
+            let payload = Base64.decodeURL(segments[1]), let signature = Base64.decodeURL(segments[2]),
+            let name = Digest(SHA256.hash(Array(segments[0])))
+        else { return nil }
+        headers[name] = Array(segments[0])
+        var writer = CanonicalWriter()
+        writer.byte(Step.header)
+        writer.digest(name)
+        writer.byte(Step.literal)
+        writer.data([UInt8(ascii: ".")])
+        writer.byte(Step.base64URL)
+        writer.data(steps(ofPayload: payload, depth: depth + 1, headers: &headers))
+        writer.byte(Step.literal)
+        writer.data([UInt8(ascii: ".")])
+        writer.byte(Step.base64URL)
+        writer.data(literal(signature[...]))
+        return writer.bytes
+    }
+
+    /// A JSON payload whose longer strings may be JWS themselves.
+    private static func steps(
+        ofPayload payload: [UInt8], depth: Int, headers: inout [Digest: [UInt8]]
+    ) -> [UInt8] {
+        let quote = UInt8(ascii: "\"")
+        var output: [UInt8] = []
+        var pending = payload.startIndex
+        var open = payload.firstIndex(of: quote)
+        while let start = open {
+            guard let end = payload[(start + 1)...].firstIndex(of: quote) else { break }
+            let text = payload[(start + 1)..<end]
+            if text.count > headerMinimum, let nested = steps(ofJWS: text, depth: depth, headers: &headers) {
+                output += literal(payload[pending...start]) + nested
+                pending = end
+            }
+            open = payload[(end + 1)...].firstIndex(of: quote)
+        }
+        return output + literal(payload[pending...])
+    }
+
+    private static func literal(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        var writer = CanonicalWriter()
+        writer.byte(Step.literal)
+        writer.data(Array(bytes))
+        return writer.bytes
+    }
+}

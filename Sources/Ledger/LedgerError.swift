@@ -1,0 +1,40 @@
+import PostgresClient
+
+/// Why the ledger could not do what was asked.
+package struct LedgerError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable, Equatable {
+        /// The database is away, slow or overloaded; trying again later will do.
+        case unavailable
+        /// The database's schema is not the one this program was built for.
+        case schema
+        /// A row does not read as what this program writes.
+        case corrupt
+        /// What was asked makes no sense; `detail` says what to do.
+        case invalid
+    }
+
+    package let code: Code
+    /// For people: what happened, to what, what to do.
+    ///
+    /// Never holds identities.
+    package let description: String
+
+    package init(_ code: Code, _ description: String) {
+        self.code = code
+        self.description = description
+    }
+
+    init(_ error: any Error, doing what: String) {
+        switch error {
+        case let error as LedgerError:
+            self = error
+        case let error as PostgresError:
+            self.init(error.isRetryable ? .unavailable : .invalid, "\(what): \(error)")
+        default:
+            self.init(.corrupt, "\(what): \(error)")
+        }
+    }
+}
+
+/// The one ledger of this installation; it leads every key.
+let ledgerID: Int64 = 1

@@ -1,0 +1,245 @@
+package import EntitlementCore
+package import PostgresClient
+import Synchronization
+
+/// Up to which position the log is believed.
+package enum KnownAt: Sendable, Hashable {
+    /// Everything committed by now.
+    case head
+    case position(Int64)
+    /// The last position recorded at or before an instant.
+    case recorded(Timestamp)
+}
+
+/// Why a `KnownAt` names no position.
+package enum KnownAtError: Error, Sendable, Equatable {
+    case beyondHead(head: Int64)
+    /// A commit could still be recorded at that instant.
+    case notSettled
+}
+
+/// Reads the log, and folds answers from it; views only save work.
+///
+/// Each read first fixes the position it believes and then looks at nothing beyond it, so a read is consistent without
+/// a long snapshot.
+package struct LedgerReader: Sendable {
+    let pool: PostgresPool
+    private let now: @Sendable () -> Timestamp
+    private let catalogs = CatalogCache()
+
+    package init(pool: PostgresPool, now: @escaping @Sendable () -> Timestamp) {
+        self.pool = pool
+        self.now = now
+    }
+
+    /// How far the clocks of instances that write to one ledger may be apart.
+    private static let clockMarginMilliseconds: Int64 = 5000
+
+    /// Everything that bears on a customer, and the position it rests on.
+    package func customerFacts(
+        _ customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head
+    ) async throws -> (facts: CustomerFacts, position: Int64) {
+        try await read { connection in
+            let results = try connection.pipeline([Statements.head, Statements.identity(of: customer.value)])
+            let position = try settle(knownAt, head: results[0], on: connection)
+            let catalog = try catalogs.catalog(at: position, on: connection)
+            guard let identity = try results[1].first.map({ IdentityRef(try $0.int(0)) }) else {
+                return (CustomerFacts(customer: IdentityRef(0), originals: [:], catalog: catalog), position)
+            }
+            let rows = try connection.query(
+                StateQuery.latestSQL(
+                    of: """
+                        (SELECT DISTINCT environment, original_transaction_id FROM event
+                        WHERE ledger_id = $1 AND identity = $2 AND environment = $3
+                            AND original_transaction_id IS NOT NULL AND position <= $4)
+                        """),
+                [.int(ledgerID), .int(identity.number), .text(environment.rawValue), .int(position)])
+            let states = try StateQuery.states(from: rows, upTo: position, on: connection)
+            let originals = Dictionary(uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) })
+            return (CustomerFacts(customer: identity, originals: originals, catalog: catalog), position)
+        }
+    }
+
+    /// The environments other than `environment` in which something of this customer is known.
+    package func otherEnvironments(
+        of customer: CustomerID, than environment: StoreEnvironment
+    ) async throws -> [StoreEnvironment] {
+        try await read { connection in
+            let result = try connection.query(
+                """
+                SELECT DISTINCT event.environment FROM event JOIN identity USING (ledger_id, identity)
+                WHERE event.ledger_id = $1 AND identity.value = $2 AND event.environment <> $3 ORDER BY 1
+                """, [.int(ledgerID), .text(customer.value), .text(environment.rawValue)])
+            return try result.rows.map { try StoreEnvironment(stored: $0.text(0)) }
+        }
+    }
+
+    /// One original transaction as known at a position; `nil` when nothing is known of it.
+    package func subscription(
+        _ originalTransactionID: String, environment: StoreEnvironment, knownAt: KnownAt = .head
+    ) async throws -> (subscription: SubscriptionFacts?, position: Int64) {
+        try await read { connection in
+            let head = try connection.query(Statements.head.sql, Statements.head.parameters)
+            let position = try settle(knownAt, head: head, on: connection)
+            let catalog = try catalogs.catalog(at: position, on: connection)
+            let key = OriginalKey(environment: environment, originalTransactionID: originalTransactionID)
+            let query = StateQuery.latest(of: [key])
+            let rows = try connection.query(query.sql, query.parameters)
+            guard let state = try StateQuery.states(from: rows, upTo: position, on: connection)[key] else {
+                return (nil, position)
+            }
+            let identities = state.transactions.compactMap { $0.fact.accountToken ?? $0.fact.appTransaction }
+            let customers = try Statements.customerIDs(of: identities, on: connection)
+            return (
+                SubscriptionFacts(key: key, state: state, catalog: catalog, customerIDs: customers), position
+            )
+        }
+    }
+
+    /// The catalog that answers at a position, and the position it was written at (0 before any).
+    package func catalog(
+        knownAt: KnownAt = .head
+    ) async throws -> (catalog: Catalog, writtenAt: Int64, position: Int64) {
+        try await read { connection in
+            let head = try connection.query(Statements.head.sql, Statements.head.parameters)
+            let position = try settle(knownAt, head: head, on: connection)
+            let (writtenAt, catalog) = try catalogs.entry(at: position, on: connection)
+            return (catalog, writtenAt, position)
+        }
+    }
+
+    package func status() async throws -> LedgerStatus {
+        try await read { connection in
+            let results = try connection.pipeline([
+                Statements.head,
+                PostgresStatement(
+                    "SELECT name, checkpoint, version FROM projection WHERE ledger_id = $1 ORDER BY name",
+                    [.int(ledgerID)]),
+            ])
+            guard let head = results[0].first else { throw Statements.missingHead }
+            return LedgerStatus(
+                position: try head.int(0), recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
+                hash: try head.digest(2),
+                projections: try results[1].rows.map {
+                    LedgerStatus.Projection(
+                        name: try $0.text(0), checkpoint: try $0.int(1), version: try $0.int(2))
+                })
+        }
+    }
+
+    func read<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await pool.withConnection(body)
+        } catch let error as KnownAtError {
+            throw error
+        } catch {
+            throw LedgerError(error, doing: "reading the ledger")
+        }
+    }
+
+    /// The position that `knownAt` stands for.
+    func settle(
+        _ knownAt: KnownAt, head result: PostgresResult, on connection: isolated PostgresConnection
+    ) throws -> Int64 {
+        guard let row = result.first else { throw Statements.missingHead }
+        let head = try row.int(0)
+        switch knownAt {
+        case .head:
+            return head
+        case .position(let position):
+            guard position <= head else { throw KnownAtError.beyondHead(head: head) }
+            return position
+        case .recorded(let instant):
+            let headRecordedAt = Timestamp(milliseconds: try row.timestamp(1))
+            let settled = now().adding(milliseconds: -Self.clockMarginMilliseconds)
+            guard instant < headRecordedAt || instant < settled else { throw KnownAtError.notSettled }
+            // Recorded time never decreases with position, so a search by halves over the primary key finds it.
+            return try Statements.lastPosition(recordedBy: instant, head: head, on: connection)
+        }
+    }
+}
+
+/// One original transaction, with the customers its identities stand for.
+package struct SubscriptionFacts: Sendable {
+    package let key: OriginalKey
+    package let state: OriginalState
+    package let catalog: Catalog
+    package let customerIDs: [IdentityRef: String]
+}
+
+enum Statements {
+    static let head = PostgresStatement(
+        "SELECT position, recorded_at, hash FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
+
+    static let missingHead = LedgerError(.schema, "the ledger's head row is missing; run `rightful migrate`")
+
+    static func identity(of value: String) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2", [.int(ledgerID), .text(value)])
+    }
+
+    static func customerIDs(
+        of identities: [IdentityRef], on connection: isolated PostgresConnection
+    ) throws -> [IdentityRef: String] {
+        guard !identities.isEmpty else { return [:] }
+        let result = try connection.query(
+            "SELECT identity, value FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
+            [.int(ledgerID), .intArray(Set(identities.map(\.number)).sorted())])
+        var values: [IdentityRef: String] = [:]
+        for row in result.rows { values[IdentityRef(try row.int(0))] = try row.text(1) }
+        return values
+    }
+
+    static func lastPosition(
+        recordedBy instant: Timestamp, head: Int64, on connection: isolated PostgresConnection
+    ) throws -> Int64 {
+        var low: Int64 = 0
+        var high = head
+        while low < high {
+            let middle = low + (high - low + 1) / 2
+            let row = try connection.query(
+                "SELECT recorded_at FROM event WHERE ledger_id = $1 AND position = $2",
+                [.int(ledgerID), .int(middle)]
+            ).first
+            guard let row else { throw LedgerError(.corrupt, "the log has no position \(middle)") }
+            if Timestamp(milliseconds: try row.timestamp(0)) <= instant { low = middle } else { high = middle - 1 }
+        }
+        return low
+    }
+}
+
+/// Catalogs by the position they were written at: decoded once, and never changed once written.
+final class CatalogCache: Sendable {
+    private let entries = Mutex<[Int64: Catalog]>([:])
+    private static let limit = 16
+
+    func catalog(at position: Int64, on connection: isolated PostgresConnection) throws -> Catalog {
+        try entry(at: position, on: connection).catalog
+    }
+
+    func entry(
+        at position: Int64, on connection: isolated PostgresConnection
+    ) throws -> (writtenAt: Int64, catalog: Catalog) {
+        let row = try connection.query(
+            """
+            SELECT position FROM event WHERE ledger_id = $1 AND type = 'catalog_applied' AND position <= $2
+            ORDER BY position DESC LIMIT 1
+            """, [.int(ledgerID), .int(position)]
+        ).first
+        guard let writtenAt = try row?.int(0) else { return (0, .empty) }
+        if let known = entries.withLock({ $0[writtenAt] }) { return (writtenAt, known) }
+        let facts = try connection.query(
+            "SELECT facts FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(writtenAt)]
+        ).first
+        guard let bytes = try facts?.bytes(0), case .catalog(let catalog) = try FactCodec.decode(bytes) else {
+            throw LedgerError(.corrupt, "event \(writtenAt) is called a catalog and holds none")
+        }
+        entries.withLock { entries in
+            if entries.count >= Self.limit { entries.removeAll() }
+            entries[writtenAt] = catalog
+        }
+        return (writtenAt, catalog)
+    }
+}

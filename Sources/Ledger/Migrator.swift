@@ -1,0 +1,94 @@
+import EntitlementCore
+import OpenSSLCrypto
+package import PostgresClient
+package import Schema
+
+/// Brings a database to this program's schema, or says how the two differ.
+package struct Migrator: Sendable {
+    package enum Standing: Sendable, Equatable {
+        case current
+        /// Steps are missing; the database may be empty.
+        case behind(missing: Int)
+        /// A newer program has been here.
+        case ahead(version: Int)
+        /// An applied step is not what this program calls by that name.
+        case changed(name: String)
+    }
+
+    private let migrations: [Migration]
+
+    package init(migrations: [Migration] = Migration.all) { self.migrations = migrations }
+
+    package func standing(on connection: isolated PostgresConnection) throws -> Standing {
+        guard try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true else {
+            return .behind(missing: migrations.count)
+        }
+        let rows = try connection.query("SELECT version, name, sha256 FROM schema_migration ORDER BY version").rows
+        let known = Dictionary(migrations.map { ($0.version, $0) }, uniquingKeysWith: { first, _ in first })
+        for row in rows {
+            let version = Int(try row.int(0))
+            guard let migration = known[version] else { return .ahead(version: version) }
+            guard try row.bytes(2) == SHA256.hash(migration.sql) else { return .changed(name: try row.text(1)) }
+        }
+        return rows.count == migrations.count ? .current : .behind(missing: migrations.count - rows.count)
+    }
+
+    /// Applies what is missing, each step in a transaction of its own, and lets `servingRole` do its work.
+    ///
+    /// Two that migrate at once take turns. Returns the names of the steps applied.
+    package func migrate(servingRole: String?, on connection: isolated PostgresConnection) throws -> [String] {
+        try connection.query("SELECT pg_advisory_lock($1)", [.int(Self.lockKey)])
+        defer { _ = try? connection.query("SELECT pg_advisory_unlock($1)", [.int(Self.lockKey)]) }
+        switch try standing(on: connection) {
+        case .ahead(let version):
+            throw LedgerError(
+                .schema, "the database has migration \(version), which this program does not know: use a newer rightful"
+            )
+        case .changed(let name):
+            throw LedgerError(.schema, "migration \(name) was applied in another form than this program's")
+        case .current, .behind:
+            break
+        }
+        var applied: [String] = []
+        let present = try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true
+        let done =
+            present ? try Set(connection.query("SELECT version FROM schema_migration").rows.map { try $0.int(0) }) : []
+        for migration in migrations where !done.contains(Int64(migration.version)) {
+            try connection.transaction { connection in
+                try connection.execute(script: String(decoding: migration.sql, as: UTF8.self))
+                try connection.query(
+                    "INSERT INTO schema_migration (version, name, sha256) VALUES ($1, $2, $3)",
+                    [.int4(Int32(migration.version)), .text(migration.name), .bytes(SHA256.hash(migration.sql))])
+            }
+            applied.append(migration.name)
+        }
+        try connection.query(
+            """
+            INSERT INTO projection (ledger_id, name, version, checkpoint)
+            SELECT $1, 'originals', $2, 0 FROM ledger_head WHERE ledger_id = $1 AND position = 0
+            ON CONFLICT (ledger_id, name) DO NOTHING
+            """, [.int4(Int32(ledgerID)), .int4(Int32(OriginalState.foldVersion))])
+        if let servingRole {
+            try connection.query("SELECT grant_serving_role($1)", [.text(servingRole)])
+        }
+        return applied
+    }
+
+    /// Arbitrary, but the same in every version of this program.
+    private static let lockKey: Int64 = 0x7269_6768_7466_756C
+}
+
+extension Migrator.Standing {
+    /// What to tell an operator who tries to serve; `nil` when all is well.
+    package var refusal: String? {
+        switch self {
+        case .current: nil
+        case .behind(let missing):
+            "the database lacks \(missing) schema migration(s): run `rightful migrate` with the owner's role"
+        case .ahead(let version):
+            "the database has schema migration \(version), which this rightful does not know: use a newer rightful"
+        case .changed(let name):
+            "schema migration \(name) was applied in another form than this rightful's: use the rightful that applied it"
+        }
+    }
+}
