@@ -64,7 +64,8 @@ let migrations = [
     "0017_projection",
     "0018_api_key",
     "0019_ensure_partitions",
-    "0020_grant_serving_role",
+    "0020_command_key",
+    "0021_grant_serving_role",
 ]
 
 let testedTogether = ["TidyTests", "EndToEndTests"]

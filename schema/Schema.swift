@@ -31,6 +31,7 @@ package struct Migration: Sendable {
         Migration("0017_projection", PackageResources._017_projection_sql),
         Migration("0018_api_key", PackageResources._018_api_key_sql),
         Migration("0019_ensure_partitions", PackageResources._019_ensure_partitions_sql),
-        Migration("0020_grant_serving_role", PackageResources._020_grant_serving_role_sql),
+        Migration("0020_command_key", PackageResources._020_command_key_sql),
+        Migration("0021_grant_serving_role", PackageResources._021_grant_serving_role_sql),
     ]
 }

@@ -13,6 +13,16 @@ struct PreparedEvent: Sendable {
         evidenceHash = draft.evidence.flatMap { Digest(SHA256.hash($0)) }
     }
 
+    var statementID: String? {
+        guard case .statement(let id, _) = draft.identity else { return nil }
+        return id
+    }
+
+    var commandKey: String? {
+        guard case .command(let key, _) = draft.identity else { return nil }
+        return key
+    }
+
     var originalKey: OriginalKey? {
         guard let environment = draft.environment, let id = draft.fact.originalTransactionID else { return nil }
         return OriginalKey(environment: environment, originalTransactionID: id)
@@ -32,9 +42,22 @@ struct AppendContext: Sendable {
     var head: LedgerHead
     /// Positions by source id, then payload hash.
     var keys: [String: [Digest: Int64]]
+    var commands: [String: CommandRecord]
+    /// Where the catalog in force was written; 0 before any.
+    var catalogPosition: Int64
     var identities: [String: IdentityRef]
     var states: [OriginalKey: OriginalState]
     var knownHeaders: Set<Digest>
+}
+
+/// A command that was carried out under an idempotency key.
+struct CommandRecord: Sendable, Hashable {
+    let requestHash: Digest
+    let position: Int64
+    let recordedAt: Timestamp
+
+    /// How long a key is kept.
+    static let lifetimeMilliseconds: Int64 = 24 * 3_600_000
 }
 
 /// What a batch writes: decided without touching anything.
@@ -46,16 +69,19 @@ struct AppendPlan: Sendable {
     }
 
     private(set) var head: LedgerHead
-    private(set) var outcomes: [AppendOutcome] = []
+    private(set) var outcomes: [Result<AppendOutcome, AppendRefusal>] = []
     private(set) var events: [EventRecord] = []
     private(set) var evidence: [(position: Int64, parts: [UInt8])] = []
     private(set) var newKeys: [Key] = []
+    private(set) var newCommands: [String: CommandRecord] = [:]
     private(set) var newIdentities: [(value: String, ref: IdentityRef)] = []
     private(set) var newHeaders: [Digest: [UInt8]] = [:]
     private(set) var touched: Set<OriginalKey> = []
     private(set) var states: [OriginalKey: OriginalState]
 
     private var keys: [String: [Digest: Int64]]
+    private var commands: [String: CommandRecord]
+    private var catalogPosition: Int64
     private var identities: [String: IdentityRef]
     private var knownHeaders: Set<Digest>
 
@@ -66,6 +92,8 @@ struct AppendPlan: Sendable {
         head.recordedAt = max(now, context.head.recordedAt)
         states = context.states
         keys = context.keys
+        commands = context.commands
+        catalogPosition = context.catalogPosition
         identities = context.identities
         knownHeaders = context.knownHeaders
         for event in batch { add(event) }
@@ -73,19 +101,25 @@ struct AppendPlan: Sendable {
 
     private mutating func add(_ event: PreparedEvent) {
         let draft = event.draft
-        let known = keys[draft.sourceID] ?? [:]
-        if let position = known[draft.payloadHash] {
-            outcomes.append(AppendOutcome(position: position, isDuplicate: true))
+        var isReused = false
+        switch known(draft.identity) {
+        case .outcome(let outcome):
+            outcomes.append(outcome)
+            return
+        case .new(let reused):
+            isReused = reused
+        }
+        if let expected = draft.expectedCatalogPosition, expected != catalogPosition {
+            outcomes.append(.failure(.catalogChanged(writtenAt: catalogPosition)))
             return
         }
         let position = head.position + 1
         let references = draft.identities.map { reference(for: $0) }
         var fact = draft.fact.replacingIdentities { references[Int($0.number)] }
-        if !known.isEmpty { fact = fact.remarking("id_reused") }
+        if isReused { fact = fact.remarking("id_reused") }
         let record = record(of: event, fact: fact, position: position)
-
-        keys[draft.sourceID, default: [:]][draft.payloadHash] = position
-        newKeys.append(Key(sourceID: draft.sourceID, payloadHash: draft.payloadHash, position: position))
+        remember(draft.identity, position: position)
+        if case .catalog = fact { catalogPosition = position }
         if let parts = event.evidence {
             evidence.append((position, parts.bytes))
             for (name, header) in parts.headers where knownHeaders.insert(name).inserted { newHeaders[name] = header }
@@ -99,7 +133,43 @@ struct AppendPlan: Sendable {
         events.append(record)
         head.position = position
         head.hash = record.hash
-        outcomes.append(AppendOutcome(position: position, isDuplicate: false))
+        outcomes.append(.success(AppendOutcome(position: position, isDuplicate: false)))
+    }
+
+    private enum Standing {
+        case outcome(Result<AppendOutcome, AppendRefusal>)
+        case new(idIsReused: Bool)
+    }
+
+    private func known(_ identity: EventIdentity) -> Standing {
+        switch identity {
+        case .statement(let id, let payloadHash):
+            let known = keys[id] ?? [:]
+            guard let position = known[payloadHash] else { return .new(idIsReused: !known.isEmpty) }
+            return .outcome(.success(AppendOutcome(position: position, isDuplicate: true)))
+        case .command(let key, let requestHash):
+            guard let record = commands[key],
+                record.recordedAt.adding(milliseconds: CommandRecord.lifetimeMilliseconds) > head.recordedAt
+            else { return .new(idIsReused: false) }
+            guard record.requestHash == requestHash else { return .outcome(.failure(.idempotencyConflict)) }
+            return .outcome(.success(AppendOutcome(position: record.position, isDuplicate: true)))
+        case .unique:
+            return .new(idIsReused: false)
+        }
+    }
+
+    private mutating func remember(_ identity: EventIdentity, position: Int64) {
+        switch identity {
+        case .statement(let id, let payloadHash):
+            keys[id, default: [:]][payloadHash] = position
+            newKeys.append(Key(sourceID: id, payloadHash: payloadHash, position: position))
+        case .command(let key, let requestHash):
+            let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
+            commands[key] = record
+            newCommands[key] = record
+        case .unique:
+            break
+        }
     }
 
     private mutating func reference(for identity: String) -> IdentityRef {

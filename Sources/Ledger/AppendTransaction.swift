@@ -27,22 +27,23 @@ enum AppendTransaction {
     ) throws -> AppendContext {
         let originals = Set(batch.compactMap(\.originalKey)).sorted()
         let headers = Set(batch.flatMap { $0.evidence.map { Array($0.headers.keys) } ?? [] }).sorted()
-        let results = try connection.pipeline([
-            PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED"),
-            PostgresStatement(
-                "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
-                [.int(ledgerID)]),
-            PostgresStatement(
-                "SELECT source_id, payload_sha256, position FROM event_key WHERE ledger_id = $1 AND source_id = ANY($2)",
-                [.int(ledgerID), .textArray(Set(batch.map(\.draft.sourceID)).sorted())]),
-            PostgresStatement(
-                "SELECT value, identity FROM identity WHERE ledger_id = $1 AND value = ANY($2)",
-                [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities)).sorted())]),
-            PostgresStatement(
-                "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
-                [.int(ledgerID), .bytesArray(headers.map(\.bytes))]),
-            StateQuery.latest(of: originals),
-        ])
+        let results = try connection.pipeline(
+            [
+                PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED"),
+                PostgresStatement(
+                    "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
+                    [.int(ledgerID)]),
+                PostgresStatement(
+                    "SELECT source_id, payload_sha256, position FROM event_key WHERE ledger_id = $1 AND source_id = ANY($2)",
+                    [.int(ledgerID), .textArray(Set(batch.compactMap(\.statementID)).sorted())]),
+                PostgresStatement(
+                    "SELECT value, identity FROM identity WHERE ledger_id = $1 AND value = ANY($2)",
+                    [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities)).sorted())]),
+                PostgresStatement(
+                    "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
+                    [.int(ledgerID), .bytesArray(headers.map(\.bytes))]),
+                StateQuery.latest(of: originals),
+            ] + commandStatements(batch))
         guard let headRow = results[1].first else {
             throw LedgerError(.schema, "the ledger's head row is missing; run `rightful migrate`")
         }
@@ -56,7 +57,37 @@ enum AppendTransaction {
         var known: Set<Digest> = []
         for row in results[4].rows { known.insert(try row.digest(0)) }
         let states = try StateQuery.states(from: results[5], upTo: head.position, on: connection)
-        return AppendContext(head: head, keys: keys, identities: identities, states: states, knownHeaders: known)
+        var commands: [String: CommandRecord] = [:]
+        var catalogPosition: Int64 = 0
+        if results.count > 6 {
+            for row in results[6].rows {
+                commands[try row.text(0)] = CommandRecord(
+                    requestHash: try row.digest(1), position: try row.int(2),
+                    recordedAt: Timestamp(milliseconds: try row.timestamp(3)))
+            }
+            catalogPosition = try results[7].first?.int(0) ?? 0
+        }
+        return AppendContext(
+            head: head, keys: keys, commands: commands, catalogPosition: catalogPosition, identities: identities,
+            states: states, knownHeaders: known)
+    }
+
+    /// What only commands need to know; notifications do not pay for it.
+    private static func commandStatements(_ batch: [PreparedEvent]) -> [PostgresStatement] {
+        let keys = batch.compactMap(\.commandKey)
+        guard !keys.isEmpty || batch.contains(where: { $0.draft.expectedCatalogPosition != nil }) else { return [] }
+        return [
+            PostgresStatement(
+                """
+                SELECT command_key, request_sha256, position, recorded_at FROM command_key
+                WHERE ledger_id = $1 AND command_key = ANY($2)
+                """, [.int(ledgerID), .textArray(Set(keys).sorted())]),
+            PostgresStatement(
+                """
+                SELECT position FROM event WHERE ledger_id = $1 AND type = 'catalog_applied'
+                ORDER BY position DESC LIMIT 1
+                """, [.int(ledgerID)]),
+        ]
     }
 
     private static func write(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws {
@@ -88,16 +119,9 @@ enum AppendTransaction {
                     ]))
         }
         statements.append(insertEvents(plan.events))
-        statements.append(
-            PostgresStatement(
-                """
-                INSERT INTO event_key (ledger_id, source_id, payload_sha256, position)
-                SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bigint[])
-                """,
-                [
-                    .int4(Int32(ledgerID)), .textArray(plan.newKeys.map(\.sourceID)),
-                    .bytesArray(plan.newKeys.map(\.payloadHash.bytes)), .intArray(plan.newKeys.map(\.position)),
-                ]))
+        if !plan.newKeys.isEmpty {
+            statements.append(insertKeys(plan.newKeys))
+        }
         if !plan.evidence.isEmpty {
             statements.append(
                 PostgresStatement(
@@ -105,6 +129,22 @@ enum AppendTransaction {
                     [
                         .int4(Int32(ledgerID)), .intArray(plan.evidence.map(\.position)),
                         .bytesArray(plan.evidence.map(\.parts)),
+                    ]))
+        }
+        if !plan.newCommands.isEmpty {
+            let commands = plan.newCommands.sorted { $0.key < $1.key }
+            statements.append(
+                PostgresStatement(
+                    """
+                    INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
+                    SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::timestamptz[])
+                    ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
+                        position = excluded.position, recorded_at = excluded.recorded_at
+                    """,
+                    [
+                        .int4(Int32(ledgerID)), .textArray(commands.map(\.key)),
+                        .bytesArray(commands.map(\.value.requestHash.bytes)), .intArray(commands.map(\.value.position)),
+                        .timestampArray(commands.map(\.value.recordedAt.milliseconds)),
                     ]))
         }
         if let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted()) { statements.append(upsert) }
@@ -130,6 +170,18 @@ enum AppendTransaction {
                 ]))
         statements.append(PostgresStatement("COMMIT"))
         _ = try connection.pipeline(statements)
+    }
+
+    private static func insertKeys(_ keys: [AppendPlan.Key]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            INSERT INTO event_key (ledger_id, source_id, payload_sha256, position)
+            SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bigint[])
+            """,
+            [
+                .int4(Int32(ledgerID)), .textArray(keys.map(\.sourceID)),
+                .bytesArray(keys.map(\.payloadHash.bytes)), .intArray(keys.map(\.position)),
+            ])
     }
 
     private static func insertEvents(_ events: [EventRecord]) -> PostgresStatement {

@@ -20,6 +20,26 @@ package enum EventSource: String, Sendable, Hashable {
     }
 }
 
+/// What makes two deliveries one event.
+package enum EventIdentity: Sendable, Hashable {
+    /// A signed statement: the source's own id, such as `notification:<uuid>`, with the SHA-256 of the decoded
+    /// payload. The same id with another payload is an event of its own, remarked `id_reused`.
+    case statement(id: String, payloadHash: Digest)
+    /// A command sent with an idempotency key, unique to its sender, and the SHA-256 of the request. The same again
+    /// within 24 hours is one event; another request under the same key is refused.
+    case command(key: String, requestHash: Digest)
+    /// Every delivery is an event of its own.
+    case unique
+}
+
+/// Why a command was not appended; nothing was written.
+package enum AppendRefusal: Error, Sendable, Hashable {
+    /// The catalog in force is not the one the command was meant for.
+    case catalogChanged(writtenAt: Int64)
+    /// Another request was sent under the same idempotency key.
+    case idempotencyConflict
+}
+
 /// An event before it has a position: what is to be appended, and what makes appending it idempotent.
 package struct EventDraft: Sendable {
     package var environment: StoreEnvironment?
@@ -31,16 +51,15 @@ package struct EventDraft: Sendable {
     package var fact: LedgerFact
     /// Customer ids in clear; the log gets a number for each.
     package var identities: [String]
-    /// The source's own id, such as `notification:<uuid>`.
-    package var sourceID: String
-    /// SHA-256 of the decoded payload: with the source's id, what makes two deliveries one event.
-    package var payloadHash: Digest
+    package var identity: EventIdentity
+    /// The append is refused unless the catalog in force was written at this position (0: unless there is none).
+    package var expectedCatalogPosition: Int64?
     /// The exact signed bytes (a compact JWS), where there are any.
     package var evidence: [UInt8]?
 
     package init(
         environment: StoreEnvironment?, source: EventSource, type: String, occurredAt: Timestamp?, fact: LedgerFact,
-        identities: [String], sourceID: String, payloadHash: Digest, evidence: [UInt8]?
+        identities: [String], identity: EventIdentity, expectedCatalogPosition: Int64? = nil, evidence: [UInt8]? = nil
     ) {
         self.environment = environment
         self.source = source
@@ -48,8 +67,8 @@ package struct EventDraft: Sendable {
         self.occurredAt = occurredAt
         self.fact = fact
         self.identities = identities
-        self.sourceID = sourceID
-        self.payloadHash = payloadHash
+        self.identity = identity
+        self.expectedCatalogPosition = expectedCatalogPosition
         self.evidence = evidence
     }
 }

@@ -30,7 +30,7 @@ package actor LedgerWriter {
 
     private struct Waiter {
         let event: PreparedEvent
-        let continuation: CheckedContinuation<Result<AppendOutcome, LedgerError>, Never>
+        let continuation: CheckedContinuation<Result<AppendOutcome, any Error>, Never>
     }
 
     private let pool: PostgresPool
@@ -54,11 +54,13 @@ package actor LedgerWriter {
     }
 
     /// Returns once the event is durable and visible, or was so before.
-    package nonisolated func append(_ draft: EventDraft) async throws(LedgerError) -> AppendOutcome {
+    ///
+    /// Throws `AppendRefusal` for a command that must not be carried out, else `LedgerError`.
+    package nonisolated func append(_ draft: EventDraft) async throws -> AppendOutcome {
         try await enqueue(PreparedEvent(draft)).get()
     }
 
-    private func enqueue(_ event: PreparedEvent) async -> Result<AppendOutcome, LedgerError> {
+    private func enqueue(_ event: PreparedEvent) async -> Result<AppendOutcome, any Error> {
         guard waiting.count < limits.waiting else {
             return .failure(LedgerError(.unavailable, "\(waiting.count) appends are waiting; try again later"))
         }
@@ -107,7 +109,7 @@ package actor LedgerWriter {
                     requests: batch.count, events: plan.events.count, position: plan.head.position,
                     duration: start.duration(to: clock.now)))
             for (waiter, outcome) in zip(batch, plan.outcomes) {
-                waiter.continuation.resume(returning: .success(outcome))
+                waiter.continuation.resume(returning: outcome.mapError { $0 })
             }
         } catch {
             let failure = LedgerError(error, doing: "appending to the log")

@@ -6,7 +6,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, UPDATE ON ledger_head TO %I', serving_role);
     EXECUTE format('GRANT SELECT, INSERT ON event, evidence, jws_header TO %I', serving_role);
     EXECUTE format('GRANT SELECT, INSERT, DELETE ON event_key, identity TO %I', serving_role);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, command_key TO %I', serving_role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON api_key TO %I', serving_role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION ensure_partitions(bigint) TO %I', serving_role);
 END
