@@ -1,0 +1,124 @@
+package import OpenSSLCrypto
+import Synchronization
+
+/// A JWS whose signature leads to a trusted root.
+///
+/// Only `JWSVerifier` makes one.
+package struct VerifiedJWS: Sendable {
+    /// The exact bytes that were received: the evidence.
+    package let compact: [UInt8]
+    /// The decoded payload: the bytes of a JSON object.
+    package let payload: [UInt8]
+    /// The SHA-256 of the decoded payload: the identity of what was signed, whatever the signature's bytes.
+    package let payloadSHA256: [UInt8]
+    /// Who vouched for the signature.
+    package let chain: ChainIdentity
+
+    fileprivate init(_ jws: UnverifiedJWS, chain: ChainIdentity) {
+        compact = jws.compact
+        payload = jws.payload
+        payloadSHA256 = SHA256.hash(jws.payload)
+        self.chain = chain
+    }
+}
+
+/// The certificates of a validated chain, each by the SHA-256 of its DER bytes.
+package struct ChainIdentity: Hashable, Sendable {
+    package let leafSHA256: [UInt8]
+    package let intermediateSHA256: [UInt8]
+    package let rootSHA256: [UInt8]
+}
+
+/// Verifies what the App Store signs, up to a configured root.
+///
+/// It works without network and without a clock, and any number of threads may use one verifier at once. It does not
+/// ask whether Apple has withdrawn a certificate (OCSP), nor whom the payload is about: that is for the caller.
+package final class JWSVerifier: Sendable {
+    /// Marks the certificates that sign for the App Store.
+    package static let leafMarker = "1.2.840.113635.100.6.11.1"
+    /// Marks the authority that issues them, Apple Worldwide Developer Relations.
+    package static let intermediateMarker = "1.2.840.113635.100.6.2.1"
+
+    private let store: CertificateStore
+    private let remembered = Mutex(RememberedChains())
+
+    /// A verifier that trusts these roots alone.
+    package init(trusting anchors: TrustAnchors) throws(CryptoError) {
+        store = try CertificateStore(roots: anchors.roots)
+    }
+
+    /// Verifies the algorithm, the chain of certificates and the signature.
+    ///
+    /// - Parameters:
+    ///   - jws: what to verify.
+    ///   - signedAt: the instant at which the certificates must have been valid, in milliseconds since 1970: the
+    ///     payload's own signed date, or where it has none, one that the caller vouches for.
+    ///   - now: the present, in milliseconds since 1970; it only decides for how long a chain stays remembered.
+    /// - Throws: `untrusted`, or `malformed` for a header or signature that is not of the right form.
+    package func verify(
+        _ jws: UnverifiedJWS, signedAt: Int64, now: Int64
+    ) throws(JWSError) -> VerifiedJWS {
+        let header = SHA256.hash(jws.encodedHeader)
+        let known = remembered.withLock { $0.chain(of: header, now: now) }
+        if let known, known.isValid(atMilliseconds: signedAt) {
+            try checkSignature(of: jws, with: known.key)
+            return VerifiedJWS(jws, chain: known.identity)
+        }
+        // A header that is known but not valid then goes the long way, which finds the words for the refusal, or another
+        // root that was valid.
+        let chain = try validate(JWSHeader(encoded: jws.encodedHeader), signedAt: signedAt)
+        try checkSignature(of: jws, with: chain.key)
+        // Only now: a stranger can send Apple's certificates under ever new headers, but cannot sign with them.
+        remembered.withLock { $0.remember(chain, of: header, now: now) }
+        return VerifiedJWS(jws, chain: chain.identity)
+    }
+
+    /// How many chains are remembered.
+    var rememberedChainCount: Int { remembered.withLock { $0.count } }
+
+    private func validate(_ header: JWSHeader, signedAt: Int64) throws(JWSError) -> ValidatedChain {
+        let leaf = try parse(header.leaf, "leaf")
+        let intermediate = try parse(header.intermediate, "intermediate")
+        guard leaf.hasExtension(oid: Self.leafMarker) else {
+            throw .untrusted("its leaf certificate is not one that signs for the App Store (no \(Self.leafMarker))")
+        }
+        guard intermediate.hasExtension(oid: Self.intermediateMarker) else {
+            throw .untrusted(
+                "its intermediate certificate is not Apple's for developer relations (no \(Self.intermediateMarker))")
+        }
+        guard intermediate.isCA else { throw .untrusted("its intermediate certificate may not issue certificates") }
+        do {
+            let path = try store.validate(leaf: leaf, intermediates: [intermediate], atMilliseconds: signedAt)
+            let key = try leaf.publicKey()
+            guard path.count == 3, path[1].der == intermediate.der else {
+                throw JWSError.untrusted("its certificates do not form a path of three to a trusted root")
+            }
+            guard key.curve == .p256 else { throw JWSError.untrusted("its leaf certificate's key is not on P-256") }
+            let identity = ChainIdentity(
+                leafSHA256: leaf.fingerprint, intermediateSHA256: intermediate.fingerprint,
+                rootSHA256: path[2].fingerprint)
+            return ValidatedChain(leaf: leaf, intermediate: intermediate, root: path[2], key: key, identity: identity)
+        } catch let error as JWSError {
+            throw error
+        } catch {
+            throw .untrusted("its certificates do not lead to a trusted root: \(error)")
+        }
+    }
+
+    private func parse(_ der: [UInt8], _ role: String) throws(JWSError) -> Certificate {
+        do throws(CryptoError) {
+            return try Certificate(der: der)
+        } catch {
+            throw .untrusted("its \(role) certificate is unreadable: \(error)")
+        }
+    }
+
+    private func checkSignature(of jws: UnverifiedJWS, with key: PublicKey) throws(JWSError) {
+        guard jws.signature.count == 64 else {
+            throw .malformed("the signature is \(jws.signature.count) bytes long; ES256's are 64")
+        }
+        guard jws.withSignedBytes({ key.isValidES256(signature: jws.signature, message: $0) }) else {
+            throw .untrusted("its signature does not match its content")
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import OpenSSLCrypto
+import Testing
+
+@testable import AppStoreServer
+
+@Suite("Remembered chains")
+struct RememberedChainsTests {
+    let store: TestStore
+    let verifier: JWSVerifier
+
+    init() throws {
+        store = try TestStore()
+        verifier = try store.verifier()
+    }
+
+    @Test("a remembered chain is held against each signed date")
+    func validityOnEachUse() throws {
+        let compact = try store.sign()
+        for _ in 0..<2 {
+            #expect(verifier.refusal(of: compact, signedAt: Instant.signed) == nil)
+            #expect(verifier.rememberedChainCount == 1)
+            for (signedAt, word) in [
+                (Instant.start - 1, "not yet valid"), (Instant.end, "expired"), (Instant.end + Instant.day, "expired"),
+                (0, "not yet valid"), (Int64.max, "trusted root"), (Int64.min, "trusted root"),
+            ] {
+                let refusal = try #require(verifier.refusal(of: compact, signedAt: signedAt), "\(signedAt)")
+                #expect(refusal.isUntrusted(about: word), "\(signedAt): \(refusal)")
+            }
+            #expect(verifier.refusal(of: compact, signedAt: Instant.start) == nil)
+            #expect(verifier.refusal(of: compact, signedAt: Instant.end - 1) == nil)
+        }
+    }
+
+    @Test("intermediate and root are held against each signed date too")
+    func validityOfAll() throws {
+        let day = Instant.day
+        for store in [
+            try TestStore(intermediate: { $0.notAfter = Instant.signed + day }),
+            try TestStore(root: { $0.notAfter = Instant.signed + day }),
+        ] {
+            let verifier = try store.verifier()
+            let compact = try store.sign()
+            #expect(verifier.refusal(of: compact) == nil)
+            #expect(
+                try #require(verifier.refusal(of: compact, signedAt: Instant.signed + day)).isUntrusted(
+                    about: "expired"))
+            #expect(verifier.refusal(of: compact) == nil)
+        }
+    }
+
+    @Test("of two roots with one key, the one valid at the signed date counts, whichever is remembered")
+    func twoRoots() throws {
+        let renewed = try CertificateAuthority.selfSigned(
+            .root(commonName: "Test Root", serial: 7, notBefore: Instant.signed, notAfter: Instant.end),
+            key: store.root.key)
+        let old = try CertificateAuthority.selfSigned(
+            .root(commonName: "Test Root", serial: 8, notBefore: Instant.start, notAfter: Instant.signed),
+            key: store.root.key)
+        let verifier = try JWSVerifier(trusting: TrustAnchors([old.certificate, renewed.certificate]))
+        let compact = try store.sign()
+        for (signedAt, root) in [
+            (Instant.signed + 1_000, renewed), (Instant.signed - 1_000, old), (Instant.signed + 1_000, renewed),
+        ] {
+            let verified = try verifier.verify(compact, signedAt: signedAt)
+            #expect(verified.chain.rootSHA256 == root.certificate.fingerprint)
+        }
+    }
+
+    @Test("only chains whose signature was right are remembered")
+    func failuresAreForgotten() throws {
+        let key = try PrivateKey.generate(.p256)
+        _ = verifier.refusal(of: try store.sign("{}", x5c: store.chain, key: key))
+        _ = verifier.refusal(of: try TestStore().sign())
+        _ = verifier.refusal(of: try store.sign(), signedAt: Instant.end)
+        #expect(verifier.rememberedChainCount == 0)
+    }
+
+    @Test("no more than 32 chains are remembered")
+    func bounded() throws {
+        for index in 0..<40 {
+            let compact = try store.sign(x5c: [store.chain[0], store.chain[1], "\(index)"])
+            #expect(verifier.refusal(of: compact) == nil)
+            #expect(verifier.rememberedChainCount == min(index + 1, RememberedChains.capacity))
+        }
+    }
+
+    @Test("the chain used longest ago is forgotten first")
+    func leastRecentlyUsed() throws {
+        let chain = try validatedChain()
+        var remembered = RememberedChains()
+        for index in 0..<32 { remembered.remember(chain, of: [UInt8(index)], now: 0) }
+        #expect(remembered.chain(of: [0], now: 1) != nil)
+        remembered.remember(chain, of: [32], now: 2)
+        #expect(remembered.count == 32)
+        #expect(remembered.chain(of: [0], now: 3) != nil)
+        #expect(remembered.chain(of: [1], now: 3) == nil)
+        #expect(remembered.chain(of: [32], now: 3) != nil)
+    }
+
+    @Test("a chain is forgotten 15 minutes after its validation, however often it was used, and by a clock set back")
+    func aging() throws {
+        let chain = try validatedChain()
+        var remembered = RememberedChains()
+        remembered.remember(chain, of: [1], now: 1_000)
+        #expect(remembered.chain(of: [1], now: 1_000 + RememberedChains.lifetime - 1) != nil)
+        #expect(remembered.chain(of: [1], now: 1_000 + RememberedChains.lifetime) == nil)
+        #expect(remembered.count == 0)
+        remembered.remember(chain, of: [1], now: 1_000)
+        #expect(remembered.chain(of: [1], now: 999) == nil)
+        #expect(remembered.count == 0)
+    }
+
+    private func validatedChain() throws -> ValidatedChain {
+        ValidatedChain(
+            leaf: store.leaf, intermediate: store.intermediate.certificate, root: store.root.certificate,
+            key: store.leafKey.publicKey,
+            identity: ChainIdentity(leafSHA256: [], intermediateSHA256: [], rootSHA256: []))
+    }
+}
