@@ -23,8 +23,8 @@ extension PayloadSchema {
             "appAppleId": .integer,
             "bundleId": .identifier,
             "bundleVersion": .text,
-            "signedTransactionInfo": .text,
-            "signedRenewalInfo": .text,
+            "signedTransactionInfo": .signed,
+            "signedRenewalInfo": .signed,
             "status": .code(1...5),
             "consumptionRequestReason": .oneOf([
                 "UNINTENDED_PURCHASE", "FULFILLMENT_ISSUE", "UNSATISFIED_WITH_PURCHASE", "LEGAL", "OTHER",
@@ -52,7 +52,7 @@ extension PayloadSchema {
             "environment": environments,
             "appAppleId": .integer,
             "bundleId": .identifier,
-            "signedAppTransactionInfo": .text,
+            "signedAppTransactionInfo": .signed,
         ]),
     ])
 

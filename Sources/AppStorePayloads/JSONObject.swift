@@ -47,6 +47,9 @@ package struct JSONValue {
         return text
     }
 
+    /// A string that may be a compact JWS: of any length but none.
+    package var signed: String? { string.flatMap { $0.isEmpty ? nil : $0 } }
+
     /// A number without a fraction that 64 bits hold.
     package var int64: Int64? {
         guard let number else { return nil }

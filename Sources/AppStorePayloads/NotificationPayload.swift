@@ -60,8 +60,8 @@ package struct NotificationData: Hashable, Sendable {
 
     init(_ object: JSONObject) {
         app = NotificationApp(object)
-        signedTransactionInfo = object["signedTransactionInfo"]?.string
-        signedRenewalInfo = object["signedRenewalInfo"]?.string
+        signedTransactionInfo = object["signedTransactionInfo"]?.signed
+        signedRenewalInfo = object["signedRenewalInfo"]?.signed
     }
 }
 
@@ -106,7 +106,7 @@ package struct NotificationAppData: Hashable, Sendable {
 
     init(_ object: JSONObject) {
         app = NotificationApp(object)
-        signedAppTransactionInfo = object["signedAppTransactionInfo"]?.string
+        signedAppTransactionInfo = object["signedAppTransactionInfo"]?.signed
     }
 }
 

@@ -3,6 +3,8 @@ indirect enum FieldKind: Sendable {
     /// A string that can be a key (``JSONValue/identifier``).
     case identifier
     case text
+    /// A compact JWS (``JSONValue/signed``).
+    case signed
     case integer
     case flag
     /// A number of milliseconds.
@@ -55,6 +57,7 @@ struct PayloadSchema: Sendable {
         switch kind {
         case .identifier: isExpected = value.identifier != nil
         case .text: isExpected = value.string != nil
+        case .signed: isExpected = value.signed != nil
         case .integer: isExpected = value.int64 != nil
         case .flag: isExpected = value.bool != nil
         case .instant: isExpected = value.timestamp != nil

@@ -45,8 +45,8 @@ package struct RenewalPayload: Hashable, Sendable {
     /// What the renewal information states.
     ///
     /// `fallbackSignedDate` is the notification's, for renewal information that bears no date of its own.
-    /// `isGraceNotification` says that it came with the news of a grace period (whoever passes true remarks
-    /// ``Remark/graceWithoutEnd`` when the fact says so).
+    /// `isGraceNotification` says that it came with the news of a grace period; without a grace end that reads as
+    /// billing retry, on which the caller remarks (``Remark/graceWithoutEnd``).
     package func fact(
         payloadHash: Digest, fallbackSignedDate: Timestamp?, isGraceNotification: Bool
     ) -> RenewalFact {

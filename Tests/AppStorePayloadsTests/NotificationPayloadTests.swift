@@ -131,6 +131,18 @@ struct NotificationPayloadTests {
         #expect(payload.container.app.bundleID == nil)
     }
 
+    @Test("an empty signed part is absent, and remarked on")
+    func emptySignedPart() throws {
+        let members = Samples.notification.with("data", Samples.data.with("signedTransactionInfo", ""))
+        let payload = try NotificationPayload(json(members))
+        guard case .data(let data) = payload.container else {
+            Issue.record("took \(payload.container)")
+            return
+        }
+        #expect(data.signedTransactionInfo == nil)
+        #expect(payload.remarks.texts == ["unexpected_value:data.signedTransactionInfo"])
+    }
+
     @Test("remarks are bounded in number and length, and the same for the same payload")
     func remarksAreBounded() throws {
         var members = Samples.notification
