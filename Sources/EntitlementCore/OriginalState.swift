@@ -112,7 +112,10 @@ struct TransactionKey: Hashable, Comparable {
         if left.purchaseDate != right.purchaseDate { return left.purchaseDate < right.purchaseDate }
         if left.transactionID != right.transactionID { return left.transactionID < right.transactionID }
         if left.productID != right.productID { return left.productID < right.productID }
-        return (left.webOrderLineItemID ?? "") < (right.webOrderLineItemID ?? "")
+        // No line item and an empty one are two keys, so the order must tell them apart.
+        guard let rightItem = right.webOrderLineItemID else { return false }
+        guard let leftItem = left.webOrderLineItemID else { return true }
+        return leftItem < rightItem
     }
 }
 
