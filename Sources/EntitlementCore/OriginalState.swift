@@ -6,6 +6,15 @@ package struct StatementSources: OptionSet, Hashable, Sendable {
 
     package init(_ source: StatementSource) { rawValue = 1 << source.rawValue }
 
+    /// Adds a delivery.
+    ///
+    /// Beside the store's own word a device's is not kept: it adds nothing, and whether it was still remembered would
+    /// depend on the order of arrival.
+    fileprivate mutating func add(_ source: StatementSource) {
+        formUnion(StatementSources(source))
+        if includesStore { remove(StatementSources(.device)) }
+    }
+
     /// The store said it itself, in a notification or through its Server API.
     package var includesStore: Bool {
         !isDisjoint(with: [StatementSources(.notification), StatementSources(.serverAPI)])
@@ -66,7 +75,7 @@ package struct OriginalState: Hashable, Sendable {
         let range = transactions.range(of: key)
         var rivals = Array(transactions[range])
         if let index = rivals.firstIndex(where: { $0.fact == fact }) {
-            rivals[index].sources.formUnion(StatementSources(source))
+            rivals[index].sources.add(source)
         } else {
             rivals.append(StatedTransaction(fact: fact, sources: StatementSources(source), position: position))
         }
