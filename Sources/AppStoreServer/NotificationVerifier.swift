@@ -1,0 +1,86 @@
+import AppStorePayloads
+package import EntitlementCore
+
+/// A notification whose every signature leads to a trusted root, and which is about a configured app.
+///
+/// Only `NotificationVerifier` makes one, so that nothing unverified becomes a fact.
+package struct VerifiedNotification: Sendable {
+    package let environment: StoreEnvironment
+    package let bundleID: String
+    /// SHA-256 of the decoded payload: with the UUID, the identity of the notification.
+    package let payloadHash: Digest
+    /// As signed; see ``eventLabel`` for the ledger's word.
+    package let type: String
+    package let subtype: String?
+    /// In lower case.
+    package let uuid: String
+    package let signedDate: Timestamp?
+    /// The ledger's word for what it reports.
+    package let eventLabel: String
+    /// What it states; whose it is, as indexes into `identities`.
+    package let fact: NotificationFact
+    /// The customer ids the fact refers to, in clear.
+    package let identities: [String]
+    /// The compact JWS, exactly as received.
+    package let evidence: [UInt8]
+    /// What a person should look at; the fact holds the same.
+    package var remarks: [String] { fact.remarks }
+
+    fileprivate init(
+        environment: StoreEnvironment, evidence: [UInt8], fact: NotificationFact, identities: IdentityList
+    ) {
+        self.environment = environment
+        bundleID = fact.bundleID
+        payloadHash = fact.payloadHash
+        type = fact.type
+        subtype = fact.subtype
+        uuid = fact.uuid
+        signedDate = fact.signedDate
+        eventLabel = AppStorePayloads.eventLabel(type: fact.type, subtype: fact.subtype)
+        self.fact = fact
+        self.identities = identities.customerIDs
+        self.evidence = evidence
+    }
+}
+
+/// Turns a signed notification into facts, or refuses it.
+///
+/// It blocks for a few hundred microseconds and may be called from any number of threads at once.
+package struct NotificationVerifier: Sendable {
+    private let jws: JWSVerifier
+    private let apps: ConfiguredApps
+
+    /// How far a statement may be dated ahead of our clock without a remark.
+    package static let toleratedClockSkewMilliseconds: Int64 = 60_000
+
+    package init(jws: JWSVerifier, apps: [AppBinding]) {
+        self.jws = jws
+        self.apps = ConfiguredApps(apps)
+    }
+
+    /// Verifies a notification's `signedPayload`, and all it carries.
+    ///
+    /// `now` stands in for a signed date where nothing bears one, and bounds what chains are remembered.
+    package func verify(
+        signedPayload: String, now: Timestamp
+    ) throws(NotificationRefusal) -> VerifiedNotification {
+        try verify(signedPayload: Array(signedPayload.utf8), now: now)
+    }
+
+    /// Verifies a notification's `signedPayload`, and all it carries.
+    package func verify(
+        signedPayload: [UInt8], now: Timestamp
+    ) throws(NotificationRefusal) -> VerifiedNotification {
+        let parts = try NotificationParts(parsing: signedPayload)
+        let hashes = try parts.verifySignatures(with: jws, now: now)
+        let payloads = try parts.decode()
+        let (bundleID, environment) = try apps.bind(payloads.notification.container.app)
+        try payloads.checkBinding(to: bundleID, environment)
+
+        var identities = IdentityList()
+        let fact = payloads.fact(
+            bundleID: bundleID, hashes: hashes, isFuture: parts.isDated(after: now), identities: &identities)
+        return VerifiedNotification(
+            environment: environment, evidence: signedPayload, fact: fact, identities: identities)
+    }
+}

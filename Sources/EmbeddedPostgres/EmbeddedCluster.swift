@@ -1,0 +1,213 @@
+internal import Glibc
+internal import PostgresClient
+
+/// A use of the private PostgreSQL cluster in a data directory, which any number of processes may share.
+///
+/// The first to acquire it makes and starts it; the last to release it stops it. A user that is killed leaves it
+/// running for the next; a server that is killed is started again by the next `acquire` or `ensureRunning`.
+package actor EmbeddedCluster {
+    package enum Durability: Sendable {
+        /// Survives power loss.
+        case durable
+        /// For tests: starts fast, syncs nothing, and is removed when this process ends.
+        case throwaway
+    }
+
+    package struct Options: Sendable {
+        package var durability: Durability
+        /// How long to wait for the server: long enough to replay `max_wal_size` of log after a crash.
+        package var startLimit: Duration
+        /// How long a clean stop may take before it becomes an immediate one.
+        package var stopLimit: Duration
+        /// Directories to look in for `pg_config` and the server's programs, after the usual places; as in `PATH`.
+        package var searchPath: String
+
+        package init(
+            durability: Durability = .durable, startLimit: Duration = .seconds(180),
+            stopLimit: Duration = .seconds(60), searchPath: String = "/usr/local/bin:/usr/bin:/bin"
+        ) {
+            self.durability = durability
+            self.startLimit = startLimit
+            self.stopLimit = stopLimit
+            self.searchPath = searchPath
+        }
+    }
+
+    /// The role that owns the cluster and its database: a superuser.
+    package static let owner = "rightful"
+    /// A role that may log in and nothing else; migrations grant it what it needs.
+    package static let server = "rightful_serve"
+    package static let database = "rightful"
+
+    /// For libpq, as the owner.
+    package nonisolated let ownerConninfo: String
+    /// For libpq, as the unprivileged role.
+    package nonisolated let serveConninfo: String
+    package nonisolated let dataDirectory: String
+
+    private let layout: ClusterLayout
+    private let options: Options
+    private let log: @Sendable (String) -> Void
+    private let executor = QueueExecutor(label: "embedded postgres")
+    /// `nil` once released.
+    private var users: Descriptor?
+
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    /// Joins the cluster of a data directory; makes, starts or recovers it first where needed.
+    ///
+    /// Returns when it accepts connections and holds the database and both roles. Throws `EmbeddedPostgresError`, or
+    /// `PostgresError` when the running server refuses what it is asked, or `CancellationError`.
+    package static func acquire(
+        dataDirectory: String, options: Options = Options(), log: @escaping @Sendable (String) -> Void = { _ in }
+    ) async throws -> EmbeddedCluster {
+        let cluster = EmbeddedCluster(try ClusterLayout(dataDirectory: dataDirectory), options, log)
+        try await cluster.join()
+        return cluster
+    }
+
+    private init(_ layout: ClusterLayout, _ options: Options, _ log: @escaping @Sendable (String) -> Void) {
+        self.layout = layout
+        self.options = options
+        self.log = log
+        ownerConninfo = layout.conninfo(user: Self.owner, database: Self.database)
+        serveConninfo = layout.conninfo(user: Self.server, database: Self.database)
+        dataDirectory = layout.dataDirectory
+    }
+
+    private func join() async throws {
+        let starting = try await lockStart()
+        defer { withExtendedLifetime(starting) {} }
+        let users = try Descriptor.open(layout.usersLock, O_RDWR | O_CREAT)
+        // Exclusive holders hold the start lock too.
+        guard users.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
+        try await bringUp()
+        try await prepareDatabase()
+        self.users = users
+    }
+
+    /// Starts the server again if it was killed; does nothing while it runs.
+    package func ensureRunning() async throws {
+        guard users != nil else { return }
+        let starting = try await lockStart()
+        defer { withExtendedLifetime(starting) {} }
+        try await bringUp()
+    }
+
+    /// Ends this use, and stops the server if nobody else uses it; releasing again does nothing.
+    package func release() async throws {
+        guard let users else { return }
+        self.users = nil
+        let starting = try await lockStart()
+        defer { withExtendedLifetime(starting) {} }
+        guard users.tryLock(.exclusive) else { return }
+        try await stop()
+    }
+
+    // MARK: - Up and down, with the start lock held
+
+    private func bringUp() async throws {
+        if fileStatus(layout.cluster) == nil {
+            let installation = try PostgresInstallation.find(major: nil, searchPath: options.searchPath)
+            log("making a PostgreSQL \(installation.major) cluster in \(layout.cluster)")
+            try layout.make(with: installation, as: layout.server(), durability: options.durability)
+        }
+        try layout.limitLog()
+        var child: pid_t?
+        let isUp = try await poll(for: options.startLimit) {
+            if let child {
+                guard ChildProcess.isRunning(child) else {
+                    throw EmbeddedPostgresError(
+                        .startFailed, "PostgreSQL did not start; \(layout.log) ends: \(layout.logTail())")
+                }
+            } else if let directory = try layout.lockForServer() {
+                child = try start(directory)
+            }
+            return try await isReady()
+        }
+        guard isUp else {
+            throw EmbeddedPostgresError(
+                .timedOut,
+                "PostgreSQL in \(layout.cluster) did not become ready within \(options.startLimit); it may still be "
+                    + "recovering, see \(layout.log)")
+        }
+        if let child, options.durability == .throwaway { try layout.removeAfterThisProcess(child) }
+    }
+
+    private func start(_ directory: Descriptor) throws -> pid_t {
+        let installation = try PostgresInstallation.find(
+            major: layout.existingMajor(), searchPath: options.searchPath)
+        log("starting PostgreSQL \(installation.major) in \(layout.cluster)")
+        // If the one before was our child, this collects it.
+        if let former = layout.postmaster() { _ = ChildProcess.isRunning(former) }
+        return try layout.start(
+            installation, as: layout.server(), directory: directory, durability: options.durability)
+    }
+
+    /// Asks for a fast shutdown, then for an immediate one, which costs the next start a recovery but loses nothing.
+    private func stop() async throws {
+        let postmaster = layout.postmaster()
+        for (signal, limit) in [(SIGINT, options.stopLimit), (SIGQUIT, .seconds(10))] {
+            if let postmaster, try layout.lockForServer() == nil { kill(postmaster, signal) }
+            if try await poll(for: limit, { try layout.lockForServer() != nil }) {
+                rmdir(layout.socketDirectory)
+                // If it was our child, it is collected too, a moment after it let go of its files.
+                if let postmaster { _ = try await poll(for: .seconds(1)) { !ChildProcess.isRunning(postmaster) } }
+                return
+            }
+        }
+        throw EmbeddedPostgresError(.timedOut, "PostgreSQL in \(layout.cluster) does not stop; see \(layout.log)")
+    }
+
+    private func isReady() async throws -> Bool {
+        do throws(PostgresError) {
+            _ = try await connect(to: "postgres")
+            return true
+        } catch {
+            if error.kind == .connection { return false }
+            throw error
+        }
+    }
+
+    private func prepareDatabase() async throws {
+        let connection = try await connect(to: "postgres")
+        try await connection.run { connection in
+            if try connection.query("SELECT FROM pg_roles WHERE rolname = $1", [.text(Self.server)]).isEmpty {
+                try connection.execute(script: "CREATE ROLE \(Self.server) LOGIN")
+            }
+            if try connection.query("SELECT FROM pg_database WHERE datname = $1", [.text(Self.database)]).isEmpty {
+                try connection.execute(script: "CREATE DATABASE \(Self.database) OWNER \(Self.owner)")
+            }
+        }
+    }
+
+    private func connect(to database: String) async throws(PostgresError) -> PostgresConnection {
+        try await PostgresConnection.connect(
+            layout.conninfo(user: Self.owner, database: database),
+            options: ConnectionOptions(connectTimeoutSeconds: 5, statementTimeoutMilliseconds: 120_000))
+    }
+
+    private func lockStart() async throws -> Descriptor {
+        let lock = try Descriptor.open(layout.startLock, O_RDWR | O_CREAT)
+        guard try await poll(for: options.startLimit, { lock.tryLock(.exclusive) }) else {
+            throw EmbeddedPostgresError(
+                .timedOut,
+                "another process has been starting or stopping PostgreSQL for \(options.startLimit); see "
+                    + layout.log)
+        }
+        return lock
+    }
+
+    /// Asks again, at growing intervals of 5 to 100 ms, until the answer is yes or time is up.
+    private func poll(for limit: Duration, _ condition: () async throws -> Bool) async throws -> Bool {
+        let clock = ContinuousClock()
+        let end = clock.now + limit
+        var interval = Duration.milliseconds(5)
+        while try await !condition() {
+            guard clock.now < end else { return false }
+            try await clock.sleep(for: interval)
+            interval = min(interval * 2, .milliseconds(100))
+        }
+        return true
+    }
+}

@@ -1,0 +1,65 @@
+/// What the header fields say of the body, read strictly.
+///
+/// A proxy in front may read contradicting fields in another way than libmicrohttpd; what one takes for a body the
+/// other takes for a request. So contradictions are refused instead of resolved.
+struct HTTPFraming {
+    /// `nil` when the body comes in chunks.
+    let contentLength: Int?
+    var hasBody: Bool { contentLength != 0 }
+
+    init(_ head: HTTPRequestHead) throws(HTTPRefusal) {
+        for field in head.headers where !Self.isToken(field.name) {
+            throw .malformed(reason: "a header field has a name that HTTP does not allow")
+        }
+        let codings = head.headerValues("Transfer-Encoding")
+        let lengths = head.headerValues("Content-Length")
+        guard codings.isEmpty else {
+            guard lengths.isEmpty else { throw .malformed(reason: "it has both Content-Length and Transfer-Encoding") }
+            guard codings.count == 1, isSameFieldName(codings[0], "chunked") else { throw .unsupportedTransferCoding }
+            contentLength = nil
+            return
+        }
+        guard let first = lengths.first else {
+            contentLength = 0
+            return
+        }
+        guard let length = Int(first), first.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
+            throw .malformed(reason: "Content-Length is not a number")
+        }
+        guard lengths.allSatisfy({ $0 == first }) else { throw .malformed(reason: "it has several Content-Lengths") }
+        contentLength = length
+    }
+
+    private static func isToken(_ name: String) -> Bool {
+        !name.isEmpty
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                    true
+                default: "!#$%&'*+.^`|~".utf8.contains(byte)
+                }
+            }
+    }
+}
+
+extension HTTPResponse {
+    /// The response as bytes that end the connection, for when libmicrohttpd does not take one any more.
+    var serializedAndClosing: [UInt8] {
+        var text = "HTTP/1.1 \(status) \(Self.reason(status))\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"
+        for (name, value) in headers where !(name + value).utf8.contains(where: { $0 < 0x20 }) {
+            text += "\(name): \(value)\r\n"
+        }
+        return Array((text + "\r\n").utf8) + body
+    }
+
+    /// The phrase is for people reading along; programs go by the number.
+    private static func reason(_ status: Int) -> String {
+        switch status {
+        case 413: "Content Too Large"
+        case 414: "URI Too Long"
+        case 503: "Service Unavailable"
+        default: "Refused"
+        }
+    }
+}

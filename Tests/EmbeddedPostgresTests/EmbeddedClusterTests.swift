@@ -1,0 +1,231 @@
+import EmbeddedPostgres
+import Foundation
+import Glibc
+import PostgresClient
+import Testing
+
+@Suite("The embedded cluster")
+struct EmbeddedClusterTests {
+    private let options = EmbeddedCluster.Options(durability: .throwaway, startLimit: .seconds(60))
+
+    @Test("a fresh start has the database, its owner, and a role that may do nothing")
+    func freshStart() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch + "/data", options: options)
+            let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+            let rights = try await owner.run { connection in
+                let row = try connection.query(
+                    """
+                    SELECT current_database()::text, current_setting('timezone'), current_setting('listen_addresses'),
+                        rolsuper, current_setting('server_encoding')
+                    FROM pg_roles WHERE rolname = current_user
+                    """
+                ).row(0)
+                return (try row.text(0), try row.text(1), try row.text(2), try row.bool(3), try row.text(4))
+            }
+            #expect(rights == ("rightful", "UTC", "", true, "UTF8"))
+            let server = try await PostgresConnection.connect(cluster.serveConninfo)
+            let error = await #expect(throws: PostgresError.self) {
+                try await server.run { try $0.execute(script: "CREATE TABLE public.mine ()") }
+            }
+            #expect(error?.kind == .insufficientPrivilege)
+            try await cluster.release()
+        }
+    }
+
+    @Test("durable means synced, and the server is not root's, with nobody else near its socket")
+    func durableAndPrivate() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch)
+            let connection = try await PostgresConnection.connect(cluster.ownerConninfo)
+            let settings = try await connection.run { connection in
+                try ["fsync", "synchronous_commit", "full_page_writes", "wal_compression"].map {
+                    try connection.query("SELECT current_setting($1)", [.text($0)]).row(0).text(0)
+                }
+            }
+            #expect(settings[..<3] == ["on", "on", "on"])
+            #expect(settings[3] != "off")
+            var status = stat()
+            #expect(stat(socketDirectory(cluster), &status) == 0)
+            #expect(status.st_mode & 0o777 == 0o700)
+            #expect(status.st_uid != 0)
+            #expect(stat("/proc/\(try postmaster(cluster))", &status) == 0)
+            #expect(status.st_uid != 0)
+            try await cluster.release()
+        }
+    }
+
+    @Test("a second user shares the server; the first leaving does not stop it; the last one does")
+    func sharing() async throws {
+        try await withScratchDirectory { scratch in
+            let first = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let started = try postmaster(first)
+            // Another spelling of the same directory.
+            let second = try await EmbeddedCluster.acquire(
+                dataDirectory: scratch + "/../" + name(scratch), options: options)
+            #expect(try postmaster(second) == started)
+            #expect(first.ownerConninfo == second.ownerConninfo)
+            try await first.release()
+            try await first.release()
+            #expect(try await answers(second))
+            try await second.release()
+            #expect(try await !answers(second))
+            #expect(access(socketDirectory(second), F_OK) != 0)
+            #expect(kill(started, 0) != 0)
+        }
+    }
+
+    @Test("what was written before a stop is there after the next start")
+    func restart() async throws {
+        try await withScratchDirectory { scratch in
+            for round in 1...2 {
+                let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+                let connection = try await PostgresConnection.connect(cluster.ownerConninfo)
+                let count = try await connection.run { connection in
+                    try connection.execute(script: "CREATE TABLE IF NOT EXISTS kept (n int)")
+                    try connection.query("INSERT INTO kept VALUES (1)")
+                    return try connection.query("SELECT count(*) FROM kept").row(0).int(0)
+                }
+                #expect(count == round)
+                try await cluster.release()
+            }
+        }
+    }
+
+    @Test("a server killed outright is started again with its data, by its user or by the next")
+    func killedServer() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let connection = try await PostgresConnection.connect(cluster.ownerConninfo)
+            try await connection.run {
+                try $0.execute(script: "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)")
+            }
+            // A session that is busy outlives its postmaster for a moment.
+            let busy = try await PostgresConnection.connect(cluster.ownerConninfo)
+            let work = Task {
+                try await busy.run { _ = try $0.query("SELECT count(*) FROM generate_series(1, 3000000)") }
+            }
+            let killed = try postmaster(cluster)
+            kill(killed, SIGKILL)
+            try await cluster.ensureRunning()
+            #expect(try postmaster(cluster) != killed)
+            _ = await work.result
+
+            kill(try postmaster(cluster), SIGKILL)
+            let next = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let again = try await PostgresConnection.connect(next.ownerConninfo)
+            #expect(try await again.run { try $0.query("SELECT n FROM kept").row(0).int(0) } == 7)
+            try await cluster.release()
+            try await next.release()
+        }
+    }
+
+    @Test("a user that vanished leaves the server running for the next, who stops it in the end")
+    func vanishedUser() async throws {
+        try await withScratchDirectory { scratch in
+            // Dropped without a release: its lock goes as the kernel takes a killed process's.
+            var vanishing: EmbeddedCluster? = try await EmbeddedCluster.acquire(
+                dataDirectory: scratch, options: options)
+            let started = try postmaster(try #require(vanishing))
+            vanishing = nil
+            let next = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            #expect(try postmaster(next) == started)
+            try await next.release()
+            #expect(try await !answers(next))
+        }
+    }
+
+    @Test("several that come at once share one server")
+    func atOnce() async throws {
+        try await withScratchDirectory { scratch in
+            let clusters = try await withThrowingTaskGroup(of: EmbeddedCluster.self) { group in
+                for _ in 0..<4 {
+                    group.addTask { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options) }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(Set(try clusters.map(postmaster)).count == 1)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for cluster in clusters { group.addTask { try await cluster.release() } }
+                try await group.waitForAll()
+            }
+            #expect(try await !answers(clusters[0]))
+        }
+    }
+
+    @Test("what an interrupted start left behind is cleared away")
+    func interruptedMaking() async throws {
+        try await withScratchDirectory { scratch in
+            let unfinished = scratch + "/postgres.unfinished/base"
+            try FileManager.default.createDirectory(atPath: unfinished, withIntermediateDirectories: true)
+            try Data("15\n".utf8).write(to: URL(fileURLWithPath: scratch + "/postgres.unfinished/PG_VERSION"))
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            #expect(try await answers(cluster))
+            #expect(access(scratch + "/postgres.unfinished", F_OK) != 0)
+            try await cluster.release()
+        }
+    }
+
+    @Test("a stale process file that names a living stranger does not keep the server down")
+    func staleProcessFile() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            try Data("\(getpid())\n/elsewhere\n".utf8).write(
+                to: URL(fileURLWithPath: scratch + "/postgres/postmaster.pid"))
+            let next = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            #expect(try await answers(next))
+            try await next.release()
+        }
+    }
+
+    @Test("a directory that is no cluster is refused by name, and left as it is")
+    func foreignDirectory() async throws {
+        try await withScratchDirectory { scratch in
+            try FileManager.default.createDirectory(atPath: scratch + "/postgres", withIntermediateDirectories: false)
+            let error = await #expect(throws: EmbeddedPostgresError.self) {
+                _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            }
+            #expect(error?.kind == .directory)
+            #expect(error?.description.contains(scratch + "/postgres") == true)
+        }
+    }
+
+    @Test("a server that cannot start says why, from its log")
+    func brokenSettings() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            try Data("shared_buffers = nonsense\n".utf8).write(
+                to: URL(fileURLWithPath: scratch + "/postgres/postgresql.conf"))
+            let error = await #expect(throws: EmbeddedPostgresError.self) {
+                _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            }
+            #expect(error?.kind == .startFailed)
+            #expect(error?.description.contains("shared_buffers") == true)
+        }
+    }
+
+    // MARK: - Looking from outside
+
+    private func answers(_ cluster: EmbeddedCluster) async throws -> Bool {
+        do throws(PostgresError) {
+            let connection = try await PostgresConnection.connect(cluster.serveConninfo)
+            return await connection.isBroken == false
+        } catch {
+            guard error.kind == .connection else { throw error }
+            return false
+        }
+    }
+
+    private func postmaster(_ cluster: EmbeddedCluster) throws -> pid_t {
+        let text = try String(contentsOfFile: cluster.dataDirectory + "/postgres/postmaster.pid", encoding: .utf8)
+        return try #require(text.split(whereSeparator: \.isNewline).first.flatMap { pid_t($0) })
+    }
+
+    private func socketDirectory(_ cluster: EmbeddedCluster) -> String {
+        String(cluster.ownerConninfo.drop { $0 != "=" }.dropFirst().prefix { $0 != " " })
+    }
+
+    private func name(_ path: String) -> String { String(path.split(separator: "/").last ?? "") }
+}
