@@ -75,6 +75,13 @@ package struct SimulatedAuthority: Sendable {
         return try sign(notification, inner: inner)
     }
 
+    /// Signs the transaction a notification carries, alone: what a device holds and posts.
+    ///
+    /// - Returns: nil for a notification without a transaction.
+    package func signTransaction(of notification: StoreNotification) throws -> String? {
+        try notification.transaction.map { try sign(.object($0)) }
+    }
+
     /// Signs a notification around inner statements that are signed already.
     package func sign(_ notification: StoreNotification, inner: [String: PayloadValue]) throws -> String {
         var payload = notification.payload

@@ -49,6 +49,17 @@ struct AuthorityTests {
         }
     }
 
+    @Test("a device's transaction is signed alone, and a test notification has none")
+    func devices() throws {
+        let authority = try SimulatedAuthority()
+        let notifications = try #require(Scenario.named("nothing_but_noise")).life().notifications
+        let jws = try OpenedJWS(try #require(try authority.signTransaction(of: notifications[0])))
+        #expect(jws.isSignedByLeaf)
+        #expect(jws.payload["transactionId"] as? String == notifications[0].originalTransactionID)
+        let test = try #require(notifications.first { $0.type == "TEST" })
+        #expect(try authority.signTransaction(of: test) == nil)
+    }
+
     @Test("an authority is kept in a directory, its keys for the owner alone")
     func keeps() throws {
         let directory = NSTemporaryDirectory() + "simulated-authority-" + UUID().uuidString
