@@ -122,6 +122,6 @@ extension Reading {
             source: .appStore, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
             ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
             isSubscription: item.period.isSubscription, positions: item.segment.positions,
-            sourceID: fact.originalTransactionID)
+            periodEnd: item.period.end, sourceID: fact.originalTransactionID)
     }
 }
