@@ -1,0 +1,186 @@
+/// One original transaction in one environment.
+package struct OriginalKey: Sendable, Hashable, Comparable {
+    /// The environment.
+    package let environment: StoreEnvironment
+    /// The store's original transaction id.
+    package let originalTransactionID: String
+
+    /// Names an original transaction.
+    package init(_ environment: StoreEnvironment, _ originalTransactionID: String) {
+        self.environment = environment
+        self.originalTransactionID = originalTransactionID
+    }
+
+    package static func < (left: OriginalKey, right: OriginalKey) -> Bool {
+        (left.environment.rawValue, left.originalTransactionID)
+            < (right.environment.rawValue, right.originalTransactionID)
+    }
+}
+
+/// One customer in one environment.
+package struct CustomerKey: Sendable, Hashable, Comparable {
+    /// The environment.
+    package let environment: StoreEnvironment
+    /// The customer id: an account token in lower case, or `apple:` and an app transaction id.
+    package let customerID: String
+
+    /// Names a customer.
+    package init(_ environment: StoreEnvironment, _ customerID: String) {
+        self.environment = environment
+        self.customerID = customerID
+    }
+
+    package static func < (left: CustomerKey, right: CustomerKey) -> Bool {
+        (left.environment.rawValue, left.customerID) < (right.environment.rawValue, right.customerID)
+    }
+}
+
+/// Who is entitled to what, when and in which state: the truth of a simulated life.
+///
+/// The storyteller writes it while it invents the life, one chapter for each payment; it never looks at a payload.
+/// Whoever reads the payloads instead must arrive at the same answers.
+package struct Record: Sendable {
+    /// What products mean, and the access policy; both apply to all instants, so a reader may exchange them.
+    package var world: StoreWorld
+    /// The stories of all original transactions.
+    package private(set) var stories: [OriginalKey: Story] = [:]
+    private var storiesOf: [CustomerKey: Set<OriginalKey>] = [:]
+
+    /// An empty record of that world.
+    package init(world: StoreWorld) {
+        self.world = world
+    }
+
+    /// All customers who own something, in order.
+    package var customers: [CustomerKey] { storiesOf.keys.sorted() }
+
+    /// The original transactions of which at least one period is nobody's, in order.
+    package var unclaimed: [OriginalKey] {
+        stories.filter { $0.value.chapters.contains { $0.owner == nil } }.keys.sorted()
+    }
+
+    /// The original transactions of which a customer owns at least one period.
+    package func originals(of customer: CustomerKey) -> [OriginalKey] {
+        (storiesOf[customer] ?? []).sorted()
+    }
+}
+
+extension Record {
+    /// The life of one original transaction.
+    package struct Story: Sendable, Equatable {
+        /// Whether it is a purchase that never renews.
+        package let isOneTime: Bool
+        /// One chapter for each payment, in the order in which they begin.
+        package fileprivate(set) var chapters: [Chapter] = []
+        /// What the store said of auto-renewal, in the order in which it was signed.
+        package fileprivate(set) var renewalNotes: [RenewalNote] = []
+    }
+
+    /// What one payment gave.
+    package struct Chapter: Sendable, Equatable {
+        /// The customer it belongs to; nil while nobody has claimed it.
+        package fileprivate(set) var owner: String?
+        /// What was bought.
+        package let productID: String
+        /// The instant from which it counts.
+        package let begin: Int64
+        /// How long the payment lasts.
+        package fileprivate(set) var paid: Paid
+        /// The stages it goes through, each up to the next one; left to the reader for catalog durations.
+        package fileprivate(set) var stages: [Stage]
+        /// A refund or a family revocation that stands.
+        package fileprivate(set) var withdrawal: Withdrawal?
+    }
+
+    /// How long a payment lasts.
+    package enum Paid: Sendable, Equatable {
+        case until(Int64)
+        case forever
+        case catalogDuration
+    }
+
+    /// A stretch of a chapter, up to the next stage.
+    package struct Stage: Sendable, Equatable {
+        /// Its first instant.
+        package let from: Int64
+        /// What holds in it.
+        package let condition: Condition
+    }
+
+    /// What can hold in a stage.
+    package enum Condition: Sendable, Equatable {
+        case active
+        case inGracePeriod
+        case inBillingRetry
+        /// The time paid for is over, and nobody said a word about billing problems.
+        case ranOut
+        case expired
+    }
+
+    /// Money that went back, or sharing that ended.
+    package struct Withdrawal: Sendable, Equatable {
+        /// The revocation date.
+        package let date: Int64
+        /// Whether only a part was paid back.
+        package let isProrated: Bool
+    }
+
+    /// What the store said of auto-renewal at one instant.
+    package struct RenewalNote: Sendable, Equatable {
+        /// The instant it was signed.
+        package let signedDate: Int64
+        /// Whether the subscription was going to renew.
+        package let willRenew: Bool
+    }
+}
+
+// What the storyteller writes.
+extension Record {
+    /// A payment opens a chapter.
+    ///
+    /// - Returns: the number of the chapter.
+    mutating func open(
+        _ key: OriginalKey, owner: String?, productID: String, begin: Int64, paid: Paid, isOneTime: Bool
+    ) -> Int {
+        var stages = [Stage(from: begin, condition: .active)]
+        if case .until(let end) = paid { stages.append(Stage(from: end, condition: .ranOut)) }
+        let chapter = Chapter(owner: owner, productID: productID, begin: begin, paid: paid, stages: stages)
+        stories[key, default: Story(isOneTime: isOneTime)].chapters.append(chapter)
+        if let owner { storiesOf[CustomerKey(key.environment, owner), default: []].insert(key) }
+        return (stories[key]?.chapters.count ?? 1) - 1
+    }
+
+    /// From an instant on a chapter goes another way than was told before.
+    mutating func rewrite(_ key: OriginalKey, chapter: Int, from: Int64, as stages: [Stage]) {
+        let kept = stories[key]?.chapters[chapter].stages.filter { $0.from < from } ?? []
+        stories[key]?.chapters[chapter].stages = kept + stages
+    }
+
+    /// The store moves the end of a chapter that has not ended.
+    mutating func extend(_ key: OriginalKey, chapter: Int, to end: Int64) {
+        guard let begin = stories[key]?.chapters[chapter].begin else { return }
+        stories[key]?.chapters[chapter].paid = .until(end)
+        stories[key]?.chapters[chapter].stages = [
+            Stage(from: begin, condition: .active), Stage(from: end, condition: .ranOut),
+        ]
+    }
+
+    /// Money goes back, or with nil: the refund is taken back and the chapter reads whole again.
+    mutating func withdraw(_ key: OriginalKey, chapter: Int, _ withdrawal: Withdrawal?) {
+        stories[key]?.chapters[chapter].withdrawal = withdrawal
+    }
+
+    /// The store states whether a subscription is going to renew.
+    mutating func noteRenewal(_ key: OriginalKey, signedDate: Int64, willRenew: Bool) {
+        stories[key]?.renewalNotes.append(RenewalNote(signedDate: signedDate, willRenew: willRenew))
+    }
+
+    /// The chapters that are nobody's become those of the customer who first proves the purchase.
+    package mutating func claim(_ key: OriginalKey, by customerID: String) {
+        guard let chapters = stories[key]?.chapters else { return }
+        for index in chapters.indices where chapters[index].owner == nil {
+            stories[key]?.chapters[index].owner = customerID
+            storiesOf[CustomerKey(key.environment, customerID), default: []].insert(key)
+        }
+    }
+}
