@@ -68,6 +68,11 @@ let migrations = [
     "0021_grant_serving_role",
 ]
 
+/// What a module's tests import beside the module's own imports.
+let alsoTestedWith: [String: [String]] = [
+    "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
+    "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "OpenSSLCrypto", "StoreSimulator"],
+]
 let testedTogether = ["TidyTests", "EndToEndTests"]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .byName(name: $0) } }
@@ -94,9 +99,24 @@ let package = Package(
         + modules.map { module in
             .testTarget(
                 name: module.name + "Tests",
-                dependencies: dependencies([module.name] + module.imports.filter { !$0.hasPrefix("C") }),
+                dependencies: dependencies(
+                    Set([module.name] + module.imports.filter { !$0.hasPrefix("C") } + (alsoTestedWith[module.name] ?? []))
+                        .sorted()),
                 swiftSettings: settings)
         }
+        + [
+            // Shared by the tests, and a process of its own to be killed by them.
+            .target(
+                name: "TestSupport",
+                dependencies: dependencies([
+                    "EntitlementCore", "Ledger", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
+                ]),
+                path: "Tests/TestSupport", swiftSettings: settings),
+            .executableTarget(
+                name: "ledger-worker",
+                dependencies: dependencies(["TestSupport", "EntitlementCore", "Ledger", "PostgresClient"]),
+                path: "Tests/LedgerWorker", swiftSettings: settings),
+        ]
         + testedTogether.map { name in
             .testTarget(
                 name: name,

@@ -2,7 +2,7 @@
 -- role needs no right to create anything. A partition is made apart and then attached, which blocks no reader and no
 -- append; there is no default partition, because rows in one would forbid attaching.
 CREATE FUNCTION ensure_partitions(upto bigint) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     size CONSTANT bigint := 5000000;
     made integer := 0;

@@ -47,8 +47,9 @@ package struct CalendarDuration: Hashable, Sendable {
 }
 
 extension Timestamp {
-    /// Adds months first (keeping the day of the month where it exists), then days, then seconds.
+    /// Adds months first (keeping the day of the month where it exists), then days, then seconds; `endless` stays so.
     package func adding(_ duration: CalendarDuration) -> Timestamp {
+        if self == .endless { return self }
         let date = CivilDate(daysSinceEpoch: daysSinceEpoch).adding(months: duration.months)
         let days = date.daysSinceEpoch + duration.days
         let base = days * Self.millisecondsPerDay + millisecondOfDay

@@ -55,6 +55,8 @@ package struct CustomerFacts: Sendable {
             let first = ownership.owner(of: period.fact)
             var owners = [OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])]
             for transfer in transfers {
+                // Should recorded instants ever run backwards, the later position holds from its own instant on.
+                while owners.count > 1, let last = owners.last, last.from >= transfer.at { owners.removeLast() }
                 owners.append(
                     OwnerSpan(
                         from: transfer.at, customer: ownership.customer(of: transfer.customer),
@@ -120,6 +122,6 @@ extension Reading {
             source: .appStore, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
             ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
             isSubscription: item.period.isSubscription, positions: item.segment.positions,
-            sourceID: fact.originalTransactionID)
+            periodEnd: item.period.end, sourceID: fact.originalTransactionID)
     }
 }

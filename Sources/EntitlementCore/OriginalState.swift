@@ -6,6 +6,15 @@ package struct StatementSources: OptionSet, Hashable, Sendable {
 
     package init(_ source: StatementSource) { rawValue = 1 << source.rawValue }
 
+    /// Adds a delivery.
+    ///
+    /// Beside the store's own word a device's is not kept: it adds nothing, and whether it was still remembered would
+    /// depend on the order of arrival.
+    fileprivate mutating func add(_ source: StatementSource) {
+        formUnion(StatementSources(source))
+        if includesStore { remove(StatementSources(.device)) }
+    }
+
     /// The store said it itself, in a notification or through its Server API.
     package var includesStore: Bool {
         !isDisjoint(with: [StatementSources(.notification), StatementSources(.serverAPI)])
@@ -66,7 +75,7 @@ package struct OriginalState: Hashable, Sendable {
         let range = transactions.range(of: key)
         var rivals = Array(transactions[range])
         if let index = rivals.firstIndex(where: { $0.fact == fact }) {
-            rivals[index].sources.formUnion(StatementSources(source))
+            rivals[index].sources.add(source)
         } else {
             rivals.append(StatedTransaction(fact: fact, sources: StatementSources(source), position: position))
         }
@@ -112,7 +121,10 @@ struct TransactionKey: Hashable, Comparable {
         if left.purchaseDate != right.purchaseDate { return left.purchaseDate < right.purchaseDate }
         if left.transactionID != right.transactionID { return left.transactionID < right.transactionID }
         if left.productID != right.productID { return left.productID < right.productID }
-        return (left.webOrderLineItemID ?? "") < (right.webOrderLineItemID ?? "")
+        // No line item and an empty one are two keys, so the order must tell them apart.
+        guard let rightItem = right.webOrderLineItemID else { return false }
+        guard let leftItem = left.webOrderLineItemID else { return true }
+        return leftItem < rightItem
     }
 }
 

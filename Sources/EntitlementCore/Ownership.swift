@@ -31,7 +31,7 @@ package struct OwnershipMap: Hashable, Sendable {
             // A link to itself undoes the one before. One that would close a circle names no new owner.
             if link.identity == link.customer {
                 aliases[link.identity] = nil
-            } else if customer(of: link.customer) != link.identity {
+            } else if !leads(from: link.customer, to: link.identity) {
                 aliases[link.identity] = Alias(customer: link.customer, position: position)
             }
         case .claim(let claim):
@@ -44,6 +44,19 @@ package struct OwnershipMap: Hashable, Sendable {
         case .notification, .catalog, .grant, .grantRevocation:
             break
         }
+    }
+
+    /// Whether the links from one identity pass through, or end at, another.
+    ///
+    /// The whole path counts, not only its end: an identity that is an alias itself may be linked anew, and a path
+    /// through it would then come back to where it began.
+    private func leads(from start: IdentityRef, to identity: IdentityRef) -> Bool {
+        var current = start
+        while current != identity {
+            guard let alias = aliases[current] else { return false }
+            current = alias.customer
+        }
+        return true
     }
 
     /// The customer an identity stands for, every link followed.

@@ -132,7 +132,8 @@ private struct SegmentBuilder {
         if let first = statements.firstIndex(where: { $0.fact.graceEnd != nil || $0.fact.readsBillingRetry }) {
             appendBilling(of: period, words: Array(statements[first...]), until: revokedAt)
         } else if period.ending == .ranOut, policy.leewaySeconds > 0, period.end != .endless {
-            let leewayEnd = period.end.adding(milliseconds: policy.leewaySeconds * 1000)
+            let leeway = policy.leewaySeconds.multipliedReportingOverflow(by: 1000)
+            let leewayEnd = period.end.adding(milliseconds: leeway.overflow ? .max : leeway.partialValue)
             append(.active, .leeway, until: min(leewayEnd, revokedAt), positions: period.positions)
         }
         append(.expired, .expired, until: revokedAt, positions: period.positions)

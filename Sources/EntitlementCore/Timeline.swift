@@ -25,6 +25,8 @@ package struct Reading: Hashable, Sendable {
     package var isSubscription: Bool
     /// The events it rests on, ascending.
     package var positions: [Int64]
+    /// When the period or grant it belongs to ends, which decides what is shown where several read alike.
+    package var periodEnd: Timestamp
     /// Orders sources of one kind: the original transaction, or the grant.
     var sourceID: String
 
@@ -55,17 +57,19 @@ package struct GrantState: Hashable, Sendable {
         self.position = position
     }
 
+    private var end: Timestamp { min(max(until ?? .endless, from), max(revokedAt ?? .endless, from)) }
+
     /// How the grant reads from its beginning on.
     var readings: [Reading] {
         let naturalEnd = max(until ?? .endless, from)
-        let end = min(naturalEnd, max(revokedAt ?? .endless, from))
+        let end = self.end
         let wasRevoked = end < naturalEnd
         let positions = [position] + (wasRevoked ? [revokedPosition].compactMap { $0 } : [])
         func reading(_ state: EntitlementState, _ reason: ReasonCode, _ start: Timestamp, _ end: Timestamp) -> Reading {
             Reading(
                 start: start, end: end, state: state, reason: reason, source: .grant, productID: nil,
                 originalTransactionID: nil, ownership: nil, offer: nil, isSubscription: false,
-                positions: positions, sourceID: grantID)
+                positions: positions, periodEnd: self.end, sourceID: grantID)
         }
         return [
             reading(.active, .grant, from, end),
@@ -127,12 +131,13 @@ package struct EntitlementTimeline: Hashable, Sendable {
 }
 
 extension Reading {
-    /// The order of what overlaps: what gives access; the state; the latest end; the smallest source.
+    /// The order of what overlaps: what gives access; the state; the period or grant that ends last; the
+    /// smallest source.
     fileprivate func isShown(before other: Reading, policy: AccessPolicy) -> Bool {
         let gives = policy.givesAccess(state)
         if gives != policy.givesAccess(other.state) { return gives }
         if state != other.state { return state.precedence < other.state.precedence }
-        if end != other.end { return end > other.end }
+        if periodEnd != other.periodEnd { return periodEnd > other.periodEnd }
         if source != other.source { return source < other.source }
         return sourceID < other.sourceID
     }

@@ -29,7 +29,7 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         case let error as LedgerError:
             self = error
         case let error as PostgresError:
-            self.init(error.isRetryable ? .unavailable : .invalid, "\(what): \(error)")
+            self.init(error.isPassing ? .unavailable : .invalid, "\(what): \(error)")
         default:
             self.init(.corrupt, "\(what): \(error)")
         }
@@ -38,3 +38,13 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
 
 /// The one ledger of this installation; it leads every key.
 let ledgerID: Int64 = 1
+
+extension PostgresError {
+    /// The same may succeed later: nothing is wrong with what was asked.
+    var isPassing: Bool {
+        switch kind {
+        case .connection, .unavailable, .serialization, .deadlock, .lockTimeout, .statementTimeout, .stalePlan: true
+        case .uniqueViolation, .insufficientPrivilege, .invalidValue, .other: false
+        }
+    }
+}

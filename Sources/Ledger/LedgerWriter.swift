@@ -133,7 +133,7 @@ package actor LedgerWriter {
                 }
                 await ensurePartitions(after: plan.head.position)
                 return plan
-            } catch let error as PostgresError where error.isRetryable && attempt < limits.attempts {
+            } catch let error as PostgresError where error.isPassing && attempt < limits.attempts {
                 attempt += 1
             }
         }

@@ -31,8 +31,8 @@ package final class Metrics: Sendable {
 
     /// Takes down a committed batch; what a `LedgerWriter` reports to.
     package func record(_ batch: LedgerWriter.BatchReport) {
-        observe(.batchEvents, Double(batch.events))
-        observe(.batchDuration, batch.duration / .seconds(1))
+        observe(.batchEvents, [], Double(batch.events))
+        observe(.batchDuration, [], batch.duration / .seconds(1))
         noteHead(batch.position)
     }
 
@@ -48,7 +48,7 @@ package final class Metrics: Sendable {
         }
     }
 
-    func observe(_ family: HistogramFamily, _ labels: [String] = [], _ value: Double) {
+    func observe(_ family: HistogramFamily, _ labels: [String], _ value: Double) {
         let bounds = family.bounds
         let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
         state.withLock { state in

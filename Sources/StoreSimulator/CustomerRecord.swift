@@ -65,6 +65,21 @@ package struct RecordAnswer: Sendable, Equatable {
     package let originalTransactionID: String
     /// What the store last said of auto-renewal: nil for one-time purchases, and before it said anything.
     package let willRenew: Bool?
+
+    /// A truth, or what somebody else holds for one and wants to compare.
+    package init(
+        entitlement: String, givesAccess: Bool, state: RecordState, since: Int64, until: Int64?, productID: String,
+        originalTransactionID: String, willRenew: Bool?
+    ) {
+        self.entitlement = entitlement
+        self.givesAccess = givesAccess
+        self.state = state
+        self.since = since
+        self.until = until
+        self.productID = productID
+        self.originalTransactionID = originalTransactionID
+        self.willRenew = willRenew
+    }
 }
 
 /// One customer's true timelines, worked out once and read at many instants.

@@ -40,7 +40,7 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
 /// The storyteller writes it while it invents the life, one chapter for each payment; it never looks at a payload.
 /// Whoever reads the payloads instead must arrive at the same answers.
 package struct Record: Sendable {
-    /// What products mean, and the access policy. Both apply to all instants, so a reader may exchange them.
+    /// What products mean, and the access policy; both apply to all instants, so a reader may exchange them.
     package var world: StoreWorld
     /// The stories of all original transactions.
     package private(set) var stories: [OriginalKey: Story] = [:]
@@ -86,7 +86,7 @@ extension Record {
         package let begin: Int64
         /// How long the payment lasts.
         package fileprivate(set) var paid: Paid
-        /// The stages it goes through; each lasts until the next one. Left to the reader for catalog durations.
+        /// The stages it goes through, each up to the next one; left to the reader for catalog durations.
         package fileprivate(set) var stages: [Stage]
         /// A refund or a family revocation that stands.
         package fileprivate(set) var withdrawal: Withdrawal?

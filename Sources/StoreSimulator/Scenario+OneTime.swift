@@ -12,7 +12,7 @@ extension Scenario {
         Scenario("season_of_a_calendar_month") {
             $0.buy(ann, StoreWorld.ProductID.term, at: on(1, 31, 15, 30))
         },
-        Scenario("season_gets_no_leeway_before_its_end", policy: { $0.leewaySeconds = 3_600 }) {
+        Scenario("season_with_leeway", policy: { $0.leewaySeconds = 3_600 }) {
             $0.buy(ann, StoreWorld.ProductID.term, at: on(1, 1))
         },
         Scenario("product_nobody_mapped") { $0.buy(ann, StoreWorld.ProductID.mystery, at: on(1, 1)) },

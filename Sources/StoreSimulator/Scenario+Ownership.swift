@@ -69,8 +69,8 @@ extension Scenario {
         Scenario("grace_shown_before_retry") {
             let first = $0.subscribe(ann, to: StoreWorld.ProductID.proMonthly, at: on(1, 1))
             let second = $0.subscribe(ann, to: StoreWorld.ProductID.studioMonthly, at: on(1, 2))
-            $0.failToRenew(first, at: on(2, 1))
-            $0.failToRenew(second, at: on(2, 2), graceEnd: on(2, 5))
+            $0.failToRenew(first, at: on(2, 1), graceEnd: on(2, 5))
+            $0.failToRenew(second, at: on(2, 2))
         },
         Scenario("revoked_shown_before_expired") {
             let first = $0.buy(ann, StoreWorld.ProductID.lifetime, at: on(1, 1))

@@ -48,7 +48,7 @@ extension Scenario {
             let key = $0.subscribe(ann, to: news, at: on(1, 1))
             $0.requestConsumption(key, at: on(1, 10), signedAt: on(1, 11))
             $0.allowsTies = true
-            // The end moves, the next charge does not show: the renewal statements of the tie say the same.
+            // The renewal statements of the tie differ in a date that no rule reads.
             $0.extend(key, byDays: 5, at: on(1, 10), signedAt: on(1, 11))
         },
         Scenario("nothing_but_noise") {

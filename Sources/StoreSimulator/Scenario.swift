@@ -17,7 +17,9 @@ package struct Scenario: Sendable {
         self.tell = tell
     }
 
-    /// Tells the story. The seed changes ids and nothing else, so that one ledger can hold a scenario many times.
+    /// Tells the story.
+    ///
+    /// The seed changes ids and nothing else, so that one ledger can hold a scenario many times.
     package func life(seed: UInt64 = 1) -> StoreLife {
         var storyteller = Storyteller(world: world, seed: seed)
         tell(&storyteller)

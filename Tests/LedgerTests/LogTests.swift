@@ -1,0 +1,210 @@
+import EmbeddedPostgres
+import EntitlementCore
+import Foundation
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// A migrated database with a writer and a reader of the serving role.
+struct TestLedger {
+    let database: TestDatabase
+    let pool: PostgresPool
+    let writer: LedgerWriter
+    let reader: LedgerReader
+
+    init(now: @escaping @Sendable () -> Timestamp = { Timestamp(milliseconds: Int64(1_800_000_000_000)) }) async throws {
+        database = try await TestDatabase.make()
+        pool = database.pool()
+        writer = LedgerWriter(pool: pool, now: now)
+        reader = LedgerReader(pool: pool, now: now)
+    }
+
+    static let catalog = Catalog(products: [CatalogProduct(productID: "com.example.pro", entitlements: ["pro"])])
+
+    static func catalogDraft(
+        _ catalog: Catalog, expected: Int64? = nil, identity: EventIdentity = .unique
+    ) -> EventDraft {
+        EventDraft(
+            environment: nil, source: .api, type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog),
+            identities: [], identity: identity, expectedCatalogPosition: expected)
+    }
+}
+
+@Suite("The log")
+struct LogTests {
+    @Test("the database refuses the serving role every change to the log, and its owner too")
+    func appendOnly() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(RandomDrafts(seed: 1, originals: 1).drafts(1)[0])
+        let statements = [
+            "UPDATE event SET type = 'x'", "DELETE FROM event", "TRUNCATE event", "UPDATE event_p000000 SET type = 'x'",
+            "DELETE FROM event_p000000", "TRUNCATE event_p000000",
+            "SET session_replication_role = replica; DELETE FROM event", "ALTER TABLE event DISABLE TRIGGER ALL",
+            "DROP TABLE event", "UPDATE evidence SET parts = ''",
+        ]
+        for conninfo in [ledger.database.serveConninfo, ledger.database.ownerConninfo] {
+            let connection = try await PostgresConnection.connect(conninfo)
+            let isOwner = conninfo == ledger.database.ownerConninfo
+            // An owner can always remove its own guards; what it cannot do is change the log by mistake.
+            for statement in isOwner ? Array(statements.prefix(7)) : statements {
+                await #expect(throws: PostgresError.self, "\(statement)") {
+                    try await connection.execute(script: statement)
+                }
+            }
+        }
+        #expect(try await ledger.reader.events(after: 0, limit: 10).events.count == 1)
+    }
+
+    @Test("one notification is one event; the same id with another payload is a flagged event of its own")
+    func idempotency() async throws {
+        let ledger = try await TestLedger()
+        let drafts = RandomDrafts(seed: 2, originals: 3).drafts(2)
+        var impostor = drafts[1]
+        impostor.identity = .statement(id: "notification:uuid-2-0", payloadHash: RandomDrafts.digest("other"))
+        #expect(try await ledger.writer.append(drafts[0]) == AppendOutcome(position: 1, isDuplicate: false))
+        #expect(try await ledger.writer.append(drafts[0]) == AppendOutcome(position: 1, isDuplicate: true))
+        #expect(try await ledger.writer.append(impostor) == AppendOutcome(position: 2, isDuplicate: false))
+        #expect(try await ledger.writer.append(impostor) == AppendOutcome(position: 2, isDuplicate: true))
+        let events = try await ledger.reader.events(after: 0, limit: 10).events
+        let remarks = events.map { event -> [String] in
+            guard case .notification(let fact) = event.fact else { return [] }
+            return fact.remarks
+        }
+        #expect(remarks == [[], ["id_reused"]])
+    }
+
+    @Test("recorded time never runs back, though the clock does")
+    func monotoneTime() async throws {
+        let clock = TestClock(Timestamp(milliseconds: Int64(2_000_000)))
+        let ledger = try await TestLedger(now: { clock.now })
+        let drafts = RandomDrafts(seed: 3, originals: 2).drafts(3)
+        _ = try await ledger.writer.append(drafts[0])
+        clock.now = Timestamp(milliseconds: Int64(1_000_000))
+        _ = try await ledger.writer.append(drafts[1])
+        clock.now = Timestamp(milliseconds: Int64(3_000_000))
+        _ = try await ledger.writer.append(drafts[2])
+        let recorded = try await ledger.reader.events(after: 0, limit: 10).events.map(\.record.recordedAt.milliseconds)
+        #expect(recorded == [2_000_000, 2_000_000, 3_000_000])
+
+        func position(_ instant: Int64) async throws -> Int64 {
+            try await ledger.reader.catalog(knownAt: .recorded(Timestamp(milliseconds: instant))).position
+        }
+        #expect(try await position(1_999_999) == 0)
+        #expect(try await position(2_000_000) == 2)
+        #expect(try await position(2_999_999) == 2)
+        await #expect(throws: KnownAtError.notSettled) { try await position(3_000_000) }
+        clock.now = Timestamp(milliseconds: Int64(3_100_000))
+        #expect(try await position(3_000_000) == 3)
+        await #expect(throws: KnownAtError.beyondHead(head: 3)) { try await ledger.reader.catalog(knownAt: .position(4)) }
+    }
+
+    @Test("evidence comes back byte for byte, its certificates stored once")
+    func evidence() async throws {
+        let ledger = try await TestLedger()
+        let header = String(repeating: "eyJoZWFkZXIi", count: 300)
+        let inner = "\(header).eyJhIjoxfQ.c2ln"
+        let payload = Data("{\"data\":{\"signedTransactionInfo\":\"\(inner)\",\"signedRenewalInfo\":\"\(inner)\"}}".utf8)
+        let outer = "\(header).\(payload.base64EncodedString().replacingOccurrences(of: "=", with: "")).c2lnbg"
+        let oddities = [outer, outer + "=", "no.jws", "", "\(header).!.c2ln", "\(header).eyJhIjoxfQ.c2luZ"]
+        var drafts = RandomDrafts(seed: 4, originals: 2).drafts(oddities.count)
+        for (index, text) in oddities.enumerated() {
+            drafts[index].evidence = Array(text.utf8)
+            #expect(try await ledger.writer.append(drafts[index]).position == Int64(index + 1))
+            let stored = try await ledger.reader.event(at: Int64(index + 1))
+            #expect(stored?.evidence == Array(text.utf8))
+        }
+        let owner = try await ledger.database.owner()
+        #expect(try await owner.query("SELECT count(*) FROM jws_header").first?.int(0) == 1)
+        let size = try #require(
+            try await owner.query("SELECT length(parts)::bigint FROM evidence WHERE position = 1").first?.int(0))
+        #expect(size < 400, "three headers of 3600 bytes went into \(size)")
+    }
+
+    @Test("deleted, outdated and garbled views change no answer, and the next append restores them")
+    func disposableViews() async throws {
+        let ledger = try await TestLedger()
+        let source = RandomDrafts(seed: 5, originals: 2)
+        let drafts = source.drafts(40)
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        for draft in drafts.prefix(39) { _ = try await ledger.writer.append(draft) }
+        let customer = try #require(CustomerID(source.customer(of: "20000")))
+        func timelines() async throws -> [EntitlementTimeline] {
+            try await ledger.reader.customerFacts(customer, environment: .production).facts.timelines()
+        }
+        let truth = try await timelines()
+        #expect(!truth.isEmpty)
+        let owner = try await ledger.database.owner()
+        for damage in [
+            "UPDATE original_view SET state = decode('00', 'hex')", "UPDATE original_view SET fold_version = 0",
+            "UPDATE original_view SET last_position = last_position - 1", "DELETE FROM original_view",
+        ] {
+            try await owner.execute(script: damage)
+            #expect(try await timelines() == truth, "\(damage)")
+        }
+        _ = try await ledger.writer.append(drafts[39])
+        #expect(try await owner.query("SELECT count(*) FROM original_view").first?.int(0) == 1)
+    }
+
+    @Test("an answer known at a position stays what it was")
+    func knownAt() async throws {
+        let ledger = try await TestLedger()
+        let source = RandomDrafts(seed: 6, originals: 2)
+        let customer = try #require(CustomerID(source.customer(of: "20001")))
+        var answers: [[EntitlementTimeline]] = []
+        func timelines(_ knownAt: KnownAt) async throws -> [EntitlementTimeline] {
+            try await ledger.reader.customerFacts(customer, environment: .production, knownAt: knownAt).facts.timelines()
+        }
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        for draft in source.drafts(30) {
+            _ = try await ledger.writer.append(draft)
+            answers.append(try await timelines(.head))
+        }
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(.empty))
+        #expect(try await timelines(.head).isEmpty)
+        for (index, answer) in answers.enumerated() {
+            #expect(try await timelines(.position(Int64(index + 2))) == answer)
+        }
+    }
+
+    @Test("a batch with one event that the database refuses still commits the others")
+    func poison() async throws {
+        let ledger = try await TestLedger()
+        var drafts = RandomDrafts(seed: 7, originals: 2).drafts(6)
+        drafts[3].identities = ["a customer\u{0}"]
+        let outcomes = await withTaskGroup(of: (Int, Result<AppendOutcome, any Error>).self) { group in
+            for (index, draft) in drafts.enumerated() {
+                group.addTask {
+                    do {
+                        return (index, .success(try await ledger.writer.append(draft)))
+                    } catch {
+                        return (index, .failure(error))
+                    }
+                }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+        for index in drafts.indices {
+            switch outcomes[index] {
+            case .success: #expect(index != 3)
+            case .failure(let error): #expect(index == 3, "\(error)")
+            case nil: Issue.record("no outcome")
+            }
+        }
+        #expect(try await ledger.reader.status().position == 5)
+    }
+}
+
+/// A clock that tests set.
+final class TestClock: Sendable {
+    private let value: Mutex<Timestamp>
+
+    init(_ start: Timestamp) { value = Mutex(start) }
+
+    var now: Timestamp {
+        get { value.withLock { $0 } }
+        set { value.withLock { $0 = newValue } }
+    }
+}
