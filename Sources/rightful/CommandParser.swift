@@ -42,7 +42,7 @@ struct CommandParser {
         if first == "--version" { return .print(Version.line) }
         let words = Array(arguments.prefix { !$0.hasPrefix("-") })
         guard let command = commands.first(where: { words.starts(with: $0.usage.words) }) else {
-            throw unknown(words, isHelp: arguments.contains("--help"))
+            throw unknown(words)
         }
         var rest = arguments.dropFirst(command.usage.words.count)
         // Before anything else, so that help answers even a command line that is not right yet.
@@ -52,9 +52,9 @@ struct CommandParser {
         return .run(command, try split(&rest, command.usage))
     }
 
-    private func unknown(_ words: [String], isHelp: Bool) -> UsageError {
+    private func unknown(_ words: [String]) -> UsageError {
         guard let word = words.first else { return UsageError("", "a command must come before its options") }
-        let followers = commands.map(\.usage.words).filter { $0.first == word }.compactMap { $0.dropFirst().first }
+        let followers = commands.map { $0.usage.words }.filter { $0.first == word }.compactMap { $0.dropFirst().first }
         if followers.isEmpty { return UsageError("", "there is no command '\(word)'") }
         return UsageError("", "after '\(word)' comes one of \(followers.joined(separator: ", "))")
     }

@@ -33,7 +33,7 @@ struct DatabaseSession: Sendable {
             return DatabaseSession(conninfo: cluster.serveConninfo, cluster: cluster, connections: connections)
         case .external(let url, _):
             let session = DatabaseSession(conninfo: url.reveal(), cluster: nil, connections: connections)
-            if let refusal = try await session.schemaRefusal() { throw DatabaseRefusal(description: refusal) }
+            if let refusal = try await session.schemaRefusal() { throw CommandFailure(description: refusal) }
             return session
         }
     }
@@ -96,11 +96,6 @@ struct DatabaseSession: Sendable {
             return try Migrator().migrate(servingRole: EmbeddedCluster.server, on: connection)
         }
     }
-}
-
-/// A database that cannot be used as it is.
-struct DatabaseRefusal: Error, CustomStringConvertible {
-    let description: String
 }
 
 extension ConnectionOptions {

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// Turns SIGINT and SIGTERM into an orderly end, and the second of them into an immediate one.
-final class Interruption: Sendable {
+final class Interruption {
     private let sources: [any DispatchSourceSignal]
 
     init(_ interrupt: @escaping @Sendable () -> Void) {

@@ -1,3 +1,4 @@
+import EntitlementCore
 import Ledger
 
 /// `rightful keys list`

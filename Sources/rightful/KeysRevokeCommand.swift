@@ -16,7 +16,7 @@ struct KeysRevokeCommand: Command {
             try await APIKeyStore(pool: session.pool, now: context.now).revoke(id)
         }
         guard existed else {
-            throw DatabaseRefusal(description: "there is no API key '\(id)'; `rightful keys list` shows them")
+            throw CommandFailure(description: "there is no API key '\(id)'; `rightful keys list` shows them")
         }
         try context.output.write("revoked \(id)\n")
     }

@@ -58,7 +58,7 @@ struct ServeCommand: Command {
                 writer: writer, reader: LedgerReader(pool: session.pool, now: context.now),
                 keys: APIKeyStore(pool: session.pool, now: context.now),
                 verifier: NotificationVerifier(
-                    jws: try JWSVerifier(anchors: anchors), apps: configuration.apps.map(\.binding)),
+                    jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding)),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, now: context.now)
             let server = application.makeServer(
