@@ -73,6 +73,9 @@ static inline size_t cmhd_header_size(struct MHD_Connection *connection) {
 
 // Glibc's module for Swift leaves these two out. Both return -1 with errno, as the originals do.
 
+// Declared here because its header asks for _GNU_SOURCE, under which fd_set is another type than in Swift's Glibc.
+extern int accept4(int listening, struct sockaddr *address, socklen_t *length, int flags);
+
 static inline int cmhd_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
 
 static inline int cmhd_accept(int listening, struct sockaddr *address, socklen_t *length) {
