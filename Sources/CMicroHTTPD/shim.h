@@ -1,7 +1,4 @@
 #pragma once
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <microhttpd.h>
 #include <stdint.h>
 #include <string.h>
@@ -75,6 +72,9 @@ static inline size_t cmhd_header_size(struct MHD_Connection *connection) {
 }
 
 // Glibc's module for Swift leaves these two out. Both return -1 with errno, as the originals do.
+
+// Declared here because its header asks for _GNU_SOURCE, under which fd_set is another type than in Swift's Glibc.
+extern int accept4(int listening, struct sockaddr *address, socklen_t *length, int flags);
 
 static inline int cmhd_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
 

@@ -4,42 +4,83 @@ import Synchronization
 /// One client's connection, from the moment it was accepted until its socket is closed.
 ///
 /// libmicrohttpd's own timeout starts again with every byte, so a client that trickles could stay for ever. Each
-/// connection therefore has a deadline as well, kept here and enforced from outside by `cutIfOverdue`.
+/// connection therefore has a deadline as well, kept here and enforced from outside by `sweep`.
 final class ClientConnection: Sendable {
     let remoteAddress: String
+
+    /// Whose turn it is, and until when.
+    private enum Turn: Equatable {
+        case clientSends(until: ContinuousClock.Instant)
+        case clientReads(until: ContinuousClock.Instant)
+        case server
+    }
 
     private struct State {
         /// -1 once the socket is about to be closed, and its number free to become another socket.
         var descriptor: Int32
-        var deadline: ContinuousClock.Instant?
+        var turn: Turn
+        /// The turn at the last sweep, if the client had ended its sending side by then.
+        var turnAtEnd: Turn?
         var lingers = false
     }
     private let state: Mutex<State>
 
     init(descriptor: Int32, remoteAddress: String, deadline: ContinuousClock.Instant) {
         self.remoteAddress = remoteAddress
-        self.state = Mutex(State(descriptor: descriptor, deadline: deadline))
+        self.state = Mutex(State(descriptor: descriptor, turn: .clientSends(until: deadline)))
     }
 
-    /// Sets by when the client must be done with what it is doing; `nil` while the server is at work.
-    func setDeadline(_ deadline: ContinuousClock.Instant?) {
-        state.withLock { $0.deadline = deadline }
+    /// Lets the client send its next request, or the rest of this one.
+    func expectRequest(by deadline: ContinuousClock.Instant) {
+        state.withLock { $0.turn = .clientSends(until: deadline) }
     }
 
-    /// Brings the deadline forward, never back.
-    func setDeadline(atMost deadline: ContinuousClock.Instant) {
-        state.withLock { $0.deadline = min($0.deadline ?? deadline, deadline) }
+    /// Brings the end of the client's sending forward, never back.
+    func expectRequest(atLatestBy deadline: ContinuousClock.Instant) {
+        state.withLock { state in
+            guard case .clientSends(let current) = state.turn else { return }
+            state.turn = .clientSends(until: min(current, deadline))
+        }
     }
 
-    /// Shuts the socket down when its deadline has passed; libmicrohttpd then sees the end and closes it.
+    /// Lets the client wait for the server, as long as that takes.
+    func expectNothing() {
+        state.withLock { $0.turn = .server }
+    }
+
+    /// Lets the client read its response.
+    func expectReading(by deadline: ContinuousClock.Instant) {
+        state.withLock { $0.turn = .clientReads(until: deadline) }
+    }
+
+    /// Shuts the socket down when its client is late or gone; libmicrohttpd then sees the end and closes it.
+    ///
+    /// Gone is a client that has ended its sending side in the middle of a request. libmicrohttpd 0.9.75 misses that
+    /// when the end arrives together with data. It may also be just about to see it, or to see that the request is
+    /// complete; so the connection is left until the next sweep.
     ///
     /// The lock makes sure that the number still is this connection's socket.
-    func cutIfOverdue(at now: ContinuousClock.Instant) {
+    func sweep(at now: ContinuousClock.Instant) {
         state.withLock { state in
-            guard state.descriptor >= 0, let deadline = state.deadline, deadline <= now else { return }
-            state.deadline = nil
+            guard state.descriptor >= 0 else { return }
+            let isOver: Bool
+            switch state.turn {
+            case .server: return
+            case .clientReads(let deadline): isOver = deadline <= now
+            case .clientSends(let deadline):
+                let wasEnded = state.turnAtEnd == state.turn
+                state.turnAtEnd = Self.isEnded(state.descriptor) ? state.turn : nil
+                isOver = deadline <= now || (wasEnded && state.turnAtEnd != nil)
+            }
+            guard isOver else { return }
+            state.turn = .server
             shutdown(state.descriptor, Int32(SHUT_RDWR))
         }
+    }
+
+    private static func isEnded(_ descriptor: Int32) -> Bool {
+        var byte: UInt8 = 0
+        return recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) == 0
     }
 
     /// Asks that the rest of the request be read and thrown away after the answer.

@@ -34,7 +34,7 @@ final class Exchange: Sendable {
         self.client = client
         self.target = target
         self.receivedAt = .now
-        client.setDeadline(atMost: receivedAt + server.configuration.requestDeadline)
+        client.expectRequest(atLatestBy: receivedAt + server.configuration.requestDeadline)
     }
 
     // MARK: - On libmicrohttpd's thread
@@ -47,7 +47,7 @@ final class Exchange: Sendable {
         let head = HTTPRequestHead(
             method: "", target: target, remoteAddress: client.remoteAddress, receivedAt: receivedAt)
         cut(.targetTooLong(limit: server.configuration.maxTargetBytes), head)
-        client.setDeadline(atMost: receivedAt)
+        client.expectRequest(atLatestBy: receivedAt)
     }
 
     /// Goes on after the head was read, after the body was read, and after the connection was resumed.
@@ -93,7 +93,7 @@ final class Exchange: Sendable {
         }
         if case .handling(let task, _, _) = phase { task.cancel() }
         let configuration = server.configuration
-        client.setDeadline(.now + configuration.idleTimeout + configuration.requestDeadline)
+        client.expectRequest(by: .now + configuration.idleTimeout + configuration.requestDeadline)
         server.exchangeEnded(self, bodyBytes: bodyBytes)
     }
 
@@ -130,7 +130,7 @@ final class Exchange: Sendable {
     private func handle(
         _ head: HTTPRequestHead, _ target: RequestTarget, _ connection: MHDConnection
     ) -> HTTPRefusal? {
-        client.setDeadline(nil)
+        client.expectNothing()
         return state.withLock { state in
             if let refusal = server.admit(self) { return refusal }
             let request = HTTPRequest(head: head, target: target, body: state.body)
@@ -149,7 +149,7 @@ final class Exchange: Sendable {
     }
 
     private func answer(_ response: HTTPResponse, to head: HTTPRequestHead, on connection: MHDConnection) -> Bool {
-        client.setDeadline(.now + server.configuration.responseDeadline)
+        client.expectReading(by: .now + server.configuration.responseDeadline)
         state.withLock { $0.phase = .ended }
         let closing = server.isDraining
         if connection.queue(response, closing: closing) { return true }

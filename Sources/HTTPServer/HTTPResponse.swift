@@ -8,6 +8,8 @@ package struct HTTPResponse: Sendable {
     /// Field names and values, in the order they are sent.
     package var headers: [(String, String)]
     /// Not sent in answer to `HEAD`, nor with a 204 or 304.
+    ///
+    /// Its length is still told, except with a 204; so a 304 should be given the body that the 200 would have.
     package var body: [UInt8]
 
     /// Creates a response of its parts.

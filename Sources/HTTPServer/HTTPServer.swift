@@ -50,7 +50,7 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// Starts to listen and to serve, and returns at once. A server starts once.
+    /// Starts to listen and to serve, once, and returns without waiting for anything.
     package func start() throws(HTTPServerError) {
         try lifecycle.withLock { lifecycle throws(HTTPServerError) in
             guard case .idle = lifecycle else {

@@ -21,8 +21,7 @@ struct MHDConnection: @unchecked Sendable {
     /// - Returns: `false` when the response holds something that cannot be sent.
     func queue(_ response: HTTPResponse, closing: Bool) -> Bool {
         guard (200...599).contains(response.status) else { return false }
-        let hasBody = response.status != 204 && response.status != 304
-        let made = (hasBody ? response.body : []).withUnsafeBytes { bytes in
+        let made = (response.status == 204 ? [] : response.body).withUnsafeBytes { bytes in
             // Copied by the library, which for that does not write to it.
             MHD_create_response_from_buffer(
                 bytes.count, UnsafeMutableRawPointer(mutating: bytes.baseAddress), .RESPMEM_MUST_COPY)

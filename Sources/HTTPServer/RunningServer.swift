@@ -40,7 +40,7 @@ final class RunningServer: Sendable {
         daemon = MHDDaemon(pointer: started)
         let shortest = min(configuration.requestDeadline, configuration.responseDeadline)
         sweeper = Sweeper(every: max(.milliseconds(20), min(.seconds(1), shortest / 4))) {
-            core.cutOverdueConnections()
+            core.sweepConnections()
         }
         acceptor.start(adding: daemon)
     }
@@ -54,7 +54,7 @@ final class RunningServer: Sendable {
         if core.abandonHandlers() > 0 { await core.waitUntilIdle(atMost: .seconds(1)) }
         sweeper.stop()
         await withCheckedContinuation { continuation in
-            DispatchQueue.global().async { [daemon] in
+            DispatchQueue(label: "http-stop").async { [daemon] in
                 daemon.stop()
                 continuation.resume()
             }

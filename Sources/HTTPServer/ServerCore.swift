@@ -83,10 +83,10 @@ final class ServerCore: Sendable {
         gate.leave()
     }
 
-    func cutOverdueConnections() {
+    func sweepConnections() {
         let connections = state.withLock { Array($0.connections.values) }
         let now = ContinuousClock.now
-        for client in connections { client.cutIfOverdue(at: now) }
+        for client in connections { client.sweep(at: now) }
     }
 
     // MARK: - Exchanges

@@ -9,17 +9,18 @@ struct ConnectionHandle: ~Copyable {
     /// Connects, blocking for at most the connect timeout per address.
     init(conninfo: String, options: ConnectionOptions) throws(PostgresError) {
         try Self.check(conninfo)
-        // `dbname` is expanded first; what follows it holds over what the URL says.
+        // `dbname` is expanded where it stands: what the URL says holds over what comes before it.
         let settings = [
-            ("dbname", conninfo),
             ("application_name", options.applicationName),
+            // libpq takes 2 seconds for the least.
             ("connect_timeout", String(max(2, options.connectTimeoutSeconds))),
-            ("client_encoding", "UTF8"),
             // A host that vanished is noticed within a minute, waiting or sending.
             ("keepalives_idle", "30"),
             ("keepalives_interval", "10"),
             ("keepalives_count", "3"),
             ("tcp_user_timeout", "60000"),
+            ("dbname", conninfo),
+            ("client_encoding", "UTF8"),
         ]
         guard let pointer = Self.connect(settings) else {
             throw PostgresError(kind: .connection, message: "no memory for a connection")

@@ -1,6 +1,7 @@
 /// How a connection is made and what bounds its work.
 ///
-/// Zero switches a server-side limit off.
+/// Zero switches a server-side limit off. The application name and the connect timeout are defaults: the URL may say
+/// otherwise.
 package struct ConnectionOptions: Sendable {
     /// Shown in `pg_stat_activity`.
     package var applicationName: String

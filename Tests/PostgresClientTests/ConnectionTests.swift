@@ -131,6 +131,24 @@ struct ConnectionTests {
         }
     }
 
+    @Test("what the URL says holds over the defaults")
+    func urlWins() async throws {
+        let named = ConnectionOptions(applicationName: "default", lockTimeoutMilliseconds: 1234)
+        for (suffix, expected) in [("", "default"), (" application_name=mine", "mine")] {
+            let conninfo = try TestDatabase.conninfo()
+            // A URL given for the tests is not of this form.
+            guard !conninfo.contains("://") else { return }
+            let connection = try await PostgresConnection.connect(conninfo + suffix, options: named)
+            let shown = try await connection.run { connection in
+                let row = try connection.query(
+                    "SELECT current_setting('application_name'), current_setting('lock_timeout')"
+                ).row(0)
+                return [try row.text(0), try row.text(1)]
+            }
+            #expect(shown == [expected, "1234ms"])
+        }
+    }
+
     @Test("a server that is not there is a connection error")
     func noServer() async throws {
         let error = await #expect(throws: PostgresError.self) {
