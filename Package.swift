@@ -100,8 +100,11 @@ let package = Package(
             .testTarget(
                 name: module.name + "Tests",
                 dependencies: dependencies(
-                    Set([module.name] + module.imports.filter { !$0.hasPrefix("C") } + (alsoTestedWith[module.name] ?? []))
-                        .sorted()),
+                    Set(
+                        [module.name] + module.imports.filter { !$0.hasPrefix("C") }
+                            + (alsoTestedWith[module.name] ?? [])
+                    )
+                    .sorted()),
                 swiftSettings: settings)
         }
         + [
@@ -121,7 +124,9 @@ let package = Package(
             .testTarget(
                 name: name,
                 dependencies: dependencies(
-                    modules.map(\.name) + (name == "TidyTests" ? [] : executables.map(\.name))),
+                    name == "TidyTests"
+                        ? ["Schema"]
+                        : modules.map(\.name) + executables.map(\.name) + ["TestSupport"]),
                 swiftSettings: settings)
         },
     swiftLanguageModes: [.v6]

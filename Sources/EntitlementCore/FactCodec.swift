@@ -117,7 +117,8 @@ package struct CanonicalWriter: Sendable {
         bytes.append(contentsOf: value)
     }
 
-    package mutating func timestamp(_ value: Timestamp) { integer(value.milliseconds) }
+    /// An instant; `endless` is none, and is written as the latest there is.
+    package mutating func timestamp(_ value: Timestamp) { integer(min(value, .latest).milliseconds) }
 
     package mutating func digest(_ value: Digest) { bytes.append(contentsOf: value.bytes) }
 
@@ -127,7 +128,8 @@ package struct CanonicalWriter: Sendable {
     }
 }
 
-/// Reads values in the canonical form; every shortfall is an error, never a trap.
+/// Reads values in the canonical form; every shortfall is an error, never a trap, and so is every other spelling of a
+/// value than the one that is written.
 package struct CanonicalReader: Sendable {
     package typealias Failure = FactCodec.DecodingFailure
 
@@ -169,24 +171,35 @@ package struct CanonicalReader: Sendable {
         var value: UInt32 = 0
         for offset in 0..<4 { value = value << 8 | UInt32(bytes[index + offset]) }
         index += 4
-        return Int(value)
+        // A watch's Int has 32 bits.
+        guard let count = Int(exactly: value) else { throw .truncated }
+        return count
     }
 
     package mutating func data() throws(Failure) -> [UInt8] {
         let length = try count()
-        guard index + length <= bytes.count else { throw .truncated }
+        guard length <= bytes.count - index else { throw .truncated }
         defer { index += length }
         return Array(bytes[index..<(index + length)])
     }
 
     package mutating func text() throws(Failure) -> String {
         let length = try count()
-        guard index + length <= bytes.count else { throw .truncated }
-        defer { index += length }
-        return String(decoding: bytes[index..<(index + length)], as: UTF8.self)
+        guard length <= bytes.count - index else { throw .truncated }
+        let utf8 = bytes[index..<(index + length)]
+        let text = String(decoding: utf8, as: UTF8.self)
+        // Decoding repairs what is not UTF-8, and so would read two spellings as one text.
+        guard text.utf8.elementsEqual(utf8) else { throw .invalid("a text that is not UTF-8") }
+        index += length
+        return text
     }
 
-    package mutating func timestamp() throws(Failure) -> Timestamp { Timestamp(milliseconds: try integer()) }
+    package mutating func timestamp() throws(Failure) -> Timestamp {
+        let value = try integer()
+        let timestamp = Timestamp(milliseconds: value)
+        guard timestamp.milliseconds == value else { throw .invalid("a timestamp of \(value) ms") }
+        return timestamp
+    }
 
     package mutating func digest() throws(Failure) -> Digest {
         guard index + 32 <= bytes.count, let digest = Digest(Array(bytes[index..<(index + 32)])) else {

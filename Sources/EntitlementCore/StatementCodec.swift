@@ -135,11 +135,13 @@ extension CanonicalReader {
         guard let refund = ProratedRefundPolicy(rawValue: refundText) else {
             throw .invalid("a policy of \(refundText)")
         }
-        return Catalog(
+        let catalog = Catalog(
             products: products,
             policy: AccessPolicy(
                 graceGivesAccess: grace, billingRetryGivesAccess: retry, leewaySeconds: leeway,
                 proratedRefund: refund))
+        guard catalog.products == products else { throw .invalid("a catalog out of order") }
+        return catalog
     }
 
     private mutating func catalogProduct() throws(Failure) -> CatalogProduct {

@@ -15,7 +15,8 @@ struct TestLedger {
     let writer: LedgerWriter
     let reader: LedgerReader
 
-    init(now: @escaping @Sendable () -> Timestamp = { Timestamp(milliseconds: Int64(1_800_000_000_000)) }) async throws {
+    init(now: @escaping @Sendable () -> Timestamp = { Timestamp(milliseconds: Int64(1_800_000_000_000)) }) async throws
+    {
         database = try await TestDatabase.make()
         pool = database.pool()
         writer = LedgerWriter(pool: pool, now: now)
@@ -98,7 +99,9 @@ struct LogTests {
         await #expect(throws: KnownAtError.notSettled) { try await position(3_000_000) }
         clock.now = Timestamp(milliseconds: Int64(3_100_000))
         #expect(try await position(3_000_000) == 3)
-        await #expect(throws: KnownAtError.beyondHead(head: 3)) { try await ledger.reader.catalog(knownAt: .position(4)) }
+        await #expect(throws: KnownAtError.beyondHead(head: 3)) {
+            try await ledger.reader.catalog(knownAt: .position(4))
+        }
     }
 
     @Test("evidence comes back byte for byte, its certificates stored once")
@@ -106,7 +109,8 @@ struct LogTests {
         let ledger = try await TestLedger()
         let header = String(repeating: "eyJoZWFkZXIi", count: 300)
         let inner = "\(header).eyJhIjoxfQ.c2ln"
-        let payload = Data("{\"data\":{\"signedTransactionInfo\":\"\(inner)\",\"signedRenewalInfo\":\"\(inner)\"}}".utf8)
+        let payload = Data(
+            "{\"data\":{\"signedTransactionInfo\":\"\(inner)\",\"signedRenewalInfo\":\"\(inner)\"}}".utf8)
         let outer = "\(header).\(payload.base64EncodedString().replacingOccurrences(of: "=", with: "")).c2lnbg"
         let oddities = [outer, outer + "=", "no.jws", "", "\(header).!.c2ln", "\(header).eyJhIjoxfQ.c2luZ"]
         var drafts = RandomDrafts(seed: 4, originals: 2).drafts(oddities.count)
@@ -155,7 +159,8 @@ struct LogTests {
         let customer = try #require(CustomerID(source.customer(of: "20001")))
         var answers: [[EntitlementTimeline]] = []
         func timelines(_ knownAt: KnownAt) async throws -> [EntitlementTimeline] {
-            try await ledger.reader.customerFacts(customer, environment: .production, knownAt: knownAt).facts.timelines()
+            try await ledger.reader.customerFacts(customer, environment: .production, knownAt: knownAt).facts
+                .timelines()
         }
         _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
         for draft in source.drafts(30) {

@@ -46,7 +46,8 @@ final class WorkerProcess: Sendable {
             let url = candidate.appending(path: "ledger-worker")
             if FileManager.default.isExecutableFile(atPath: url.path()) { return url }
         }
-        let build = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../.build/debug/ledger-worker")
+        let build = URL(filePath: #filePath).deletingLastPathComponent().appending(
+            path: "../../.build/debug/ledger-worker")
         return build.standardizedFileURL
     }
 

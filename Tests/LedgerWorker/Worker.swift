@@ -19,7 +19,8 @@ enum Worker {
         var random = SplitMix64(seed: order)
         let shuffled = Array(drafts.indices).shuffled(using: &random)
         let pool = PostgresPool(arguments[1], limits: PostgresPool.Limits(connections: 2))
-        let writer = LedgerWriter(pool: pool, now: { Timestamp(milliseconds: Date().timeIntervalSince1970 * 1000) ?? .earliest })
+        let writer = LedgerWriter(
+            pool: pool, now: { Timestamp(milliseconds: Date().timeIntervalSince1970 * 1000) ?? .earliest })
         await withTaskGroup(of: Void.self) { group in
             for (started, index) in shuffled.enumerated() {
                 if started >= 24 { await group.next() }

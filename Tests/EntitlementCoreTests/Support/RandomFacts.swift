@@ -1,0 +1,91 @@
+@testable import EntitlementCore
+
+/// Random facts of every kind, with every optional present and absent, for the codec.
+extension SplitMix64 {
+    mutating func text() -> String {
+        let alphabet = ["a", "Z", "7", ".", "é", "日", "👩‍👧", "\u{0}", "\n", "\u{200d}", "\u{10FFFF}"]
+        return (0..<Int.random(in: 0...12, using: &self)).map { _ in pick(alphabet) }.joined()
+    }
+
+    mutating func integer() -> Int64 {
+        chance(4) ? pick([.min, -1, 0, 1, .max]) : Int64.random(in: .min ... .max, using: &self)
+    }
+
+    mutating func anyInstant() -> Timestamp {
+        chance(5) ? pick([.earliest, .latest]) : Timestamp(milliseconds: integer() >> 18)
+    }
+
+    mutating func anyDigest() -> Digest {
+        Digest((0..<32).map { _ in UInt8.random(in: 0...255, using: &self) }) ?? .zero
+    }
+
+    mutating func anyReference() -> IdentityRef { IdentityRef(integer()) }
+
+    mutating func anyTransaction() -> TransactionFact {
+        TransactionFact(
+            payloadHash: anyDigest(), signedDate: maybe(2) { $0.anyInstant() }, transactionID: text(),
+            originalTransactionID: text(), webOrderLineItemID: maybe(2) { $0.text() }, productID: text(),
+            bundleID: text(), kind: maybe(2) { Known($0.pick(["Consumable", "Non-Consumable", $0.text()])) },
+            purchaseDate: anyInstant(), expiresDate: maybe(2) { $0.anyInstant() },
+            revocation: maybe(2) {
+                Revocation(
+                    date: $0.anyInstant(), reason: $0.maybe(2) { $0.integer() },
+                    kind: $0.maybe(2) { Known($0.pick(["REFUND_PRORATED", $0.text()])) },
+                    percentage: $0.maybe(2) { $0.integer() })
+            },
+            isUpgraded: chance(2), reason: maybe(2) { Known($0.pick(["PURCHASE", $0.text()])) },
+            ownership: maybe(2) { Known($0.pick(["FAMILY_SHARED", $0.text()])) },
+            accountToken: maybe(2) { $0.anyReference() }, appTransaction: maybe(2) { $0.anyReference() },
+            offer: maybe(2) {
+                Offer(
+                    type: $0.integer(), identifier: $0.maybe(2) { $0.text() }, discount: $0.maybe(2) { $0.text() },
+                    period: $0.maybe(2) { $0.text() })
+            })
+    }
+
+    mutating func anyRenewal() -> RenewalFact {
+        RenewalFact(
+            payloadHash: anyDigest(), signedDate: maybe(2) { $0.anyInstant() }, originalTransactionID: text(),
+            autoRenewProductID: maybe(2) { $0.text() }, autoRenews: maybe(2) { $0.chance(2) },
+            isInBillingRetry: chance(2), graceEnd: maybe(2) { $0.anyInstant() },
+            expirationIntent: maybe(2) { $0.integer() }, isGraceWithoutEnd: chance(2))
+    }
+
+    mutating func anyCatalog() -> Catalog {
+        let products = (0..<Int.random(in: 0...4, using: &self)).map { _ in
+            CatalogProduct(
+                productID: text(), entitlements: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() },
+                duration: maybe(2) { $0.pick(["P90D", "P1Y", "P12M", "PT36H", "P007D"]) }
+                    .flatMap { CalendarDuration(iso8601: $0) })
+        }
+        return Catalog(
+            products: products,
+            policy: AccessPolicy(
+                graceGivesAccess: chance(2), billingRetryGivesAccess: chance(2), leewaySeconds: integer(),
+                proratedRefund: pick([.endsAccess, .keepsAccess])))
+    }
+
+    mutating func fact() -> LedgerFact {
+        switch Int.random(in: 0..<7, using: &self) {
+        case 0:
+            .notification(
+                NotificationFact(
+                    type: text(), subtype: maybe(2) { $0.text() }, uuid: text(),
+                    signedDate: maybe(2) { $0.anyInstant() },
+                    payloadHash: anyDigest(), bundleID: text(), transaction: maybe(2) { $0.anyTransaction() },
+                    renewal: maybe(2) { $0.anyRenewal() },
+                    remarks: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() }))
+        case 1: .catalog(anyCatalog())
+        case 2: .link(LinkFact(identity: anyReference(), customer: anyReference()))
+        case 3: .claim(ClaimFact(originalTransactionID: text(), customer: anyReference()))
+        case 4: .transfer(TransferFact(originalTransactionID: text(), customer: anyReference()))
+        case 5:
+            .grant(
+                GrantFact(
+                    grantID: text(), customer: anyReference(), entitlementID: text(),
+                    until: maybe(2) { $0.anyInstant() }, reason: text()))
+        default:
+            .grantRevocation(GrantRevocationFact(grantID: text(), customer: anyReference(), reason: text()))
+        }
+    }
+}
