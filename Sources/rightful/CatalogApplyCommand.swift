@@ -3,7 +3,7 @@ import EntitlementCore
 import Ledger
 import Service
 
-/// `rightful catalog apply FILE`
+/// `rightful catalog apply FILE`.
 struct CatalogApplyCommand: Command {
     static let usage = CommandUsage(
         "catalog apply", "Write a catalog to the log.", operands: ["FILE"],
