@@ -38,7 +38,7 @@ struct CatalogApplyCommand: Command {
             let writer = LedgerWriter(pool: session.pool, now: context.now)
             let outcome = try await writer.append(
                 EventDraft(
-                    environment: nil, source: .operatorCommand, type: "catalog_changed", occurredAt: nil,
+                    environment: nil, source: .operatorCommand, type: "catalog_applied", occurredAt: nil,
                     fact: .catalog(catalog), identities: [], identity: .unique))
             return "the catalog is written at position \(outcome.position)\n"
         }
