@@ -1,0 +1,206 @@
+package import EntitlementCore
+
+/// What is wrong with a catalog, and where.
+package struct CatalogDocumentError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Such as `products[3].duration`; empty for the document as a whole.
+    package let path: String
+    package let reason: String
+
+    package var description: String { path.isEmpty ? "the catalog \(reason)" : "\(path) \(reason)" }
+}
+
+/// The catalog as files and `/v1/catalog` write it.
+package struct CatalogDocument: Hashable, Sendable {
+    /// The most products.
+    package static let productLimit = 5000
+    /// The most entitlements of one product.
+    package static let entitlementLimit = 64
+    /// The longest product id, in bytes.
+    package static let productIDLimit = 255
+    /// The longest entitlement id, in bytes.
+    package static let entitlementIDLimit = 128
+    /// The longest leeway, in seconds: 30 days.
+    package static let leewayLimit: Int64 = 30 * 86_400
+
+    /// What to do about members that mean nothing here.
+    package enum UnknownMembers: Sendable {
+        case ignored
+        /// For files that people write, where they are most likely misspelt.
+        case refused
+    }
+
+    package let catalog: Catalog
+
+    package init(_ catalog: Catalog) { self.catalog = catalog }
+
+    /// The document as it is answered: with the position at which the catalog was written.
+    package func encoded(writtenAt position: Int64) throws -> [UInt8] {
+        var members = self.members
+        members["object"] = .string("catalog")
+        members["position"] = .int(position)
+        return try WireJSON.encode(WireValue.object(members))
+    }
+
+    var members: [String: WireValue] {
+        let policy = catalog.policy
+        return [
+            "products": .array(
+                catalog.products.map { product in
+                    var members: [String: WireValue] = [
+                        "product_id": .string(product.productID),
+                        "entitlements": .array(product.entitlements.map(WireValue.string)),
+                    ]
+                    if let duration = product.duration { members["duration"] = .string(duration.text) }
+                    return .object(members)
+                }),
+            "policy": .object([
+                "grace_gives_access": .bool(policy.graceGivesAccess),
+                "billing_retry_gives_access": .bool(policy.billingRetryGivesAccess),
+                "leeway_seconds": .int(policy.leewaySeconds),
+                "prorated_refund": .string(policy.proratedRefund.rawValue),
+            ]),
+        ]
+    }
+
+    /// Reads a document and holds it to its limits.
+    ///
+    /// What of the policy is left out takes its default.
+    package init(parsing bytes: [UInt8], unknownMembers: UnknownMembers) throws(CatalogDocumentError) {
+        guard let document = try? WireJSON.decode(WireValue.self, from: bytes) else {
+            throw CatalogDocumentError(path: "", reason: "is not JSON")
+        }
+        // The last two are what an answer adds; so that one can be sent back as it came.
+        let members = try CatalogMembers(
+            document, path: "", known: ["products", "policy", "object", "position"], unknownMembers)
+        let listed = try members.array("products", limit: Self.productLimit)
+        var products: [CatalogProduct] = []
+        var seen: Set<String> = []
+        for (index, value) in listed.enumerated() {
+            let product = try Self.product(value, path: "products[\(index)]", unknownMembers)
+            guard seen.insert(product.productID).inserted else {
+                throw CatalogDocumentError(
+                    path: "products[\(index)].product_id", reason: "is the id of an earlier product too")
+            }
+            products.append(product)
+        }
+        let policy = members["policy"] ?? .object([:])
+        catalog = Catalog(products: products, policy: try Self.policy(policy, unknownMembers))
+    }
+
+    private static func product(
+        _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
+    ) throws(CatalogDocumentError) -> CatalogProduct {
+        let members = try CatalogMembers(
+            value, path: path, known: ["product_id", "entitlements", "duration"], unknownMembers)
+        let productID = try members.identifier("product_id", limit: productIDLimit)
+        var entitlements: [String] = []
+        for (index, value) in try members.array("entitlements", limit: entitlementLimit).enumerated() {
+            let place = "\(path).entitlements[\(index)]"
+            let id = try CatalogMembers.identifier(value, path: place, limit: entitlementIDLimit)
+            guard !entitlements.contains(id) else {
+                throw CatalogDocumentError(path: place, reason: "names an entitlement that the product names already")
+            }
+            entitlements.append(id)
+        }
+        var duration: CalendarDuration?
+        if let value = members["duration"] {
+            guard case .string(let text) = value, let read = CalendarDuration(iso8601: text) else {
+                throw CatalogDocumentError(
+                    path: path + ".duration", reason: "must be a positive ISO 8601 duration, such as P90D or P1M")
+            }
+            duration = read
+        }
+        return CatalogProduct(productID: productID, entitlements: entitlements, duration: duration)
+    }
+
+    private static func policy(
+        _ value: WireValue, _ unknownMembers: UnknownMembers
+    ) throws(CatalogDocumentError) -> AccessPolicy {
+        let members = try CatalogMembers(
+            value, path: "policy",
+            known: ["grace_gives_access", "billing_retry_gives_access", "leeway_seconds", "prorated_refund"],
+            unknownMembers)
+        var policy = AccessPolicy()
+        if let value = try members.bool("grace_gives_access") { policy.graceGivesAccess = value }
+        if let value = try members.bool("billing_retry_gives_access") { policy.billingRetryGivesAccess = value }
+        if let value = members["leeway_seconds"] {
+            guard case .int(let seconds) = value, (0...leewayLimit).contains(seconds) else {
+                throw CatalogDocumentError(
+                    path: "policy.leeway_seconds", reason: "must be a whole number from 0 to \(leewayLimit)")
+            }
+            policy.leewaySeconds = seconds
+        }
+        if let value = members["prorated_refund"] {
+            guard case .string(let text) = value, let word = ProratedRefundPolicy(rawValue: text) else {
+                throw CatalogDocumentError(
+                    path: "policy.prorated_refund", reason: "must be \"ends_access\" or \"keeps_access\"")
+            }
+            policy.proratedRefund = word
+        }
+        return policy
+    }
+}
+
+/// The members of one object of a catalog, and where it stands.
+private struct CatalogMembers {
+    private let members: [String: WireValue]
+    private let path: String
+
+    init(
+        _ value: WireValue, path: String, known: Set<String>, _ unknownMembers: CatalogDocument.UnknownMembers
+    ) throws(CatalogDocumentError) {
+        guard case .object(let members) = value else {
+            throw CatalogDocumentError(path: path, reason: "must be an object")
+        }
+        self.members = members
+        self.path = path
+        if unknownMembers == .refused, let unknown = members.keys.filter({ !known.contains($0) }).min() {
+            throw CatalogDocumentError(
+                path: place(String(unknown.prefix(64))),
+                reason: "is unknown; known are: \(known.sorted().joined(separator: ", "))")
+        }
+    }
+
+    /// The member of that name; `nil` where it is absent or `null`.
+    subscript(name: String) -> WireValue? {
+        guard let value = members[name], value != .null else { return nil }
+        return value
+    }
+
+    func array(_ name: String, limit: Int) throws(CatalogDocumentError) -> [WireValue] {
+        guard let value = self[name] else { throw CatalogDocumentError(path: place(name), reason: "is missing") }
+        guard case .array(let values) = value else {
+            throw CatalogDocumentError(path: place(name), reason: "must be a list")
+        }
+        guard values.count <= limit else {
+            throw CatalogDocumentError(
+                path: place(name), reason: "has \(values.count) entries; at most \(limit) may be")
+        }
+        return values
+    }
+
+    func identifier(_ name: String, limit: Int) throws(CatalogDocumentError) -> String {
+        guard let value = self[name] else { throw CatalogDocumentError(path: place(name), reason: "is missing") }
+        return try Self.identifier(value, path: place(name), limit: limit)
+    }
+
+    func bool(_ name: String) throws(CatalogDocumentError) -> Bool? {
+        guard let value = self[name] else { return nil }
+        guard case .bool(let flag) = value else {
+            throw CatalogDocumentError(path: place(name), reason: "must be true or false")
+        }
+        return flag
+    }
+
+    static func identifier(_ value: WireValue, path: String, limit: Int) throws(CatalogDocumentError) -> String {
+        guard case .string(let text) = value, !text.isEmpty, text.utf8.count <= limit,
+            text.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+        else {
+            throw CatalogDocumentError(
+                path: path, reason: "must be a text of 1 to \(limit) bytes without control characters")
+        }
+        return text
+    }
+
+    private func place(_ name: String) -> String { path.isEmpty ? name : path + "." + name }
+}

@@ -1,0 +1,86 @@
+package import EntitlementCore
+
+extension WireValue {
+    /// A fact as people read it.
+    ///
+    /// Identities appear as the ledger's numbers for them, which tell whether two are the same and not who it is.
+    package init(_ fact: LedgerFact) {
+        switch fact {
+        case .notification(let fact):
+            self = .object([
+                "bundle_id": .string(fact.bundleID), "signed_date": WireValue(fact.signedDate),
+                "payload_sha256": .string(fact.payloadHash.hex),
+                "transaction": fact.transaction.map { WireValue($0) } ?? .null,
+                "renewal": fact.renewal.map { WireValue($0) } ?? .null,
+                "remarks": .array(fact.remarks.map(WireValue.string)),
+            ])
+        case .catalog(let catalog):
+            self = .object(CatalogDocument(catalog).members)
+        case .link(let fact):
+            self = .object(["identity": WireValue(fact.identity), "customer": WireValue(fact.customer)])
+        case .claim(let fact):
+            self = .object([
+                "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
+            ])
+        case .transfer(let fact):
+            self = .object([
+                "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
+            ])
+        case .grant(let fact):
+            self = .object([
+                "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
+                "entitlement": .string(fact.entitlementID), "until": WireValue(fact.until),
+                "reason": .string(fact.reason),
+            ])
+        case .grantRevocation(let fact):
+            self = .object([
+                "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
+                "reason": .string(fact.reason),
+            ])
+        }
+    }
+
+    private init(_ fact: TransactionFact) {
+        self = .object([
+            "transaction_id": .string(fact.transactionID),
+            "original_transaction_id": .string(fact.originalTransactionID),
+            "web_order_line_item_id": WireValue(fact.webOrderLineItemID), "product_id": .string(fact.productID),
+            "bundle_id": .string(fact.bundleID), "kind": WireValue(fact.kind?.raw),
+            "purchase_date": WireValue(fact.purchaseDate), "expires_date": WireValue(fact.expiresDate),
+            "signed_date": WireValue(fact.signedDate), "payload_sha256": .string(fact.payloadHash.hex),
+            "revocation": fact.revocation.map { WireValue($0) } ?? .null, "is_upgraded": .bool(fact.isUpgraded),
+            "reason": WireValue(fact.reason?.raw), "ownership": WireValue(fact.ownership?.raw),
+            "app_account_token": WireValue(fact.accountToken), "app_transaction": WireValue(fact.appTransaction),
+            "offer": fact.offer.map { WireValue($0) } ?? .null,
+        ])
+    }
+
+    private init(_ fact: RenewalFact) {
+        self = .object([
+            "original_transaction_id": .string(fact.originalTransactionID),
+            "auto_renew_product_id": WireValue(fact.autoRenewProductID), "auto_renews": WireValue(fact.autoRenews),
+            "is_in_billing_retry": .bool(fact.isInBillingRetry), "grace_end": WireValue(fact.graceEnd),
+            "expiration_intent": WireValue(fact.expirationIntent),
+            "is_grace_without_end": .bool(fact.isGraceWithoutEnd), "signed_date": WireValue(fact.signedDate),
+            "payload_sha256": .string(fact.payloadHash.hex),
+        ])
+    }
+
+    private init(_ revocation: Revocation) {
+        self = .object([
+            "date": WireValue(revocation.date), "reason": WireValue(revocation.reason),
+            "kind": WireValue(revocation.kind?.raw), "percentage": WireValue(revocation.percentage),
+        ])
+    }
+
+    private init(_ offer: Offer) {
+        self = .object([
+            "type": .int(offer.type), "identifier": WireValue(offer.identifier),
+            "discount": WireValue(offer.discount), "period": WireValue(offer.period),
+        ])
+    }
+
+    private init(_ instant: Timestamp?) { self = instant.map { .string($0.description) } ?? .null }
+
+    private init(_ identity: IdentityRef?) { self = identity.map { .string(String($0.number)) } ?? .null }
+}

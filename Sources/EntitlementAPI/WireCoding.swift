@@ -1,0 +1,49 @@
+import Foundation
+
+/// How documents of the contract become bytes and back.
+package enum WireJSON {
+    /// Members in alphabetical order, so that one document is always the same bytes.
+    package static func encode(_ document: some Encodable) throws -> [UInt8] {
+        Array(try encoder.encode(document))
+    }
+
+    /// Reads a document; members it does not know are ignored.
+    package static func decode<Document: Decodable>(_ type: Document.Type, from bytes: [UInt8]) throws -> Document {
+        try decoder.decode(type, from: Data(bytes))
+    }
+
+    private static let encoder: JSONEncoder = {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return encoder
+    }()
+
+    private static let decoder = JSONDecoder()
+}
+
+/// A member that is always written, as `null` where there is no value.
+///
+/// Where it is missing it reads as `nil` too.
+@propertyWrapper
+package struct Nullable<Value: Codable & Hashable & Sendable>: Codable, Hashable, Sendable {
+    package var wrappedValue: Value?
+
+    package init(wrappedValue: Value?) { self.wrappedValue = wrappedValue }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        wrappedValue = container.decodeNil() ? nil : try container.decode(Value.self)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        if let wrappedValue { try container.encode(wrappedValue) } else { try container.encodeNil() }
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// What synthesized decoding calls for a ``Nullable`` member.
+    package func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
+        Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
+    }
+}

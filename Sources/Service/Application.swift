@@ -1,0 +1,109 @@
+package import AppStoreServer
+import Dispatch
+package import EntitlementCore
+package import HTTPServer
+package import Ledger
+
+/// The service: everything between an HTTP request and its answer.
+///
+/// It holds no state of its own that matters, so any number may run beside each other, and its handlers can be called
+/// without a socket.
+package struct Application: Sendable {
+    /// What bounds the service's work.
+    package struct Limits: Sendable {
+        /// How long a read waits for `min_position`.
+        package var positionWait = Duration.seconds(5)
+        /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
+        package var keyLifetime = Duration.seconds(5)
+        /// The largest body of a notification, in bytes.
+        package var notificationBytes = 1 << 20
+        /// The largest catalog, in bytes of JSON.
+        package var catalogBytes = 4 << 20
+        /// The largest body of any other request, in bytes; none of them reads it.
+        package var otherBytes = 16 << 10
+
+        package init() {}
+    }
+
+    let writer: LedgerWriter
+    let reader: LedgerReader
+    let verifier: NotificationVerifier
+    let limits: Limits
+    let metrics: Metrics
+    let logger: Logger
+    let sha256: @Sendable ([UInt8]) -> Digest
+    let schemaRefusal: @Sendable () async throws -> String?
+    let now: @Sendable () -> Timestamp
+    let authenticator: Authenticator
+    let positions: PositionWatcher
+    let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
+
+    /// Composes the service.
+    ///
+    /// - Parameters:
+    ///   - schemaRefusal: why this program cannot serve the database's schema; `nil` when it can (see
+    ///     `Migrator.Standing.refusal`). Throws when the database is away.
+    ///   - sha256: the hash that names requests, answers and keys.
+    ///   - now: the clock.
+    package init(
+        writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, verifier: NotificationVerifier,
+        schemaRefusal: @escaping @Sendable () async throws -> String?,
+        sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
+        limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp
+    ) {
+        self.writer = writer
+        self.reader = reader
+        self.verifier = verifier
+        self.limits = limits
+        self.metrics = metrics
+        self.logger = logger
+        self.sha256 = sha256
+        self.schemaRefusal = schemaRefusal
+        self.now = now
+        authenticator = Authenticator(keys: keys, lifetime: limits.keyLifetime, sha256: sha256)
+        positions = PositionWatcher { try await reader.status().position }
+    }
+
+    /// Answers a request: route, authenticate, work, answer.
+    package func handle(_ request: HTTPRequest) async -> HTTPResponse {
+        var exchange = ExchangeRecord(method: request.method, receivedAt: request.receivedAt)
+        do {
+            let (route, parameters) = try Route.find(request)
+            exchange.route = route.template
+            let key = try await authenticate(request, for: route)
+            exchange.keyID = key?.id
+            let limit = bodyLimit(route.method, route.template)
+            guard request.body.count <= limit else { throw Problem(HTTPRefusal.bodyTooLarge(limit: limit)) }
+            let response = try await route.answer(self, Call(request: request, parameters: parameters, key: key))
+            return finish(exchange, response)
+        } catch {
+            return finish(exchange, Problem(error))
+        }
+    }
+
+    /// Answers for what the server turns away before any handler sees it.
+    package func refuse(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) -> HTTPResponse {
+        finish(ExchangeRecord(method: head.method, receivedAt: head.receivedAt), Problem(refusal))
+    }
+
+    /// The largest body for a method and a percent-encoded path.
+    package func bodyLimit(_ method: String, _ path: String) -> Int {
+        switch (method, path) {
+        case ("POST", "/v1/notifications/appstore"): limits.notificationBytes
+        case ("PUT", "/v1/catalog"): limits.catalogBytes
+        default: limits.otherBytes
+        }
+    }
+
+    /// A server for this service, not yet started.
+    package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
+        HTTPServer(configuration: configuration, refuse: refuse, bodyLimit: bodyLimit, handler: handle)
+    }
+
+    private func authenticate(_ request: HTTPRequest, for route: Route) async throws -> APIKey? {
+        guard case .scope(let scope) = route.access else { return nil }
+        let key = try await authenticator.authenticate(request)
+        try Authenticator.check(key, for: scope)
+        return key
+    }
+}

@@ -1,0 +1,94 @@
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// A request whose route and sender are known, and how its parameters are read.
+struct Call: Sendable {
+    let request: HTTPRequest
+    /// Of the path, percent-decoded.
+    let parameters: [String: String]
+    /// `nil` where none is needed.
+    let key: APIKey?
+
+    /// The longest transaction id or token looked for, in bytes: as long as a signed one can be.
+    private static let identifierLimit = 512
+
+    /// The customer the path names.
+    func customerID() throws(Problem) -> CustomerID {
+        guard let id = CustomerID(parameters["id"] ?? "") else {
+            throw Problem(
+                .malformedRequest,
+                "A customer id has 1 to \(CustomerID.lengthLimit) bytes and no control characters.", param: "id")
+        }
+        return id
+    }
+
+    /// An identifier of the store's, in the path.
+    func storeIdentifier(_ name: String) throws(Problem) -> String {
+        try Self.storeIdentifier(parameters[name] ?? "", name: name)
+    }
+
+    /// An identifier of the store's, in the query.
+    func queriedIdentifier(_ name: String) throws(Problem) -> String? {
+        guard let value = request.queryValue(name) else { return nil }
+        return try Self.storeIdentifier(value, name: name)
+    }
+
+    private static func storeIdentifier(_ value: String, name: String) throws(Problem) -> String {
+        guard !value.isEmpty, value.utf8.count <= identifierLimit else {
+            throw Problem(.malformedRequest, "\(name) has 1 to \(identifierLimit) bytes.", param: name)
+        }
+        return value
+    }
+
+    /// The environment asked about, else the key's own, else production.
+    func environment() throws(Problem) -> StoreEnvironment {
+        guard let text = request.queryValue("environment") else { return key?.environment ?? .production }
+        guard let environment = StoreEnvironment(rawValue: text) else {
+            throw Problem(.malformedRequest, "environment is production or sandbox.", param: "environment")
+        }
+        return environment
+    }
+
+    /// An RFC 3339 instant of the query.
+    func instant(_ name: String) throws(Problem) -> Timestamp? {
+        guard let text = request.queryValue(name) else { return nil }
+        guard let instant = Timestamp(rfc3339: text) else {
+            throw Problem(
+                .malformedRequest, "\(name) is an RFC 3339 time, such as 2026-11-20T19:00:00Z; write + as %2B.",
+                param: name)
+        }
+        return instant
+    }
+
+    /// A whole number of the query, 0 or more; one too large to hold counts as the largest.
+    func wholeNumber(_ name: String) throws(Problem) -> Int64? {
+        guard let text = request.queryValue(name) else { return nil }
+        guard let number = Self.wholeNumber(text) else {
+            throw Problem(.malformedRequest, "\(name) is a whole number, 0 or more.", param: name)
+        }
+        return number
+    }
+
+    /// Up to where the log is to be believed: a position, or a recorded time.
+    func knownAt() throws(Problem) -> KnownAt {
+        guard let text = request.queryValue("known_at") else { return .head }
+        if let position = Self.wholeNumber(text) { return .position(position) }
+        if let instant = Timestamp(rfc3339: text) { return .recorded(instant) }
+        throw Problem(
+            .malformedRequest, "known_at is a position, or an RFC 3339 time; write + as %2B.", param: "known_at")
+    }
+
+    /// Where a page begins, and how long it is at most.
+    func page() throws(Problem) -> (after: Int64, limit: Int) {
+        let after = try wholeNumber("after") ?? 0
+        let limit = try wholeNumber("limit") ?? 100
+        guard limit > 0 else { throw Problem(.malformedRequest, "limit is 1 or more.", param: "limit") }
+        return (after, Int(min(limit, Int64(LedgerReader.pageLimit))))
+    }
+
+    static func wholeNumber(_ text: String) -> Int64? {
+        guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return Int64(text) ?? .max
+    }
+}

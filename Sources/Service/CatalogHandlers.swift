@@ -1,0 +1,75 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `GET /v1/catalog`: the entity tag is the position at which the catalog was written.
+    func catalog(_ call: Call) async throws -> HTTPResponse {
+        let (catalog, writtenAt, position) = try await reader.catalog()
+        let tag = Self.tag(writtenAt)
+        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(tag) == true {
+            return HTTPResponse(status: 304, headers: HTTPResponse.ledgerPosition(position) + [("ETag", tag)])
+        }
+        return try Self.answer(catalog, writtenAt: writtenAt, position: position)
+    }
+
+    /// `PUT /v1/catalog`: one event, whatever the number of customers it touches.
+    func putCatalog(_ call: Call) async throws -> HTTPResponse {
+        let catalog: Catalog
+        do throws(CatalogDocumentError) {
+            catalog = try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored).catalog
+        } catch {
+            throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
+        }
+        let identity = try commandIdentity(of: call)
+        let current = try await reader.catalog()
+        let expected = try Self.expectedPosition(call.request, current: current.writtenAt)
+        // Under a key even the same catalog becomes an event, since the event is what remembers the key.
+        if identity == .unique {
+            if let expected, expected != current.writtenAt {
+                throw AppendRefusal.catalogChanged(writtenAt: current.writtenAt)
+            }
+            if catalog == current.catalog {
+                return try Self.answer(catalog, writtenAt: current.writtenAt, position: current.position)
+            }
+        }
+        let outcome = try await writer.append(
+            EventDraft(
+                environment: nil, source: .api, type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog),
+                identities: [], identity: identity, expectedCatalogPosition: expected))
+        return try Self.answer(catalog, writtenAt: outcome.position, position: outcome.position)
+    }
+
+    private static func answer(_ catalog: Catalog, writtenAt: Int64, position: Int64) throws -> HTTPResponse {
+        .json(
+            headers: HTTPResponse.ledgerPosition(position) + [("ETag", tag(writtenAt))],
+            try CatalogDocument(catalog).encoded(writtenAt: writtenAt))
+    }
+
+    private static func tag(_ position: Int64) -> String { "\"\(position)\"" }
+
+    /// The position at which the catalog must have been written; `nil` when any will do.
+    ///
+    /// A tag that never was one stands for a position that no catalog has.
+    private static func expectedPosition(_ request: HTTPRequest, current: Int64) throws(Problem) -> Int64? {
+        guard let value = request.header("If-Match") else { return nil }
+        guard let list = EntityTagList(value) else {
+            throw Problem(.malformedRequest, "If-Match lists entity tags in quotes, or is *.", param: "If-Match")
+        }
+        if list.isAny { return current > 0 ? current : -1 }
+        if list.tags.contains(tag(current)) { return current }
+        // Weak tags never match here, and what an earlier request under the same key was sent with must not change it.
+        return list.tags.lazy.compactMap { Int64($0.dropFirst().dropLast()) }.first ?? -1
+    }
+
+    /// What makes the command and its repetition one: the idempotency key, unique to the API key.
+    private func commandIdentity(of call: Call) throws(Problem) -> EventIdentity {
+        guard let value = call.request.header("Idempotency-Key") else { return .unique }
+        guard (1...255).contains(value.count) else {
+            throw Problem(.malformedRequest, "An Idempotency-Key has 1 to 255 characters.", param: "Idempotency-Key")
+        }
+        let request = Array("\(call.request.method) \(call.request.path)\n".utf8) + call.request.body
+        return .command(key: "\(call.key?.id ?? ""):\(value)", requestHash: sha256(request))
+    }
+}

@@ -1,0 +1,91 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `GET /v1/customers/{id}/entitlements`.
+    func entitlements(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let environment = try call.environment()
+        let at = try call.instant("at") ?? now()
+        let knownAt = try call.knownAt()
+        if let position = try call.wholeNumber("min_position") { try await wait(for: position) }
+
+        let (facts, position) = try await reader.customerFacts(customer, environment: environment, knownAt: knownAt)
+        let entitlements = facts.answers(at: at).map { EntitlementDocument($0) }
+        // Of the entitlements alone: the instant and the position change with every request.
+        let tag = "W/\"\(sha256(try WireJSON.encode(entitlements)).hex.prefix(32))\""
+        let headers = [("ETag", tag), ("Cache-Control", "private, no-cache")]
+        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(tag) == true {
+            return HTTPResponse(status: 304, headers: HTTPResponse.ledgerPosition(position) + headers)
+        }
+        let alsoIn =
+            entitlements.isEmpty
+            ? try await otherEnvironments(of: customer, than: environment, knownAt: knownAt, position: position) : []
+        return try .document(
+            EntitlementsDocument(
+                customerID: customer.value, environment: environment, at: at, knownAt: position,
+                entitlements: entitlements, alsoIn: alsoIn), position: position, headers: headers)
+    }
+
+    /// `GET /v1/customers/{id}/timeline`.
+    func timeline(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let environment = try call.environment()
+        let wanted = call.request.queryValue("entitlement")
+        let (facts, position) = try await reader.customerFacts(
+            customer, environment: environment, knownAt: try call.knownAt())
+        let timelines = facts.timelines().filter { wanted == nil || $0.entitlementID == wanted }
+        return try .document(
+            TimelineDocument(
+                customerID: customer.value, environment: environment, knownAt: position,
+                entitlements: timelines.map { TimelineDocument.Entitlement($0, policy: facts.catalog.policy) }),
+            position: position)
+    }
+
+    /// `GET /v1/customers?transaction_id`, `?app_account_token` or `?app_transaction_id`.
+    func customers(_ call: Call) async throws -> HTTPResponse {
+        let lookups: [CustomerLookup?] = [
+            try call.queriedIdentifier("transaction_id").map { .transactionID($0) },
+            try call.queriedIdentifier("app_account_token").map { .appAccountToken($0) },
+            try call.queriedIdentifier("app_transaction_id").map { .appTransactionID($0) },
+        ]
+        let given = lookups.compactMap { $0 }
+        guard given.count == 1, let lookup = given.first else {
+            throw Problem(
+                .malformedRequest, "Give exactly one of transaction_id, app_account_token and app_transaction_id.")
+        }
+        let position = try await reader.status().position
+        let matches = try await reader.customers(lookup).map {
+            CustomerMatchDocument(
+                customerID: $0.customerID, environment: $0.environment,
+                originalTransactionID: $0.originalTransactionID)
+        }
+        return try .document(
+            ListDocument(items: matches, hasMore: false, nextAfter: nil), position: position)
+    }
+
+    private func wait(for position: Int64) async throws {
+        guard try await positions.reaches(position, within: limits.positionWait) else {
+            throw Problem(
+                .positionNotReached,
+                "The ledger did not reach position \(position) within \(limits.positionWait); ask again.",
+                param: "min_position")
+        }
+    }
+
+    /// Where else something of the customer is known; for a past `known_at`, where it was known then.
+    private func otherEnvironments(
+        of customer: CustomerID, than environment: StoreEnvironment, knownAt: KnownAt, position: Int64
+    ) async throws -> [StoreEnvironment] {
+        let others = try await reader.otherEnvironments(of: customer, than: environment)
+        if knownAt == .head { return others }
+        var known: [StoreEnvironment] = []
+        for other in others {
+            let (facts, _) = try await reader.customerFacts(customer, environment: other, knownAt: .position(position))
+            if !facts.originals.isEmpty { known.append(other) }
+        }
+        return known
+    }
+}

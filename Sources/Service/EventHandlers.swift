@@ -1,0 +1,79 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `GET /v1/events`.
+    func events(_ call: Call) async throws -> HTTPResponse {
+        let (after, limit) = try call.page()
+        let head = try await reader.status().position
+        return try Self.page(try await reader.events(after: after, limit: limit), head: head)
+    }
+
+    /// `GET /v1/customers/{id}/events`.
+    func customerEvents(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let environment = try call.environment()
+        let (after, limit) = try call.page()
+        let head = try await reader.status().position
+        return try Self.page(
+            try await reader.events(of: customer, environment: environment, after: after, limit: limit), head: head)
+    }
+
+    /// `GET /v1/events/{position}`.
+    func event(_ call: Call) async throws -> HTTPResponse {
+        guard let position = Call.wholeNumber(call.parameters["position"] ?? "") else {
+            throw Problem(.malformedRequest, "A position is a whole number.", param: "position")
+        }
+        let head = try await reader.status().position
+        guard let (event, evidence) = try await reader.event(at: position) else {
+            throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
+        }
+        var document = EventDocument(event)
+        document.evidence = Nullable(wrappedValue: evidence.map { Self.evidence($0) })
+        return try .document(document, position: max(head, position))
+    }
+
+    /// `GET /v1/ledger`.
+    func ledger(_ call: Call) async throws -> HTTPResponse {
+        let status = try await reader.status()
+        return try .document(
+            LedgerDocument(
+                position: status.position, hash: status.hash.hex,
+                projections: status.projections.map {
+                    LedgerDocument.Projection(name: $0.name, checkpoint: $0.checkpoint, version: $0.version)
+                }), position: status.position)
+    }
+
+    /// The page may hold events that came after `head` was read.
+    private static func page(_ page: EventPage, head: Int64) throws -> HTTPResponse {
+        try .document(
+            ListDocument(
+                items: page.events.map { EventDocument($0) }, hasMore: page.hasMore, nextAfter: page.nextAfter),
+            position: max(head, page.events.last?.record.position ?? 0))
+    }
+
+    private static func evidence(_ bytes: [UInt8]) -> EventDocument.Evidence {
+        let payload = try? WireJSON.decode(WireValue.self, from: UnverifiedJWS(bytes).payload)
+        return EventDocument.Evidence(signedPayload: String(decoding: bytes, as: UTF8.self), payload: payload)
+    }
+}
+
+extension EventDocument {
+    fileprivate init(_ event: ShownEvent) {
+        let record = event.record
+        self.init(
+            position: record.position, id: record.eventID, type: record.type, source: record.source.rawValue,
+            recordedAt: record.recordedAt, fact: event.fact, previousHash: record.previousHash.hex,
+            hash: record.hash.hex)
+        environment = record.environment
+        customerID = event.customerID
+        originalTransactionID = record.originalTransactionID
+        transactionID = record.transactionID
+        productID = record.productID
+        occurredAt = record.occurredAt
+        evidenceSHA256 = record.evidenceHash?.hex
+    }
+}

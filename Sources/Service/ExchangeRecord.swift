@@ -1,0 +1,57 @@
+import HTTPServer
+
+/// What is written down of a request: nothing that says whose it is about.
+struct ExchangeRecord: Sendable {
+    /// Names the request in its answer and in the log.
+    let id: String
+    let method: String
+    /// The route's template, never the path; `none` where there is no route.
+    var route = "none"
+    var keyID: String?
+    let receivedAt: ContinuousClock.Instant
+
+    init(method: String, receivedAt: ContinuousClock.Instant) {
+        self.method = Self.knownMethods.contains(method) ? method : "other"
+        self.receivedAt = receivedAt
+        let random = UInt64.random(in: .min ... .max)
+        let digits = String(random, radix: 16)
+        id = "req_" + String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    private static let knownMethods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+}
+
+extension Application {
+    func finish(_ exchange: ExchangeRecord, _ problem: Problem) -> HTTPResponse {
+        finish(exchange, problem.response(requestID: exchange.id), problem)
+    }
+
+    /// Names, counts, measures and logs an exchange.
+    func finish(_ exchange: ExchangeRecord, _ response: HTTPResponse, _ problem: Problem? = nil) -> HTTPResponse {
+        var response = response
+        response.headers.append(("X-Request-Id", exchange.id))
+        let duration = exchange.receivedAt.duration(to: .now)
+        metrics.count(.requests, [exchange.route, String(response.status)])
+        metrics.observe(.requestDuration, [exchange.route], duration / .seconds(1))
+
+        var fields: [(name: String, value: LogValue)] = [
+            ("request_id", .string(exchange.id)), ("method", .string(exchange.method)),
+            ("route", .string(exchange.route)), ("status", .integer(Int64(response.status))),
+            ("duration_ms", .number((duration / .microseconds(1)).rounded() / 1000)),
+        ]
+        if let keyID = exchange.keyID { fields.append(("key_id", .string(keyID))) }
+        if let problem {
+            fields.append(("code", .string(problem.code.rawValue)))
+            if let cause = problem.cause { fields.append(("cause", .string(cause))) }
+        }
+        logger.log(Self.level(of: response.status, route: exchange.route), "request", fields)
+        return response
+    }
+
+    private static func level(of status: Int, route: String) -> LogLevel {
+        if status >= 500 { return .error }
+        if status >= 400 { return .warning }
+        // Probes ask every few seconds, and only a change of their answer is news.
+        return ["/healthz", "/readyz"].contains(route) ? .debug : .info
+    }
+}

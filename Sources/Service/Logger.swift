@@ -1,0 +1,98 @@
+package import EntitlementCore
+
+/// Something said about a log line's subject, as JSON shows it.
+package enum LogValue: Sendable, Hashable {
+    case string(String)
+    case integer(Int64)
+    case number(Double)
+    case boolean(Bool)
+}
+
+extension LogValue: ExpressibleByStringLiteral, ExpressibleByStringInterpolation, ExpressibleByIntegerLiteral {
+    package init(stringLiteral value: String) { self = .string(value) }
+    package init(integerLiteral value: Int64) { self = .integer(value) }
+}
+
+/// How much a log line matters.
+package enum LogLevel: Int, Sendable, Comparable, CaseIterable {
+    case debug, info, warning, error
+
+    package static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
+
+    /// As log lines spell it.
+    package var name: String {
+        switch self {
+        case .debug: "debug"
+        case .info: "info"
+        case .warning: "warning"
+        case .error: "error"
+        }
+    }
+}
+
+/// One thing that happened, before it is written anywhere.
+package struct LogRecord: Sendable {
+    package let time: Timestamp
+    package let level: LogLevel
+    package let message: String
+    /// In the order in which they are written.
+    package let fields: [(name: String, value: LogValue)]
+}
+
+/// Says what happens, one JSON object a line.
+///
+/// A value that is passed to whoever has something to say. Secrets, customers' identities and payloads are never
+/// given to it.
+package struct Logger: Sendable {
+    private let level: LogLevel
+    private let now: @Sendable () -> Timestamp
+    private let sink: @Sendable (LogRecord) -> Void
+
+    /// A logger that hands records of at least `level` to `sink`, which must not block; see ``LogWriter``.
+    package init(
+        level: LogLevel = .info, now: @escaping @Sendable () -> Timestamp,
+        sink: @escaping @Sendable (LogRecord) -> Void
+    ) {
+        self.level = level
+        self.now = now
+        self.sink = sink
+    }
+
+    package func log(_ level: LogLevel, _ message: String, _ fields: [(name: String, value: LogValue)] = []) {
+        guard level >= self.level else { return }
+        sink(LogRecord(time: now(), level: level, message: message, fields: fields))
+    }
+}
+
+extension LogRecord {
+    /// The record as one line of JSON, its end included.
+    package var line: [UInt8] {
+        var text = #"{"time":"\#(time)","level":"\#(level.name)","message":"# + Self.quoted(message)
+        for (name, value) in fields {
+            text += "," + Self.quoted(name) + ":"
+            switch value {
+            case .string(let string): text += Self.quoted(string)
+            case .integer(let integer): text += String(integer)
+            case .number(let number): text += number.isFinite ? String(number) : "null"
+            case .boolean(let boolean): text += String(boolean)
+            }
+        }
+        return Array((text + "}\n").utf8)
+    }
+
+    /// A JSON string; written here because JSONEncoder keeps no order of members, and a log reads best in one.
+    private static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+                let hex = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

@@ -1,0 +1,140 @@
+package import Ledger
+import Synchronization
+
+/// Counts and measures what the service does, and shows it as Prometheus reads it.
+///
+/// Which families there are, and their labels, is fixed in `MetricFamilies.swift`; label values come from fixed sets.
+package final class Metrics: Sendable {
+    /// The most combinations of label values one family keeps; further ones are counted as `other`.
+    static let combinationLimit = 512
+
+    private struct Histogram {
+        var counts: [UInt64]
+        var sum = 0.0
+    }
+
+    private struct State {
+        var counters: [CounterFamily: [[String]: UInt64]] = [:]
+        var histograms: [HistogramFamily: [[String]: Histogram]] = [:]
+        var headPosition: Int64?
+    }
+
+    private let version: String
+    private let foldVersion: Int
+    private let state = Mutex(State())
+
+    /// Nothing counted yet; `version` is the program's.
+    package init(version: String, foldVersion: Int) {
+        self.version = version
+        self.foldVersion = foldVersion
+    }
+
+    /// Takes down a committed batch; what a `LedgerWriter` reports to.
+    package func record(_ batch: LedgerWriter.BatchReport) {
+        observe(.batchEvents, [], Double(batch.events))
+        observe(.batchDuration, [], batch.duration / .seconds(1))
+        noteHead(batch.position)
+    }
+
+    /// The log never gets shorter, so the greatest position seen is the newest.
+    func noteHead(_ position: Int64) {
+        state.withLock { $0.headPosition = max($0.headPosition ?? 0, position) }
+    }
+
+    func count(_ family: CounterFamily, _ labels: [String]) {
+        state.withLock { state in
+            let labels = Self.bounded(labels, in: state.counters[family])
+            state.counters[family, default: [:]][labels, default: 0] += 1
+        }
+    }
+
+    func observe(_ family: HistogramFamily, _ labels: [String], _ value: Double) {
+        let bounds = family.bounds
+        let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
+        state.withLock { state in
+            let labels = Self.bounded(labels, in: state.histograms[family])
+            let empty = Histogram(counts: [UInt64](repeating: 0, count: bounds.count + 1))
+            state.histograms[family, default: [:]][labels, default: empty].counts[bucket] += 1
+            state.histograms[family, default: [:]][labels, default: empty].sum += value
+        }
+    }
+
+    private static func bounded<Value>(_ labels: [String], in known: [[String]: Value]?) -> [String] {
+        guard let known, known.count >= combinationLimit, known[labels] == nil else { return labels }
+        return labels.map { _ in "other" }
+    }
+
+    /// Everything counted so far, in the Prometheus text format.
+    func text(isDatabaseUp: Bool) -> String {
+        let state = state.withLock { $0 }
+        var page = PrometheusPage()
+        page.family("rightful_build_info", "gauge", "The program's version and the version of its fold.")
+        page.sample("rightful_build_info", [("version", version), ("fold_version", String(foldVersion))], "1")
+        page.family("rightful_database_up", "gauge", "Whether the database answered just now.")
+        page.sample("rightful_database_up", [], isDatabaseUp ? "1" : "0")
+        if let head = state.headPosition {
+            page.family("rightful_ledger_head_position", "gauge", "The last position of the log.")
+            page.sample("rightful_ledger_head_position", [], String(head))
+        }
+        for family in CounterFamily.allCases {
+            page.family(family.rawValue, "counter", family.help)
+            for (labels, count) in Self.ordered(state.counters[family]) {
+                page.sample(family.rawValue, Array(zip(family.labels, labels)), String(count))
+            }
+        }
+        for family in HistogramFamily.allCases {
+            page.family(family.rawValue, "histogram", family.help)
+            for (labels, histogram) in Self.ordered(state.histograms[family]) {
+                page.histogram(
+                    family.rawValue, Array(zip(family.labels, labels)), bounds: family.bounds,
+                    counts: histogram.counts, sum: histogram.sum)
+            }
+        }
+        return page.text
+    }
+
+    private static func ordered<Value>(_ samples: [[String]: Value]?) -> [(key: [String], value: Value)] {
+        (samples ?? [:]).sorted { $0.key.lexicographicallyPrecedes($1.key) }
+    }
+}
+
+/// A page in the Prometheus text format, version 0.0.4.
+private struct PrometheusPage {
+    private(set) var text = ""
+
+    mutating func family(_ name: String, _ type: String, _ help: String) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+    }
+
+    mutating func sample(_ name: String, _ labels: [(String, String)], _ value: String) {
+        text += name
+        if !labels.isEmpty {
+            text += "{" + labels.map { "\($0)=\"\(Self.escaped($1))\"" }.joined(separator: ",") + "}"
+        }
+        text += " \(value)\n"
+    }
+
+    mutating func histogram(
+        _ name: String, _ labels: [(String, String)], bounds: [Double], counts: [UInt64], sum: Double
+    ) {
+        var total: UInt64 = 0
+        for (index, count) in counts.enumerated() {
+            total += count
+            let bound = index < bounds.count ? String(bounds[index]) : "+Inf"
+            sample(name + "_bucket", labels + [("le", bound)], String(total))
+        }
+        sample(name + "_sum", labels, String(sum))
+        sample(name + "_count", labels, String(total))
+    }
+
+    private static func escaped(_ value: String) -> String {
+        value.reduce(into: "") { text, character in
+            switch character {
+            case "\\": text += "\\\\"
+            case "\"": text += "\\\""
+            case "\n": text += "\\n"
+            default: text.append(character)
+            }
+        }
+    }
+}

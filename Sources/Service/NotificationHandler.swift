@@ -1,0 +1,74 @@
+import AppStoreServer
+import Dispatch
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/notifications/appstore`: verify, append, and only then say so.
+    func receiveNotification(_ call: Call) async throws -> HTTPResponse {
+        do {
+            let notification = try await verify(try Self.signedPayload(of: call.request))
+            let outcome = try await writer.append(EventDraft(notification))
+            metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
+            if !outcome.isDuplicate { note(notification, at: outcome.position) }
+            return try .document(
+                NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),
+                position: outcome.position)
+        } catch {
+            let problem = Problem(error)
+            metrics.count(.verdicts, [problem.code.rawValue])
+            throw problem
+        }
+    }
+
+    private static func signedPayload(of request: HTTPRequest) throws(Problem) -> String {
+        struct Body: Decodable { let signedPayload: String }
+        guard let body = try? WireJSON.decode(Body.self, from: request.body) else {
+            throw Problem(
+                .malformedRequest, "The body is a JSON object with a text signedPayload.", param: "signedPayload")
+        }
+        return body.signedPayload
+    }
+
+    /// On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
+    private func verify(_ signedPayload: String) async throws -> VerifiedNotification {
+        try await withCheckedContinuation { continuation in
+            verificationQueue.async {
+                let start = ContinuousClock.now
+                let result = Result { () throws(NotificationRefusal) in
+                    try verifier.verify(signedPayload: signedPayload, now: now())
+                }
+                metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1))
+                continuation.resume(returning: result)
+            }
+        }.get()
+    }
+
+    /// Counts what it is and what is odd about it, and says the latter.
+    private func note(_ notification: VerifiedNotification, at position: Int64) {
+        metrics.count(.notifications, [notification.eventLabel])
+        guard !notification.remarks.isEmpty else { return }
+        // A remark may quote the payload, so the log gets its kind, and the event keeps the rest.
+        let kinds = notification.remarks.map { String($0.prefix { $0 != ":" }) }
+        for kind in kinds { metrics.count(.remarks, [kind]) }
+        logger.log(
+            .warning, "a notification holds something to look at",
+            [
+                ("position", .integer(position)), ("environment", .string(notification.environment.rawValue)),
+                ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
+            ])
+    }
+}
+
+extension EventDraft {
+    fileprivate init(_ notification: VerifiedNotification) {
+        self.init(
+            environment: notification.environment, source: .notification, type: notification.eventLabel,
+            occurredAt: notification.signedDate, fact: .notification(notification.fact),
+            identities: notification.identities,
+            identity: .statement(id: "notification:" + notification.uuid, payloadHash: notification.payloadHash),
+            evidence: notification.evidence)
+    }
+}

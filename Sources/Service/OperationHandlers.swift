@@ -1,0 +1,30 @@
+import EntitlementAPI
+import HTTPServer
+import Ledger
+
+/// The answer of the health routes.
+private struct HealthDocument: Encodable {
+    let status: String
+}
+
+extension Application {
+    /// `GET /metrics`; it answers when the database is away, and says so.
+    func showMetrics(_ call: Call) async throws -> HTTPResponse {
+        let head = try? await reader.status().position
+        if let head { metrics.noteHead(head) }
+        return HTTPResponse(
+            status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
+            body: Array(metrics.text(isDatabaseUp: head != nil).utf8))
+    }
+
+    /// `GET /healthz`: the process is there and answers.
+    func health(_ call: Call) async throws -> HTTPResponse {
+        try .document(HealthDocument(status: "ok"))
+    }
+
+    /// `GET /readyz`: the database is up, its schema is this program's, and the log can be read.
+    func readiness(_ call: Call) async throws -> HTTPResponse {
+        if let refusal = try await schemaRefusal() { throw Problem.unavailable(refusal) }
+        return try .document(HealthDocument(status: "ready"), position: try await reader.status().position)
+    }
+}

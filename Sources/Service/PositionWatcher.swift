@@ -1,0 +1,55 @@
+/// Waits for the log to reach positions; one look at the database serves all who wait.
+actor PositionWatcher {
+    private struct Waiter {
+        let position: Int64
+        let deadline: ContinuousClock.Instant
+        let continuation: CheckedContinuation<Bool, Never>
+    }
+
+    /// The most requests that may wait.
+    private static let limit = 1024
+    private static let interval = Duration.milliseconds(20)
+
+    private let head: @Sendable () async throws -> Int64
+    private let clock = ContinuousClock()
+    /// The log never gets shorter, so what was reached once needs no second look.
+    private var reached: Int64 = 0
+    private var waiters: [Waiter] = []
+    private var isPolling = false
+
+    /// - Parameter head: asks for the last position of the log.
+    init(head: @escaping @Sendable () async throws -> Int64) { self.head = head }
+
+    /// Whether the log reaches a position in time.
+    ///
+    /// - Throws: `unavailable` when too many wait, or what `head` throws.
+    func reaches(_ position: Int64, within wait: Duration) async throws -> Bool {
+        let deadline = clock.now + wait
+        if position <= reached { return true }
+        reached = max(reached, try await head())
+        if position <= reached { return true }
+        guard waiters.count < Self.limit else {
+            throw Problem.unavailable("\(Self.limit) requests already wait for a position.")
+        }
+        return await withCheckedContinuation { continuation in
+            waiters.append(Waiter(position: position, deadline: deadline, continuation: continuation))
+            if !isPolling {
+                isPolling = true
+                Task { await poll() }
+            }
+        }
+    }
+
+    private func poll() async {
+        while !waiters.isEmpty {
+            try? await clock.sleep(for: Self.interval)
+            // While the database is away the waiters wait on, until their deadlines.
+            if let head = try? await head() { reached = max(reached, head) }
+            let now = clock.now
+            let settled = waiters.filter { $0.position <= reached || $0.deadline <= now }
+            waiters.removeAll { $0.position <= reached || $0.deadline <= now }
+            for waiter in settled { waiter.continuation.resume(returning: waiter.position <= reached) }
+        }
+        isPolling = false
+    }
+}

@@ -1,0 +1,179 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// The codes of what can go wrong; each keeps its meaning and its status for ever.
+enum ProblemCode: String, Sendable, CaseIterable {
+    case malformedRequest = "malformed_request"
+    case malformedJWS = "malformed_jws"
+    case untrustedSignature = "untrusted_signature"
+    case unauthenticated
+    case forbidden
+    case unknownApp = "unknown_app"
+    case wrongEnvironment = "wrong_environment"
+    case notFound = "not_found"
+    case methodNotAllowed = "method_not_allowed"
+    case positionNotReached = "position_not_reached"
+    case idempotencyConflict = "idempotency_conflict"
+    case preconditionFailed = "precondition_failed"
+    case tooLarge = "too_large"
+    case targetTooLong = "target_too_long"
+    case inconsistentPayload = "inconsistent_payload"
+    case unprocessable
+    case headersTooLarge = "headers_too_large"
+    case internalError = "internal"
+    case notImplemented = "not_implemented"
+    case unavailable
+
+    var status: Int {
+        switch self {
+        case .malformedRequest, .malformedJWS: 400
+        case .untrustedSignature, .unauthenticated: 401
+        case .forbidden, .unknownApp, .wrongEnvironment: 403
+        case .notFound: 404
+        case .methodNotAllowed: 405
+        case .positionNotReached, .idempotencyConflict: 409
+        case .preconditionFailed: 412
+        case .tooLarge: 413
+        case .targetTooLong: 414
+        case .inconsistentPayload, .unprocessable: 422
+        case .headersTooLarge: 431
+        case .internalError: 500
+        case .notImplemented: 501
+        case .unavailable: 503
+        }
+    }
+
+    var title: String {
+        switch self {
+        case .malformedRequest: "The request is malformed"
+        case .malformedJWS: "The signed payload is malformed"
+        case .untrustedSignature: "The signature is not trusted"
+        case .unauthenticated: "No valid API key was given"
+        case .forbidden: "The API key does not allow this"
+        case .unknownApp: "The app is not configured here"
+        case .wrongEnvironment: "The app is not configured for this environment"
+        case .notFound: "There is no such thing"
+        case .methodNotAllowed: "The method is not allowed here"
+        case .positionNotReached: "The ledger has not reached that position"
+        case .idempotencyConflict: "The idempotency key was used for another request"
+        case .preconditionFailed: "It has changed since it was read"
+        case .tooLarge: "The request is too large"
+        case .targetTooLong: "The request target is too long"
+        case .inconsistentPayload: "The signed payload contradicts itself or lacks a mandatory field"
+        case .unprocessable: "The request cannot be answered"
+        case .headersTooLarge: "The header fields are too large"
+        case .internalError: "The server failed"
+        case .notImplemented: "The server does not implement this"
+        case .unavailable: "The service is unavailable"
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    var isRetryable: Bool {
+        switch self {
+        case .positionNotReached, .internalError, .unavailable: true
+        default: false
+        }
+    }
+}
+
+/// Why a request is not answered as asked.
+struct Problem: Error, Sendable {
+    let code: ProblemCode
+    /// For the client; never holds anybody's identity.
+    let detail: String
+    /// The parameter, header field or member at fault.
+    var param: String?
+    var headers: [(String, String)] = []
+    /// For the log alone.
+    var cause: String?
+
+    init(_ code: ProblemCode, _ detail: String, param: String? = nil, headers: [(String, String)] = []) {
+        self.code = code
+        self.detail = detail
+        self.param = param
+        self.headers = headers
+    }
+
+    /// What a failure anywhere below means to the client: our own faults are never theirs.
+    init(_ error: any Error) {
+        switch error {
+        case let problem as Problem:
+            self = problem
+        case let refusal as NotificationRefusal:
+            self.init(ProblemCode(refusal.code), refusal.detail)
+            cause = refusal.detail
+        case KnownAtError.beyondHead(let head):
+            self.init(
+                .unprocessable, "known_at lies beyond the ledger's last position, which is \(head).", param: "known_at")
+        case KnownAtError.notSettled:
+            self.init(
+                .unprocessable,
+                "An event could still be recorded at that instant; ask again a few seconds after it, or give a position.",
+                param: "known_at")
+        case AppendRefusal.catalogChanged(let position):
+            self.init(.preconditionFailed, "The catalog in force is \"\(position)\"; read it again.", param: "If-Match")
+        case AppendRefusal.idempotencyConflict:
+            self.init(
+                .idempotencyConflict,
+                "Another request was sent under this Idempotency-Key in the last 24 hours; use a new key.",
+                param: "Idempotency-Key")
+        case let error as LedgerError where error.code == .unavailable || error.code == .schema:
+            self = .unavailable("The ledger cannot be reached at the moment.")
+            cause = error.description
+        case let error as LedgerError:
+            self.init(.internalError, "The server failed; its log says more under this request_id.")
+            cause = error.description
+        case is CancellationError:
+            self = .unavailable("The server is stopping.")
+        default:
+            self.init(.internalError, "The server failed; its log says more under this request_id.")
+            // Its text might quote what the request held.
+            cause = String(reflecting: type(of: error))
+        }
+    }
+
+    /// What the server refuses before any handler sees it.
+    init(_ refusal: HTTPRefusal) {
+        let code: ProblemCode =
+            switch refusal {
+            case .malformed: .malformedRequest
+            case .bodyTooLarge: .tooLarge
+            case .targetTooLong: .targetTooLong
+            case .headersTooLarge: .headersTooLarge
+            case .unsupportedTransferCoding: .notImplemented
+            case .overloaded, .shuttingDown: .unavailable
+            case .unsendableResponse: .internalError
+            }
+        self.init(code, refusal.explanation)
+        if let seconds = refusal.retryAfterSeconds { headers = [("Retry-After", String(seconds))] }
+    }
+
+    static func unavailable(_ detail: String) -> Problem {
+        Problem(.unavailable, detail, headers: [("Retry-After", "5")])
+    }
+
+    func response(requestID: String) -> HTTPResponse {
+        let document = ProblemDocument(
+            code: code.rawValue, title: code.title, status: code.status, detail: detail, param: param,
+            isRetryable: code.isRetryable, requestID: requestID)
+        // Text and flags alone always encode.
+        let body = (try? WireJSON.encode(document)) ?? []
+        return .json(status: code.status, headers: headers, body, contentType: "application/problem+json")
+    }
+}
+
+extension ProblemCode {
+    init(_ code: NotificationRefusal.Code) {
+        switch code {
+        case .malformedJWS: self = .malformedJWS
+        case .untrustedSignature: self = .untrustedSignature
+        case .unknownApp: self = .unknownApp
+        case .wrongEnvironment: self = .wrongEnvironment
+        case .inconsistentPayload: self = .inconsistentPayload
+        }
+    }
+}

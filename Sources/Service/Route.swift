@@ -1,0 +1,79 @@
+import HTTPServer
+import Ledger
+
+/// What a request may be, who may send it, and who answers it.
+struct Route: Sendable {
+    enum Access: Sendable, Hashable {
+        /// Anybody.
+        case open
+        /// Whoever holds a secret key of this scope.
+        case scope(APIScope)
+    }
+
+    let method: String
+    /// Such as `/v1/customers/{id}/timeline`; what logs and metrics show in place of a path.
+    let template: String
+    let access: Access
+    let answer: @Sendable (Application, Call) async throws -> HTTPResponse
+    private let segments: [String]
+
+    init(
+        _ method: String, _ template: String, _ access: Access,
+        _ answer: @escaping @Sendable (Application, Call) async throws -> HTTPResponse
+    ) {
+        self.method = method
+        self.template = template
+        self.access = access
+        self.answer = answer
+        segments = template.dropFirst().split(separator: "/").map(String.init)
+    }
+
+    /// The values of the template's parameters, by name; `nil` when the path is another.
+    func parameters(in path: [String]) -> [String: String]? {
+        guard path.count == segments.count else { return nil }
+        var parameters: [String: String] = [:]
+        for (segment, value) in zip(segments, path) {
+            if segment.hasPrefix("{") {
+                parameters[String(segment.dropFirst().dropLast())] = value
+            } else if segment != value {
+                return nil
+            }
+        }
+        return parameters
+    }
+
+    /// The route of a request.
+    ///
+    /// - Throws: `not_found`, or `method_not_allowed` where another method would do.
+    static func find(_ request: HTTPRequest) throws(Problem) -> (route: Route, parameters: [String: String]) {
+        var allowed: [String] = []
+        for route in all {
+            guard let parameters = route.parameters(in: request.pathSegments) else { continue }
+            if route.method == request.method { return (route, parameters) }
+            allowed.append(route.method)
+            if route.method == "GET" { allowed.append("HEAD") }
+        }
+        guard !allowed.isEmpty else { throw Problem(.notFound, "There is nothing at this path.") }
+        let list = allowed.joined(separator: ", ")
+        throw Problem(.methodNotAllowed, "This path takes \(list).", headers: [("Allow", list)])
+    }
+
+    static let all: [Route] = [
+        Route("POST", "/v1/notifications/appstore", .open) { try await $0.receiveNotification($1) },
+        Route("GET", "/v1/customers/{id}/entitlements", .scope(.customersRead)) { try await $0.entitlements($1) },
+        Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead)) { try await $0.timeline($1) },
+        Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
+        Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
+        Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead)) {
+            try await $0.subscription($1)
+        },
+        Route("GET", "/v1/events", .scope(.eventsRead)) { try await $0.events($1) },
+        Route("GET", "/v1/events/{position}", .scope(.eventsRead)) { try await $0.event($1) },
+        Route("GET", "/v1/ledger", .scope(.eventsRead)) { try await $0.ledger($1) },
+        Route("GET", "/v1/catalog", .scope(.customersRead)) { try await $0.catalog($1) },
+        Route("PUT", "/v1/catalog", .scope(.catalogWrite)) { try await $0.putCatalog($1) },
+        Route("GET", "/metrics", .scope(.metrics)) { try await $0.showMetrics($1) },
+        Route("GET", "/healthz", .open) { try await $0.health($1) },
+        Route("GET", "/readyz", .open) { try await $0.readiness($1) },
+    ]
+}

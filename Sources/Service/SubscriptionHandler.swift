@@ -1,0 +1,71 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `GET /v1/subscriptions/{original_transaction_id}`.
+    func subscription(_ call: Call) async throws -> HTTPResponse {
+        let originalID = try call.storeIdentifier("original_transaction_id")
+        let environment = try call.environment()
+        let at = try call.instant("at") ?? now()
+        let (found, position) = try await reader.subscription(
+            originalID, environment: environment, knownAt: try call.knownAt())
+        guard let found else {
+            throw Problem(
+                .notFound, "No event about this original transaction is known in \(environment.rawValue).",
+                param: "original_transaction_id")
+        }
+        let periods = found.state.chains(found.catalog).flatMap(\.periods).sorted { $0.start < $1.start }
+        return try .document(
+            SubscriptionDocument(
+                originalTransactionID: originalID, environment: environment, at: at, knownAt: position,
+                standing: found.standing(at: at), isClaimed: periods.last?.identity != nil,
+                periods: periods.map { period in
+                    SubscriptionDocument.Period(period, customerID: period.identity.flatMap { found.customerIDs[$0] })
+                }), position: position)
+    }
+}
+
+extension Period {
+    /// The identity that says whose it is.
+    fileprivate var identity: IdentityRef? { fact.accountToken ?? fact.appTransaction }
+}
+
+extension SubscriptionFacts {
+    /// How the original transaction reads at an instant; `nil` before it begins.
+    ///
+    /// Of purchases that overlap, such as consumables, the one that reads best speaks.
+    fileprivate func standing(at instant: Timestamp) -> SubscriptionDocument.Standing? {
+        let policy = catalog.policy
+        var best: (segment: Segment, period: Period)?
+        for chain in state.chains(catalog) {
+            let segments = state.segments(of: chain, policy: policy)
+            guard let segment = segments.last(where: { $0.start <= instant && instant < $0.end }) else { continue }
+            if let current = best?.segment.state, !segment.state.isShown(before: current) { continue }
+            best = (segment, chain.periods[segment.periodIndex])
+        }
+        guard let best else { return nil }
+        return SubscriptionDocument.Standing(
+            state: best.segment.state, productID: best.period.fact.productID,
+            willRenew: willRenew(best.segment.state, best.period, at: instant))
+    }
+
+    /// What the newest renewal statement signed by then says; nothing renews once it is over.
+    private func willRenew(_ reading: EntitlementState, _ period: Period, at instant: Timestamp) -> Bool? {
+        guard period.isSubscription else { return nil }
+        switch reading {
+        case .expired, .revoked:
+            return false
+        case .active, .inGracePeriod, .inBillingRetry:
+            return state.renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact.autoRenews
+        }
+    }
+}
+
+extension EntitlementState {
+    fileprivate func isShown(before other: EntitlementState) -> Bool {
+        let order: [EntitlementState] = [.active, .inGracePeriod, .inBillingRetry, .revoked, .expired]
+        return (order.firstIndex(of: self) ?? order.count) < (order.firstIndex(of: other) ?? order.count)
+    }
+}
