@@ -1,0 +1,85 @@
+internal import EntitlementCore
+internal import Foundation
+
+extension ConfiguredApp {
+    init(reading node: ConfigurationNode) throws(ConfigurationError) {
+        let members = try node.members(["bundle_id", "app_apple_id", "environments", "app_store_api"])
+        bundleID = try members.required("bundle_id", of: node).string()
+        appAppleID = try members["app_apple_id"]?.positiveInteger()
+        environments = try Self.environments(members["environments"])
+        if environments.contains(.production), appAppleID == nil {
+            throw ConfigurationError(
+                "\(node.path).app_apple_id", .file(node.file),
+                "is missing, and the production environment needs it: it is the Apple ID on the app's page in App "
+                    + "Store Connect. Name \"environments\": [\"sandbox\"] to do without")
+        }
+        appStoreAPI = try members["app_store_api"].map { node throws(ConfigurationError) in
+            try AppStoreAPIAccess(reading: node)
+        }
+    }
+
+    private static func environments(_ node: ConfigurationNode?) throws(ConfigurationError) -> Set<StoreEnvironment> {
+        guard let node else { return Set(StoreEnvironment.allCases) }
+        var environments: Set<StoreEnvironment> = []
+        for element in try node.elements(limit: 2) {
+            guard let environment = StoreEnvironment(rawValue: try element.string()) else {
+                throw element.error("must be production or sandbox")
+            }
+            environments.insert(environment)
+        }
+        guard !environments.isEmpty else { throw node.error("must name production, sandbox or both") }
+        return environments
+    }
+}
+
+extension AppStoreAPIAccess {
+    init(reading node: ConfigurationNode) throws(ConfigurationError) {
+        let members = try node.members(["issuer_id", "key_id", "private_key_path", "base_url"])
+        issuerID = try members.required("issuer_id", of: node).string()
+        keyID = try members.required("key_id", of: node).string()
+        privateKeyPath = try members.required("private_key_path", of: node).filePath()
+        baseURL = try members["base_url"]?.webAddress()
+    }
+}
+
+extension PassKey {
+    init(reading node: ConfigurationNode) throws(ConfigurationError) {
+        let members = try node.members(["key_id", "private_key_path", "not_before"])
+        keyID = try members.required("key_id", of: node).string()
+        privateKeyPath = try members.required("private_key_path", of: node).filePath()
+        notBefore = try members["not_before"]?.timestamp()
+    }
+}
+
+extension RootCertificateSource {
+    init(reading node: ConfigurationNode) throws(ConfigurationError) {
+        self = try node.string() == "apple" ? .apple : .file(node.filePath())
+    }
+}
+
+extension NetworkRange {
+    init(reading node: ConfigurationNode) throws(ConfigurationError) {
+        let text = try node.string()
+        guard let range = NetworkRange(text) else {
+            throw node.error("'\(text)' is neither an IP address nor a range such as 10.0.0.0/8")
+        }
+        self = range
+    }
+}
+
+extension ConfigurationNode {
+    fileprivate func webAddress() throws(ConfigurationError) -> String {
+        let text = try string()
+        guard let url = URLComponents(string: text), ["https", "http"].contains(url.scheme), url.host != nil,
+            url.query == nil, url.fragment == nil, url.user == nil
+        else { throw error("must be an https:// address without a query") }
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    fileprivate func timestamp() throws(ConfigurationError) -> Timestamp {
+        guard let timestamp = Timestamp(rfc3339: try string()) else {
+            throw error("must be an RFC 3339 time, such as 2026-01-01T00:00:00Z")
+        }
+        return timestamp
+    }
+}

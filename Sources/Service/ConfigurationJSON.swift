@@ -1,0 +1,118 @@
+internal import Foundation
+
+/// A JSON value, so that what is wrong with it can be said in the file's own words.
+enum ConfigurationValue: Decodable, Sendable {
+    case null
+    case boolean(Bool)
+    case integer(Int64)
+    case number(Double)
+    case string(String)
+    case array([ConfigurationValue])
+    case object([String: ConfigurationValue])
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let value = try? container.decode(Bool.self) {
+            self = .boolean(value)
+        } else if let value = try? container.decode(Int64.self) {
+            self = .integer(value)
+        } else if let value = try? container.decode(Double.self) {
+            self = .number(value)
+        } else if let value = try? container.decode(String.self) {
+            self = .string(value)
+        } else if let value = try? container.decode([ConfigurationValue].self) {
+            self = .array(value)
+        } else {
+            self = .object(try container.decode([String: ConfigurationValue].self))
+        }
+    }
+}
+
+/// A value in the file and the path to it, such as `apps[0].bundle_id`.
+struct ConfigurationNode {
+    let path: String
+    let file: String
+    let value: ConfigurationValue
+
+    /// The largest file read, in bytes.
+    static let sizeLimit = 1 << 20
+
+    /// Reads a whole file, whose root is an object.
+    init(file: String, content: [UInt8]) throws(ConfigurationError) {
+        guard content.count <= Self.sizeLimit else {
+            throw ConfigurationError(file: file, "is larger than \(Self.sizeLimit) bytes")
+        }
+        do {
+            value = try JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
+        } catch {
+            throw ConfigurationError(file: file, "is not valid JSON")
+        }
+        path = ""
+        self.file = file
+        guard case .object = value else {
+            throw ConfigurationError(file: file, "must hold a JSON object, such as {\"listen\": \"127.0.0.1:8080\"}")
+        }
+    }
+
+    private init(path: String, file: String, value: ConfigurationValue) {
+        self.path = path
+        self.file = file
+        self.value = value
+    }
+
+    func error(_ problem: String) -> ConfigurationError { ConfigurationError(path, .file(file), problem) }
+
+    /// The members of an object; one that is none of `known` is refused, and one that is null counts as absent.
+    func members(_ known: [String]) throws(ConfigurationError) -> [String: ConfigurationNode] {
+        guard case .object(let object) = value else { throw error("must be an object") }
+        var members: [String: ConfigurationNode] = [:]
+        for (name, value) in object.sorted(by: { $0.key < $1.key }) {
+            let node = ConfigurationNode(path: path.isEmpty ? name : "\(path).\(name)", file: file, value: value)
+            guard known.contains(name) else {
+                throw node.error("is not a known key; known here are \(known.joined(separator: ", "))")
+            }
+            if case .null = value { continue }
+            members[name] = node
+        }
+        return members
+    }
+
+    func elements(limit: Int) throws(ConfigurationError) -> [ConfigurationNode] {
+        guard case .array(let values) = value else { throw error("must be a list") }
+        guard values.count <= limit else { throw error("holds \(values.count) entries; at most \(limit) are taken") }
+        return values.enumerated().map { index, value in
+            ConfigurationNode(path: "\(path)[\(index)]", file: file, value: value)
+        }
+    }
+
+    func string() throws(ConfigurationError) -> String {
+        guard case .string(let text) = value else { throw error("must be a text in quotes") }
+        guard !text.isEmpty else { throw error("must not be empty") }
+        return text
+    }
+
+    func positiveInteger() throws(ConfigurationError) -> Int64 {
+        guard case .integer(let number) = value, number > 0 else { throw error("must be a whole number above 0") }
+        return number
+    }
+
+    /// A path, taken from the file's own directory when it is relative.
+    func filePath() throws(ConfigurationError) -> String {
+        let text = try string()
+        if text.hasPrefix("/") { return text }
+        let directory = (file as NSString).deletingLastPathComponent
+        return directory.isEmpty ? text : (directory as NSString).appendingPathComponent(text)
+    }
+}
+
+extension [String: ConfigurationNode] {
+    /// A member that must be there.
+    func required(_ name: String, of owner: ConfigurationNode) throws(ConfigurationError) -> ConfigurationNode {
+        guard let node = self[name] else {
+            throw ConfigurationError("\(owner.path).\(name)", .file(owner.file), "is missing")
+        }
+        return node
+    }
+}

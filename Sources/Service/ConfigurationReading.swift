@@ -1,0 +1,144 @@
+internal import EntitlementCore
+
+extension Configuration {
+    /// Reads and checks a configuration; the first thing wrong with it is thrown by name.
+    package init(_ input: ConfigurationInput) throws(ConfigurationError) {
+        let settings = try Settings(input)
+        listen = try settings.listen()
+        database = try settings.database()
+        dataDirectory = try settings.dataDirectory()
+        apps = try settings.list(.apps, limit: 1000, ConfiguredApp.init(reading:))
+        rootCertificates = try settings.list(.rootCertificates, limit: 32, RootCertificateSource.init(reading:))
+        passKeys = try settings.list(.passKeys, limit: 16, PassKey.init(reading:))
+        trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
+        try settings.refuseRepeated(apps)
+        try settings.refuseRepeated(passKeys)
+        if settings.node(.rootCertificates) == nil { rootCertificates = [.apple] }
+        guard !rootCertificates.isEmpty else {
+            throw settings.error(.rootCertificates, "must not be empty: leave the key out to trust Apple's root")
+        }
+        for key in ConfigurationKey.allCases { sources[key] = settings.source(of: key) }
+        notices = settings.notices(apps: apps, database: database)
+    }
+}
+
+/// The merged input: for each key the strongest source that says something.
+private struct Settings {
+    let input: ConfigurationInput
+    let root: [String: ConfigurationNode]
+    private let filePath: String
+
+    init(_ input: ConfigurationInput) throws(ConfigurationError) {
+        self.input = input
+        filePath = input.file?.path ?? ""
+        guard let file = input.file else {
+            root = [:]
+            return
+        }
+        root = try ConfigurationNode(file: file.path, content: file.content)
+            .members(ConfigurationKey.allCases.map(\.rawValue))
+    }
+
+    func node(_ key: ConfigurationKey) -> ConfigurationNode? { root[key.rawValue] }
+
+    func source(of key: ConfigurationKey) -> ConfigurationSource {
+        if let flag = key.flag, input.flags[key] != nil { return .flag(flag) }
+        if let variable = key.variable, self.variable(variable) != nil { return .variable(variable) }
+        return node(key) == nil ? .byDefault : .file(filePath)
+    }
+
+    func error(_ key: ConfigurationKey, _ problem: String) -> ConfigurationError {
+        ConfigurationError(key.rawValue, source(of: key), problem)
+    }
+
+    /// An empty variable counts as unset: that is how `VAR=${VAR:-}` in a compose file says so.
+    private func variable(_ name: String) -> String? {
+        input.environment[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    private func text(_ key: ConfigurationKey) throws(ConfigurationError) -> String? {
+        if let value = input.flags[key] {
+            if value.isEmpty { throw error(key, "must not be empty") }
+            return value
+        }
+        if let value = key.variable.flatMap(variable) { return value }
+        return try node(key)?.string()
+    }
+
+    func listen() throws(ConfigurationError) -> ListenAddress {
+        guard let text = try text(.listen) else { return ListenAddress(host: "127.0.0.1", port: 8080) }
+        guard let address = ListenAddress(text) else {
+            throw error(.listen, "'\(text)' is not host:port, such as 127.0.0.1:8080 or [::1]:8080")
+        }
+        return address
+    }
+
+    func dataDirectory() throws(ConfigurationError) -> String {
+        if case .file = source(of: .dataDirectory), let node = node(.dataDirectory) { return try node.filePath() }
+        return try text(.dataDirectory) ?? (input.isRoot ? "/var/lib/rightful" : ".rightful")
+    }
+
+    func database() throws(ConfigurationError) -> DatabaseChoice {
+        let migrateURL = try databaseURL(.migrateDatabaseURL)
+        if let url = try databaseURL(.databaseURL) { return .external(url: url, migrateURL: migrateURL) }
+        guard migrateURL == nil else {
+            throw error(.migrateDatabaseURL, "needs database_url beside it, which names the database to serve")
+        }
+        return .embedded
+    }
+
+    /// The text itself stays out of the message: it may hold a password.
+    private func databaseURL(_ key: ConfigurationKey) throws(ConfigurationError) -> Secret? {
+        guard let text = try text(key) else { return nil }
+        guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") || text.contains("=") else {
+            throw error(key, "is neither a postgresql:// URL nor made of keyword=value pairs")
+        }
+        return Secret(text)
+    }
+
+    func list<Element>(
+        _ key: ConfigurationKey, limit: Int,
+        _ read: (ConfigurationNode) throws(ConfigurationError) -> Element
+    ) throws(ConfigurationError) -> [Element] {
+        var elements: [Element] = []
+        for node in try node(key)?.elements(limit: limit) ?? [] { elements.append(try read(node)) }
+        return elements
+    }
+
+    func refuseRepeated(_ apps: [ConfiguredApp]) throws(ConfigurationError) {
+        var seen: Set<String> = []
+        for (index, app) in apps.enumerated() {
+            for environment in app.environments
+            where !seen.insert("\(environment.rawValue) \(app.bundleID)").inserted {
+                throw ConfigurationError(
+                    "apps[\(index)].bundle_id", .file(filePath),
+                    "\(app.bundleID) is listed twice for \(environment.rawValue)")
+            }
+        }
+    }
+
+    func refuseRepeated(_ keys: [PassKey]) throws(ConfigurationError) {
+        var seen: Set<String> = []
+        for (index, key) in keys.enumerated() where !seen.insert(key.keyID).inserted {
+            throw ConfigurationError(
+                "pass_keys[\(index)].key_id", .file(filePath), "\(key.keyID) is listed twice")
+        }
+    }
+
+    func notices(apps: [ConfiguredApp], database: DatabaseChoice) -> [String] {
+        var notices: [String] = []
+        if apps.isEmpty { notices.append("no apps are configured: every notification is refused as unknown_app") }
+        for app in apps where app.appStoreAPI == nil {
+            notices.append("\(app.bundleID) has no app_store_api: missed notifications are not fetched from the store")
+        }
+        if case .external = database, source(of: .dataDirectory) != .byDefault {
+            notices.append("data_dir is not used for the database, because database_url names another one")
+        }
+        // Only a warning: orchestrators set variables of their own, such as RIGHTFUL_SERVICE_HOST.
+        let known = Set(ConfigurationKey.allCases.compactMap(\.variable))
+        for name in input.environment.keys.sorted() where name.hasPrefix("RIGHTFUL_") && !known.contains(name) {
+            notices.append("the environment variable \(name) is not one that rightful reads")
+        }
+        return notices
+    }
+}

@@ -1,0 +1,52 @@
+internal import EntitlementCore
+
+extension Configuration {
+    /// One setting as the log shows it.
+    package struct ReportLine: Sendable, Hashable {
+        package let key: String
+        package let source: String
+        /// Without passwords and keys.
+        package let value: String
+    }
+
+    /// Every key, where its value comes from, and the value without secrets.
+    package var report: [ReportLine] {
+        ConfigurationKey.allCases.map { key in
+            ReportLine(
+                key: key.rawValue, source: (sources[key] ?? .byDefault).description, value: shownValue(of: key))
+        }
+    }
+
+    private func shownValue(of key: ConfigurationKey) -> String {
+        switch (key, database) {
+        case (.listen, _): listen.description
+        case (.databaseURL, .embedded): "none: embedded PostgreSQL"
+        case (.databaseURL, .external(let url, _)): url.redactedDatabaseURL
+        case (.migrateDatabaseURL, .embedded): "none"
+        case (.migrateDatabaseURL, .external(_, let url)): url?.redactedDatabaseURL ?? "database_url"
+        case (.dataDirectory, _): dataDirectory
+        case (.apps, _): Self.joined(apps.map(\.summary))
+        case (.rootCertificates, _): Self.joined(rootCertificates.map(\.summary))
+        case (.passKeys, _): Self.joined(passKeys.map(\.keyID))
+        case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
+        }
+    }
+
+    private static func joined(_ items: [String]) -> String { items.isEmpty ? "none" : items.joined(separator: ", ") }
+}
+
+extension ConfiguredApp {
+    fileprivate var summary: String {
+        let places = environments.map(\.rawValue).sorted().joined(separator: "+")
+        return "\(bundleID) (\(places)\(appStoreAPI == nil ? "" : ", App Store Server API"))"
+    }
+}
+
+extension RootCertificateSource {
+    fileprivate var summary: String {
+        switch self {
+        case .apple: "Apple Root CA - G3"
+        case .file(let path): path
+        }
+    }
+}

@@ -1,0 +1,27 @@
+internal import Foundation
+
+/// A value that must not be printed; only `reveal()` gives it away.
+package struct Secret: Sendable {
+    private let value: String
+
+    package init(_ value: String) { self.value = value }
+
+    /// The value itself, for whoever needs it to connect or to sign.
+    package func reveal() -> String { value }
+}
+
+extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "(secret)" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// A database's URL without its password and parameters; nothing of what is not a URL.
+    var redactedDatabaseURL: String {
+        guard let components = URLComponents(string: value), let scheme = components.scheme else { return description }
+        var text = "\(scheme)://"
+        if let user = components.user { text += components.password == nil ? "\(user)@" : "\(user):***@" }
+        text += components.host ?? ""
+        if let port = components.port { text += ":\(port)" }
+        return text + components.path
+    }
+}

@@ -1,0 +1,86 @@
+/// What can be set, by its name in the file.
+package enum ConfigurationKey: String, Sendable, CaseIterable {
+    case listen
+    case databaseURL = "database_url"
+    case migrateDatabaseURL = "migrate_database_url"
+    case dataDirectory = "data_dir"
+    case apps
+    case rootCertificates = "root_certificates"
+    case passKeys = "pass_keys"
+    case trustedProxies = "trusted_proxies"
+
+    /// The environment variable, for what one line can say.
+    package var variable: String? {
+        switch self {
+        case .listen: "RIGHTFUL_LISTEN"
+        case .databaseURL: "DATABASE_URL"
+        case .migrateDatabaseURL: "RIGHTFUL_MIGRATE_DATABASE_URL"
+        case .dataDirectory: "RIGHTFUL_DATA_DIR"
+        case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
+        }
+    }
+
+    /// The command line's flag, where there is one.
+    package var flag: String? {
+        switch self {
+        case .listen: "--listen"
+        case .databaseURL: "--database-url"
+        case .migrateDatabaseURL: "--migrate-database-url"
+        case .dataDirectory: "--data-dir"
+        case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
+        }
+    }
+}
+
+/// Where a value comes from.
+package enum ConfigurationSource: Sendable, Hashable, CustomStringConvertible {
+    case flag(String)
+    case variable(String)
+    case file(String)
+    case byDefault
+
+    package var description: String {
+        switch self {
+        case .flag(let name): "flag \(name)"
+        case .variable(let name): "variable \(name)"
+        case .file(let path): "file \(path)"
+        case .byDefault: "default"
+        }
+    }
+}
+
+/// Everything a configuration is made of, before it is read.
+package struct ConfigurationInput: Sendable {
+    /// The values given on the command line.
+    package var flags: [ConfigurationKey: String]
+    /// The process's environment.
+    package var environment: [String: String]
+    /// The path and content of the file of `--config`.
+    package var file: (path: String, content: [UInt8])?
+    /// Whether the process runs as root, which changes a default.
+    package var isRoot: Bool
+
+    package init(
+        flags: [ConfigurationKey: String] = [:], environment: [String: String] = [:],
+        file: (path: String, content: [UInt8])? = nil, isRoot: Bool = false
+    ) {
+        self.flags = flags
+        self.environment = environment
+        self.file = file
+        self.isRoot = isRoot
+    }
+}
+
+/// A key that is unknown, missing or has a bad value; the description names it and where it was found.
+package struct ConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
+    package let description: String
+
+    init(_ key: String, _ source: ConfigurationSource, _ problem: String) {
+        description = "configuration: \(key) (\(source)): \(problem)"
+    }
+
+    /// About a file that `--config` or a key names.
+    package init(file path: String, _ problem: String) {
+        description = "configuration: \(path): \(problem)"
+    }
+}

@@ -1,0 +1,76 @@
+import EntitlementCore
+import Foundation
+import Service
+
+/// What a command knows of the world around the process.
+struct CommandContext: Sendable {
+    let environment: [String: String]
+    let isRoot: Bool
+    /// Whether somebody watches standard error.
+    let isTerminal: Bool
+    let now: @Sendable () -> Timestamp
+    let output = Output()
+
+    /// Reads the configuration that applies to a command.
+    func configuration(_ arguments: ParsedArguments) throws(ConfigurationError) -> Configuration {
+        var flags: [ConfigurationKey: String] = [:]
+        for key in ConfigurationKey.allCases {
+            if let flag = key.flag, let value = arguments.value(flag) { flags[key] = value }
+        }
+        var file: (path: String, content: [UInt8])?
+        if let path = arguments.value("--config") { file = (path, try Files.read(path)) }
+        return try Configuration(
+            ConfigurationInput(flags: flags, environment: environment, file: file, isRoot: isRoot))
+    }
+
+    /// Says why the command failed, as one line.
+    func complain(_ text: String) {
+        let line = text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
+            .joined(separator: " ")
+        try? FileHandle.standardError.write(contentsOf: Data("rightful: \(line)\n".utf8))
+    }
+
+    /// Says what takes so long, if anybody watches.
+    func progress(_ text: String) {
+        if isTerminal { complain(text) }
+    }
+}
+
+/// The reader of standard output has gone; nothing is left to do.
+struct OutputClosed: Error {}
+
+/// Standard output.
+struct Output: Sendable {
+    func write(_ text: String) throws { try write(Array(text.utf8)) }
+
+    func write(_ bytes: [UInt8]) throws {
+        do {
+            try FileHandle.standardOutput.write(contentsOf: Data(bytes))
+        } catch {
+            throw OutputClosed()
+        }
+    }
+}
+
+/// Files that the configuration or the command line names.
+enum Files {
+    /// The most bytes taken from one file.
+    static let sizeLimit = 8 << 20
+
+    /// Reads a whole file; the error names it and says what to do about it.
+    static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
+        let data: Data?
+        do {
+            let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            data = try handle.read(upToCount: sizeLimit + 1)
+        } catch {
+            let reason = (error as NSError).code == NSFileReadNoSuchFileError ? "there is no such file" : nil
+            throw ConfigurationError(file: path, "cannot be read: \(reason ?? error.localizedDescription)")
+        }
+        let bytes = Array(data ?? Data())
+        guard bytes.count <= sizeLimit else {
+            throw ConfigurationError(file: path, "is larger than \(sizeLimit) bytes")
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,78 @@
+/// Everything the program can be told to do, in the order in which help lists it.
+enum Commands {
+    static let all: [any Command.Type] = [
+        ServeCommand.self, MigrateCommand.self, CatalogApplyCommand.self, CatalogShowCommand.self,
+        KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, EventsCommand.self,
+        EntitlementsCommand.self,
+    ]
+}
+
+/// One subcommand: what it takes, and what it does.
+protocol Command: Sendable {
+    static var usage: CommandUsage { get }
+
+    /// Checks the arguments, which fit `usage` already.
+    init(_ arguments: ParsedArguments) throws(UsageError)
+
+    func run(_ context: CommandContext) async throws
+}
+
+/// What a command is called and takes.
+struct CommandUsage: Sendable {
+    struct Option: Sendable {
+        /// With its dashes.
+        let name: String
+        /// What stands for its value in help; `nil` for a switch.
+        let value: String?
+        let help: String
+
+        init(_ name: String, _ value: String? = nil, _ help: String) {
+            self.name = name
+            self.value = value
+            self.help = help
+        }
+    }
+
+    /// One word or two.
+    let words: [String]
+    let summary: String
+    let operands: [String]
+    let options: [Option]
+    /// Further paragraphs of its help.
+    let details: String
+
+    init(
+        _ words: String, _ summary: String, operands: [String] = [], options: [Option] = [], details: String = ""
+    ) {
+        self.words = words.split(separator: " ").map(String.init)
+        self.summary = summary
+        self.operands = operands
+        self.options = options
+        self.details = details
+    }
+
+    var name: String { words.joined(separator: " ") }
+    var allOptions: [Option] { options + Self.common }
+
+    /// What every command takes.
+    static let common: [Option] = [
+        Option("--config", "FILE", "read the configuration from a JSON file"),
+        Option("--database-url", "URL", "use this PostgreSQL instead of the embedded one"),
+        Option("--data-dir", "DIR", "where the embedded PostgreSQL lives"),
+        Option("--help", nil, "show this help"),
+    ]
+
+    /// An environment of the store.
+    static let environment = Option("--environment", "E", "production (the default) or sandbox")
+}
+
+/// A command line that makes no sense; exit status 2.
+struct UsageError: Error, CustomStringConvertible {
+    let description: String
+
+    /// `command` is the name of the one in question, or empty.
+    init(_ command: String, _ problem: String) {
+        let name = command.isEmpty ? "rightful" : "rightful \(command)"
+        description = "\(problem); see `\(name) --help`"
+    }
+}

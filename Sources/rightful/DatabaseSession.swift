@@ -1,0 +1,105 @@
+import EmbeddedPostgres
+import Foundation
+import Ledger
+import PostgresClient
+import Service
+
+/// A database whose schema fits, open as the role that serves.
+struct DatabaseSession: Sendable {
+    let pool: PostgresPool
+    /// How `pool` connects.
+    let conninfo: String
+    /// The embedded PostgreSQL, where that is the database.
+    let cluster: EmbeddedCluster?
+
+    /// Opens the configured database.
+    ///
+    /// An embedded one is started where nobody has, and migrated; an external one is refused unless its schema is
+    /// current.
+    static func open(
+        _ configuration: Configuration, _ context: CommandContext, connections: Int = 2,
+        log: @escaping @Sendable (String) -> Void
+    ) async throws -> DatabaseSession {
+        switch configuration.database {
+        case .embedded:
+            let cluster = try await acquire(configuration, context, log: log)
+            do {
+                try Task.checkCancellation()
+                for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
+            } catch {
+                try? await uninterrupted { try await cluster.release() }
+                throw error
+            }
+            return DatabaseSession(conninfo: cluster.serveConninfo, cluster: cluster, connections: connections)
+        case .external(let url, _):
+            let session = DatabaseSession(conninfo: url.reveal(), cluster: nil, connections: connections)
+            if let refusal = try await session.schemaRefusal() { throw CommandFailure(description: refusal) }
+            return session
+        }
+    }
+
+    /// Opens the database for as long as `body` needs it.
+    static func with<Value: Sendable>(
+        _ arguments: ParsedArguments, _ context: CommandContext,
+        _ body: @Sendable (DatabaseSession) async throws -> Value
+    ) async throws -> Value {
+        let configuration = try context.configuration(arguments)
+        let session = try await open(configuration, context) { context.progress($0) }
+        do {
+            let value = try await body(session)
+            try await session.close()
+            return value
+        } catch {
+            try? await session.close()
+            throw error
+        }
+    }
+
+    private init(conninfo: String, cluster: EmbeddedCluster?, connections: Int) {
+        self.conninfo = conninfo
+        self.cluster = cluster
+        pool = PostgresPool(conninfo, limits: PostgresPool.Limits(connections: connections))
+    }
+
+    /// Why this program cannot use the database's schema, for people; `nil` when it can.
+    func schemaRefusal() async throws -> String? {
+        try await pool.withConnection { try Migrator().standing(on: $0) }.refusal
+    }
+
+    /// Lets go of the database; the embedded one stops unless somebody else uses it.
+    func close() async throws {
+        await pool.close()
+        guard let cluster else { return }
+        try await uninterrupted { try await cluster.release() }
+    }
+
+    /// Joins the embedded PostgreSQL.
+    ///
+    /// Not interrupted half-way: a server that was just started would be left running with nobody to stop it.
+    static func acquire(
+        _ configuration: Configuration, _ context: CommandContext, log: @escaping @Sendable (String) -> Void
+    ) async throws -> EmbeddedCluster {
+        var options = EmbeddedCluster.Options()
+        if let path = context.environment["PATH"] { options.searchPath += ":" + path }
+        return try await uninterrupted { [options] in
+            try await EmbeddedCluster.acquire(
+                dataDirectory: configuration.dataDirectory, options: options, log: log)
+        }
+    }
+
+    /// Brings the embedded database to this program's schema; returns what was applied.
+    static func migrateEmbedded(_ cluster: EmbeddedCluster) async throws -> [String] {
+        let connection = try await PostgresConnection.connect(cluster.ownerConninfo, options: .migrating)
+        return try await connection.run { connection in
+            // What is current is left alone, so that short commands take no locks.
+            if try Migrator().standing(on: connection) == .current { return [] }
+            return try Migrator().migrate(servingRole: EmbeddedCluster.server, on: connection)
+        }
+    }
+}
+
+extension ConnectionOptions {
+    /// For migrations, which may take as long as they need and wait for one another.
+    static let migrating = ConnectionOptions(
+        applicationName: "rightful migrate", statementTimeoutMilliseconds: 0, lockTimeoutMilliseconds: 60_000)
+}

@@ -1,0 +1,84 @@
+import EntitlementCore
+import Ledger
+
+/// `rightful keys create`
+struct KeysCreateCommand: Command {
+    static let usage = CommandUsage(
+        "keys create", "Make an API key and print it, this once, alone on a line.",
+        options: [
+            CommandUsage.Option("--name", "N", "what or whom the key is for"),
+            CommandUsage.Option("--scopes", "S", "what it may do, separated by commas"),
+            CommandUsage.Option(
+                "--environment", "E", "production or sandbox: what requests mean that name neither"),
+            CommandUsage.Option("--app", "B", "the bundle id of the app it is bound to"),
+        ],
+        details: """
+            Scopes of a secret key: customers:read, customers:write, events:read, catalog:write, metrics, and admin for
+            all of them. The scope reconcile, which stands alone, makes a publishable key: it may ship in an app, may
+            do nothing but reconcile, and needs --app and --environment.
+            """)
+
+    private let arguments: ParsedArguments
+    private let name: String
+    private let scopes: Set<APIScope>
+    private let isPublishable: Bool
+    private let environment: StoreEnvironment?
+    private let bundleID: String?
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        name = try arguments.required("--name")
+        guard !name.isEmpty, name.utf8.count <= 200 else {
+            throw arguments.error("--name must have between 1 and 200 bytes")
+        }
+        environment = try arguments.environment()
+        bundleID = arguments.value("--app")
+        let words = try arguments.required("--scopes").split(separator: ",").map {
+            String($0.drop(while: \.isWhitespace))
+        }
+        isPublishable = words == ["reconcile"]
+        scopes = isPublishable ? [] : try Self.scopes(words, arguments)
+        if isPublishable, bundleID == nil || environment == nil {
+            throw arguments.error("a publishable key needs --app and --environment")
+        }
+        if let bundleID, bundleID.isEmpty { throw arguments.error("--app must not be empty") }
+    }
+
+    private static func scopes(
+        _ words: [String], _ arguments: ParsedArguments
+    ) throws(UsageError) -> Set<APIScope> {
+        var scopes: Set<APIScope> = []
+        for word in words {
+            if word == "reconcile" {
+                throw arguments.error("the scope reconcile makes a publishable key, which can have no other")
+            }
+            guard let scope = APIScope(rawValue: word) else {
+                let known = APIScope.allCases.map(\.rawValue).joined(separator: ", ")
+                throw arguments.error("there is no scope '\(word)', only \(known) and reconcile")
+            }
+            scopes.insert(scope)
+        }
+        guard !scopes.isEmpty else { throw arguments.error("--scopes names no scope") }
+        return scopes
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let secret = try await DatabaseSession.with(arguments, context) { session in
+            try await APIKeyStore(pool: session.pool, now: context.now).create(
+                name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID
+            ).secret
+        }
+        try context.output.write(secret + "\n")
+    }
+}
+
+extension ParsedArguments {
+    /// The value of `--environment`.
+    func environment() throws(UsageError) -> StoreEnvironment? {
+        guard let text = value("--environment") else { return nil }
+        guard let environment = StoreEnvironment(rawValue: text) else {
+            throw error("--environment is production or sandbox, not '\(text)'")
+        }
+        return environment
+    }
+}

@@ -1,0 +1,44 @@
+import EntitlementCore
+import Ledger
+
+/// `rightful keys list`
+struct KeysListCommand: Command {
+    static let usage = CommandUsage("keys list", "List the API keys, revoked ones included; never the keys themselves.")
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        let keys = try await DatabaseSession.with(arguments, context) { session in
+            try await APIKeyStore(pool: session.pool, now: context.now).list()
+        }
+        let header = ["ID", "NAME", "SCOPES", "ENVIRONMENT", "APP", "CREATED", "REVOKED"]
+        try context.output.write(Self.table([header] + keys.map(Self.row)))
+    }
+
+    private static func row(_ key: APIKey) -> [String] {
+        [
+            key.id, key.name,
+            key.isPublishable ? "reconcile" : key.scopes.map(\.rawValue).sorted().joined(separator: ","),
+            key.environment?.rawValue ?? "-", key.bundleID ?? "-", key.createdAt.description,
+            key.revokedAt?.description ?? "-",
+        ]
+    }
+
+    private static func table(_ rows: [[String]]) -> String {
+        let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            let cells = zip(row, widths).map { $0 + String(repeating: " ", count: $1 - $0.count) }
+            return cells.joined(separator: "  ").trimmingSuffix() + "\n"
+        }.joined()
+    }
+}
+
+extension String {
+    fileprivate func trimmingSuffix() -> String {
+        var text = self
+        while text.last == " " { text.removeLast() }
+        return text
+    }
+}

@@ -1,0 +1,56 @@
+import EmbeddedPostgres
+import Ledger
+import PostgresClient
+import Service
+
+/// `rightful migrate`
+struct MigrateCommand: Command {
+    static let usage = CommandUsage(
+        "migrate", "Bring the database to this program's schema.",
+        options: [
+            CommandUsage.Option(
+                "--migrate-database-url", "URL", "log in as the owner of the tables; default: the database's URL")
+        ],
+        details: """
+            With a role of its own for serving (database_url) beside the owner's (migrate_database_url), the serving
+            role is granted what it needs and nothing more: it can append to the log, and not change it.
+            """)
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let applied: [String]
+        switch configuration.database {
+        case .embedded:
+            let cluster = try await DatabaseSession.acquire(configuration, context) { context.progress($0) }
+            do {
+                applied = try await DatabaseSession.migrateEmbedded(cluster)
+            } catch {
+                try? await uninterrupted { try await cluster.release() }
+                throw error
+            }
+            try await uninterrupted { try await cluster.release() }
+        case .external(let url, let migrateURL):
+            applied = try await migrate(owner: (migrateURL ?? url).reveal(), serving: url.reveal())
+        }
+        for name in applied { try context.output.write("applied \(name)\n") }
+        if applied.isEmpty { try context.output.write("the schema is current\n") }
+    }
+
+    private func migrate(owner: String, serving: String) async throws -> [String] {
+        let connection = try await PostgresConnection.connect(owner, options: .migrating)
+        let ownerRole = try await Self.role(of: connection)
+        let servingRole =
+            owner == serving ? ownerRole : try await Self.role(of: PostgresConnection.connect(serving))
+        return try await connection.run { connection in
+            try Migrator().migrate(servingRole: servingRole == ownerRole ? nil : servingRole, on: connection)
+        }
+    }
+
+    private static func role(of connection: PostgresConnection) async throws -> String {
+        try await connection.run { try $0.query("SELECT current_user::text").first?.text(0) ?? "" }
+    }
+}

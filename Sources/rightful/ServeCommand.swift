@@ -1,0 +1,105 @@
+import AppStoreServer
+import EntitlementCore
+import HTTPServer
+import Ledger
+import OpenSSLCrypto
+import PostgresClient
+import Service
+
+/// `rightful serve`
+struct ServeCommand: Command {
+    static let usage = CommandUsage(
+        "serve", "Serve the HTTP API until SIGINT or SIGTERM.",
+        options: [
+            CommandUsage.Option("--listen", "HOST:PORT", "where to listen; default 127.0.0.1:8080, port 0 for any")
+        ],
+        details: """
+            Without a database URL it starts a PostgreSQL of its own in the data directory and migrates it. With one it
+            refuses a schema that is not current; `rightful migrate` brings it there.
+
+            The first signal stops it in order: requests under way are answered, everything is put away. The second
+            stops it at once.
+            """)
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let anchors = try TrustedMaterial.anchors(configuration)
+        try TrustedMaterial.checkPrivateKeys(configuration)
+        let log = LogWriter()
+        let logger = Logger(now: context.now) { log.write($0) }
+        report(configuration, to: logger)
+        do {
+            try await serve(configuration, anchors, context, logger)
+            await log.flush()
+        } catch {
+            await log.flush()
+            throw error
+        }
+    }
+
+    private func serve(
+        _ configuration: Configuration, _ anchors: TrustAnchors, _ context: CommandContext, _ logger: Logger
+    ) async throws {
+        let session = try await DatabaseSession.open(
+            configuration, context, connections: Self.connections, log: { logger.log(.info, $0) })
+        do {
+            if let weakness = try await ServingRole.weakness(session.pool) {
+                logger.log(
+                    .warning, "the serving role could change the log; serve as another role than the owner",
+                    [("reason", .string(weakness))])
+            }
+            let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
+            let writer = LedgerWriter(pool: session.pool, now: context.now) { metrics.record($0) }
+            let application = Application(
+                writer: writer, reader: LedgerReader(pool: session.pool, now: context.now),
+                keys: APIKeyStore(pool: session.pool, now: context.now),
+                verifier: NotificationVerifier(
+                    jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding)),
+                schemaRefusal: { try await session.schemaRefusal() },
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, now: context.now)
+            let server = application.makeServer(
+                HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
+            try server.start()
+            let address = ListenAddress(
+                host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
+            logger.log(.info, "listening", [("url", .string("http://\(address)"))])
+            await keepServing(session, logger)
+            logger.log(.info, "stopping")
+            try await uninterrupted {
+                await server.stop()
+                await writer.drain()
+            }
+        } catch {
+            try? await session.close()
+            throw error
+        }
+        try await session.close()
+        logger.log(.info, "stopped")
+    }
+
+    /// Until the current task is cancelled.
+    private func keepServing(_ session: DatabaseSession, _ logger: Logger) async {
+        await withTaskGroup(of: Void.self) { group in
+            if let cluster = session.cluster {
+                group.addTask { await EmbeddedKeeper(cluster: cluster, logger: logger).run() }
+            }
+            group.addTask { await Interruption.wait() }
+        }
+    }
+
+    /// Fewer than the embedded server's `max_connections`, so that short commands find room beside several services.
+    private static let connections = 16
+
+    private func report(_ configuration: Configuration, to logger: Logger) {
+        for line in configuration.report {
+            logger.log(
+                .info, "configuration",
+                [("key", .string(line.key)), ("value", .string(line.value)), ("source", .string(line.source))])
+        }
+        for notice in configuration.notices { logger.log(.warning, notice) }
+    }
+}
