@@ -24,10 +24,23 @@ struct NotificationTests {
     @Test("a notification delivered again is the same event, whatever its signature's bytes")
     func duplicate() async throws {
         let rig = try await ServiceRig.make()
-        let first = try await rig.notify(Purchase())
-        let again = try await rig.notify(Purchase())
+        let payload = try Purchase().payload(signedBy: rig.store)
+        let (one, other) = (try rig.store.sign(payload), try rig.store.sign(payload))
+        #expect(one != other)
+        let first = try await rig.deliver(one)
+        let again = try await rig.deliver(other)
         #expect(first.text == #"{"duplicate":false,"position":1}"#)
         #expect(again.text == #"{"duplicate":true,"position":1}"#)
+    }
+
+    @Test("the same id with another payload is an event of its own, and answered 200")
+    func reusedID() async throws {
+        let rig = try await ServiceRig.make()
+        try await rig.notify(Purchase())
+        let again = try await rig.notify(Purchase())
+        #expect(again.text == #"{"duplicate":false,"position":2}"#)
+        let facts = try await rig.get("/v1/events/2").json["facts"]
+        #expect(facts?["remarks"] == .array([.string("id_reused")]))
     }
 
     @Test("an unknown type is kept, answered 200, and counted as something to look at")

@@ -142,7 +142,10 @@ struct Purchase {
         return next
     }
 
-    func signed(by store: SimulatedAuthority) throws -> String {
+    func signed(by store: SimulatedAuthority) throws -> String { try store.sign(payload(signedBy: store)) }
+
+    /// What the notification says; signing it twice gives other bytes each time, and so does signing its parts.
+    func payload(signedBy store: SimulatedAuthority) throws -> PayloadValue {
         func moment(_ text: String) throws -> PayloadValue { .integer(try instant(text).milliseconds) }
         var transaction: [String: PayloadValue] = [
             "transactionId": .string(self.transaction), "originalTransactionId": .string(original),
@@ -171,7 +174,7 @@ struct Purchase {
             "signedDate": try moment(signed), "data": .object(data),
         ]
         payload["subtype"] = subtype.map { .string($0) }
-        return try store.sign(.object(payload))
+        return .object(payload)
     }
 }
 
