@@ -7,7 +7,7 @@ import Testing
 
 @testable import Service
 
-@Suite("Who may do what", .timeLimit(.minutes(5)))
+@Suite("Who may do what", .serialized, .timeLimit(.minutes(5)))
 struct AccessTests {
     private static let routes: [(method: String, target: String, scope: APIScope)] = [
         ("GET", "/v1/customers/c/entitlements", .customersRead),

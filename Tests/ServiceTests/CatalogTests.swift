@@ -5,7 +5,7 @@ import Testing
 
 @testable import Service
 
-@Suite("The catalog over HTTP", .timeLimit(.minutes(5)))
+@Suite("The catalog over HTTP", .serialized, .timeLimit(.minutes(5)))
 struct CatalogTests {
     private static let other = #"{"products":[],"policy":{"leeway_seconds":60}}"#
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Service
 
-@Suite("Timelines, subscriptions and lookups", .timeLimit(.minutes(5)))
+@Suite("Timelines, subscriptions and lookups", .serialized, .timeLimit(.minutes(5)))
 struct CustomerReadTests {
     @Test("a timeline has its intervals without gaps, and may be asked for one entitlement")
     func timeline() async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Service
 
-@Suite("GET /v1/customers/{id}/entitlements", .timeLimit(.minutes(5)))
+@Suite("GET /v1/customers/{id}/entitlements", .serialized, .timeLimit(.minutes(5)))
 struct EntitlementsTests {
     static let path = "/v1/customers/\(Purchase.customer)/entitlements"
 

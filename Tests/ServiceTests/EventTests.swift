@@ -4,7 +4,7 @@ import Testing
 
 @testable import Service
 
-@Suite("Events and the ledger", .timeLimit(.minutes(5)))
+@Suite("Events and the ledger", .serialized, .timeLimit(.minutes(5)))
 struct EventTests {
     @Test("an event has every member of the contract, and no identity in its facts")
     func shape() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Service
 
-@Suite("POST /v1/notifications/appstore", .timeLimit(.minutes(5)))
+@Suite("POST /v1/notifications/appstore", .serialized, .timeLimit(.minutes(5)))
 struct NotificationTests {
     @Test("a notification is answered with its position, and read at once")
     func accepted() async throws {

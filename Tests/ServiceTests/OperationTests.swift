@@ -2,12 +2,13 @@ import EntitlementAPI
 import EntitlementCore
 import Foundation
 import HTTPServer
+import Ledger
 import PostgresClient
 import Testing
 
 @testable import Service
 
-@Suite("Health, metrics, problems and the log", .timeLimit(.minutes(5)))
+@Suite("Health, metrics, problems and the log", .serialized, .timeLimit(.minutes(5)))
 struct OperationTests {
     @Test("health needs no key; ready means that the ledger can be read")
     func health() async throws {
@@ -83,11 +84,31 @@ struct OperationTests {
         #expect(!rig.log.lines.joined().contains("secret-customer"))
     }
 
-    @Test("every code that is not ours to mend is below 500, and ours are not")
+    @Test("codes keep the statuses that the contract gives them")
     func codes() {
-        for code in ProblemCode.allCases { #expect(code.isRetryable == (code.status >= 500) || code.status != 500) }
-        #expect(Problem(TestFailure("secret")).code == .internalError)
-        #expect(Problem(TestFailure("secret")).cause?.contains("secret") == false)
+        let contract = [
+            "malformed_request": 400, "malformed_jws": 400, "untrusted_signature": 401, "unauthenticated": 401,
+            "forbidden": 403, "unknown_app": 403, "wrong_environment": 403, "not_found": 404,
+            "method_not_allowed": 405, "position_not_reached": 409, "idempotency_conflict": 409, "too_large": 413,
+            "inconsistent_payload": 422, "unprocessable": 422, "unavailable": 503,
+        ]
+        for (code, status) in contract { #expect(ProblemCode(rawValue: code)?.status == status, "\(code)") }
+    }
+
+    @Test("our own faults are never the client's, and say nothing of what they choked on")
+    func faults() {
+        let unexpected = Problem(TestFailure("secret"))
+        #expect(unexpected.code == .internalError)
+        #expect(!unexpected.detail.contains("secret"))
+        #expect(unexpected.cause?.contains("secret") == false)
+        #expect(Problem(LedgerError(.corrupt, "a row")).code == .internalError)
+        #expect(Problem(LedgerError(.invalid, "a row")).code == .internalError)
+        for code in [LedgerError.Code.unavailable, .schema] {
+            let problem = Problem(LedgerError(code, "the database is away"))
+            #expect(problem.code == .unavailable)
+            #expect(!problem.detail.contains("database"))
+            #expect(problem.headers.contains { $0.0 == "Retry-After" })
+        }
         #expect(Problem(CancellationError()).code == .unavailable)
     }
 

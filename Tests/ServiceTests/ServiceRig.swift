@@ -30,7 +30,7 @@ struct ServiceRig {
     static func make(limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"])
         async throws -> ServiceRig
     {
-        let pool = try await TestDatabase.make().pool()
+        let pool = try await TestDatabase.make().pool(connections: 3)
         let clock = TestClock(try instant(noon))
         let now: @Sendable () -> Timestamp = { clock.now }
         let store = try SimulatedAuthority()
