@@ -1,4 +1,4 @@
-internal import Glibc
+internal import Foundation
 
 /// An IP address, or all that share its first bits.
 package struct NetworkRange: Sendable, Hashable, CustomStringConvertible {

@@ -3,7 +3,7 @@ import EntitlementCore
 import Ledger
 import Service
 
-/// `rightful catalog apply FILE`
+/// `rightful catalog apply FILE`.
 struct CatalogApplyCommand: Command {
     static let usage = CommandUsage(
         "catalog apply", "Write a catalog to the log.", operands: ["FILE"],
@@ -38,7 +38,7 @@ struct CatalogApplyCommand: Command {
             let writer = LedgerWriter(pool: session.pool, now: context.now)
             let outcome = try await writer.append(
                 EventDraft(
-                    environment: nil, source: .operatorCommand, type: "catalog_changed", occurredAt: nil,
+                    environment: nil, source: .operatorCommand, type: "catalog_applied", occurredAt: nil,
                     fact: .catalog(catalog), identities: [], identity: .unique))
             return "the catalog is written at position \(outcome.position)\n"
         }

@@ -1,7 +1,7 @@
 import EntitlementAPI
 import Ledger
 
-/// `rightful catalog show`
+/// `rightful catalog show`.
 struct CatalogShowCommand: Command {
     static let usage = CommandUsage(
         "catalog show", "Show the catalog in force, as JSON.",

@@ -2,7 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import Ledger
 
-/// `rightful entitlements CUSTOMER`
+/// `rightful entitlements CUSTOMER`.
 struct EntitlementsCommand: Command {
     static let usage = CommandUsage(
         "entitlements", "Show what a customer is entitled to, as JSON.", operands: ["CUSTOMER"],

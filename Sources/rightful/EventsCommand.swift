@@ -2,7 +2,7 @@ import EntitlementAPI
 import Ledger
 import Service
 
-/// `rightful events`
+/// `rightful events`.
 struct EventsCommand: Command {
     static let usage = CommandUsage(
         "events", "Print the log's events, one line of JSON each.",

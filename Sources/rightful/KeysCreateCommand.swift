@@ -1,7 +1,7 @@
 import EntitlementCore
 import Ledger
 
-/// `rightful keys create`
+/// `rightful keys create`.
 struct KeysCreateCommand: Command {
     static let usage = CommandUsage(
         "keys create", "Make an API key and print it, this once, alone on a line.",

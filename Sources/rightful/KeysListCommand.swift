@@ -1,7 +1,7 @@
 import EntitlementCore
 import Ledger
 
-/// `rightful keys list`
+/// `rightful keys list`.
 struct KeysListCommand: Command {
     static let usage = CommandUsage("keys list", "List the API keys, revoked ones included; never the keys themselves.")
 

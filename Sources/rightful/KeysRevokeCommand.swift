@@ -1,6 +1,6 @@
 import Ledger
 
-/// `rightful keys revoke ID`
+/// `rightful keys revoke ID`.
 struct KeysRevokeCommand: Command {
     static let usage = CommandUsage(
         "keys revoke", "Revoke an API key for good.", operands: ["ID"],

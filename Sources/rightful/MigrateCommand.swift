@@ -3,7 +3,7 @@ import Ledger
 import PostgresClient
 import Service
 
-/// `rightful migrate`
+/// `rightful migrate`.
 struct MigrateCommand: Command {
     static let usage = CommandUsage(
         "migrate", "Bring the database to this program's schema.",

@@ -6,7 +6,7 @@ import OpenSSLCrypto
 import PostgresClient
 import Service
 
-/// `rightful serve`
+/// `rightful serve`.
 struct ServeCommand: Command {
     static let usage = CommandUsage(
         "serve", "Serve the HTTP API until SIGINT or SIGTERM.",

@@ -1,0 +1,40 @@
+/// A command line that makes no sense.
+struct UsageError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// The options of a command, each with a value; what is taken is gone, so that the rest can be refused.
+struct Arguments {
+    private var values: [String: String] = [:]
+
+    init(_ words: [String]) throws(UsageError) {
+        var words = words[...]
+        while let name = words.popFirst() {
+            guard name.hasPrefix("--") else { throw UsageError("'\(name)' is not an option") }
+            guard let value = words.popFirst() else { throw UsageError("\(name) lacks its value") }
+            guard values.updateValue(value, forKey: name) == nil else { throw UsageError("\(name) is given twice") }
+        }
+    }
+
+    mutating func optional(_ name: String) -> String? { values.removeValue(forKey: name) }
+
+    mutating func required(_ name: String) throws(UsageError) -> String {
+        guard let value = optional(name), !value.isEmpty else { throw UsageError("\(name) is missing") }
+        return value
+    }
+
+    mutating func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(UsageError) -> Int {
+        guard let text = optional(name) else { return fallback }
+        guard let number = Int(text), range.contains(number) else {
+            throw UsageError("\(name) must be a number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    /// Refuses what nobody asked for.
+    func end() throws(UsageError) {
+        if let name = values.keys.min() { throw UsageError("there is no option \(name) here") }
+    }
+}

@@ -1,0 +1,40 @@
+import StoreSimulator
+
+/// Plays lives made up at random.
+struct PlayCommand {
+    /// The most customers of one run; their lives are held in memory.
+    private static let customerLimit = 10_000
+
+    private let directory: DemoDirectory
+    private let store: StoreClient
+    private let seed: Int
+    private let customers: Int
+    private let style: DeliveryStyle
+
+    init(_ arguments: inout Arguments) throws {
+        directory = DemoDirectory(try arguments.required("--data"))
+        store = try StoreClient(&arguments)
+        seed = try arguments.number("--seed", in: 0...999_999, default: 1)
+        customers = try arguments.number("--customers", in: 1...Self.customerLimit, default: 10)
+        let name = arguments.optional("--delivery") ?? DeliveryStyle.inOrder.rawValue
+        guard let style = DeliveryStyle(rawValue: name) else {
+            throw UsageError(
+                "--delivery must be one of \(DeliveryStyle.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        self.style = style
+    }
+
+    func run() async throws {
+        let authority = try directory.authority()
+        let life = StoreLife.random(seed: UInt64(seed), world: DemoStory.world, customers: customers)
+        var duplicates = 0
+        let arrivals = Delivery.plan(life.notifications, style, seed: UInt64(seed))
+        for arrival in arrivals {
+            let receipt = try await store.deliver(try authority.sign(life.notifications[arrival.index]))
+            if receipt.duplicate { duplicates += 1 }
+        }
+        say(
+            "\(customers) customers, \(life.notifications.count) notifications, \(arrivals.count) deliveries, "
+                + "\(duplicates) of them duplicates (seed \(seed), \(style.rawValue))")
+    }
+}

@@ -1,0 +1,98 @@
+import Foundation
+import FoundationNetworking
+import StoreSimulator
+
+/// Why something could not be played.
+struct PlayError: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// Speaks to the service over HTTP: as the store, and as somebody with an API key who asks.
+struct StoreClient: Sendable {
+    let url: URL
+    private let apiKey: String?
+    private let session = URLSession(configuration: .ephemeral)
+
+    /// What the service answers to the store.
+    struct Receipt: Decodable {
+        let position: Int64
+        let duplicate: Bool
+    }
+
+    init(_ arguments: inout Arguments) throws {
+        let text = try arguments.required("--url")
+        guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil else {
+            throw UsageError("--url must be the service's address, such as http://127.0.0.1:8080")
+        }
+        self.url = url
+        guard let path = arguments.optional("--api-key-file") else {
+            apiKey = nil
+            return
+        }
+        guard let key = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw PlayError(description: "\(path) cannot be read")
+        }
+        apiKey = key.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Whether it can ask as well as tell.
+    var canAsk: Bool { apiKey != nil }
+
+    /// Delivers a signed notification.
+    func deliver(_ signedPayload: String) async throws -> Receipt {
+        var request = URLRequest(url: url.appending(path: "v1/notifications/appstore"), timeoutInterval: 30)
+        request.httpMethod = "POST"
+        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        request.httpBody = Data(try SimulatedAuthority.requestBody(signedPayload))
+        return try JSONDecoder().decode(Receipt.self, from: try await answer(to: request))
+    }
+
+    /// What a customer is entitled to now.
+    func entitlements(of customer: String) async throws -> CustomerAnswer {
+        let place = url.appending(path: "v1/customers").appending(path: customer).appending(path: "entitlements")
+        var request = URLRequest(url: place, timeoutInterval: 30)
+        if let apiKey { request.setValue("Bearer \(apiKey)", forHTTPHeaderField: "Authorization") }
+        return try JSONDecoder().decode(CustomerAnswer.self, from: try await answer(to: request))
+    }
+
+    private func answer(to request: URLRequest) async throws -> Data {
+        let data: Data
+        let response: URLResponse
+        do {
+            (data, response) = try await session.data(for: request)
+        } catch {
+            throw PlayError(description: "\(url.absoluteString) does not answer: \(error.localizedDescription)")
+        }
+        let status = (response as? HTTPURLResponse)?.statusCode ?? 0
+        guard status == 200 else {
+            let path = request.url?.path() ?? ""
+            throw PlayError(
+                description: "\(request.httpMethod ?? "GET") \(path) was answered \(status): "
+                    + String(decoding: data.prefix(500), as: UTF8.self))
+        }
+        return data
+    }
+}
+
+/// What the service says of one customer; the parts shown here.
+struct CustomerAnswer: Decodable {
+    struct Entitlement: Decodable {
+        struct Reason: Decodable {
+            let code: String
+            let positions: [Int64]
+        }
+
+        let id: String
+        let givesAccess: Bool
+        let state: String
+        let until: String?
+        let reason: Reason
+
+        private enum CodingKeys: String, CodingKey {
+            case id, state, until, reason
+            case givesAccess = "gives_access"
+        }
+    }
+
+    let entitlements: [Entitlement]
+}

@@ -1,0 +1,79 @@
+import Foundation
+import Glibc
+import StoreSimulator
+
+/// The program: plays a simulated App Store against a running service.
+@main
+struct StoreSimulatorProgram {
+    static func main() async {
+        do {
+            try await run(Array(CommandLine.arguments.dropFirst()))
+            exit(0)
+        } catch let error as UsageError {
+            complain("\(error.description); see `store-simulator --help`")
+            exit(2)
+        } catch {
+            complain("\(error)")
+            exit(1)
+        }
+    }
+
+    private static func run(_ words: [String]) async throws {
+        guard let command = words.first else { throw UsageError("no command is given") }
+        var arguments = try Arguments(Array(words.dropFirst()))
+        switch command {
+        case "--help", "help":
+            say(help)
+        case "authority":
+            let directory = try arguments.required("--data")
+            try arguments.end()
+            try say(DemoDirectory(directory).rootCertificatePath())
+        case "catalog":
+            try arguments.end()
+            try say(String(decoding: DemoStory.world.catalogFile.encoded(), as: UTF8.self))
+        case "demo":
+            let demo = DemoCommand(
+                directory: DemoDirectory(try arguments.required("--data")), store: try StoreClient(&arguments))
+            try arguments.end()
+            try await demo.run(now: currentMilliseconds())
+        case "play":
+            let play = try PlayCommand(&arguments)
+            try arguments.end()
+            try await play.run()
+        default:
+            throw UsageError("there is no command '\(command)'")
+        }
+    }
+
+    private static func complain(_ text: String) {
+        let line = text.split(whereSeparator: \.isNewline).joined(separator: " ")
+        try? FileHandle.standardError.write(contentsOf: Data("store-simulator: \(line)\n".utf8))
+    }
+
+    private static func currentMilliseconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
+    private static let help = """
+        store-simulator: a simulated App Store, with a certificate authority of its own.
+
+        Usage: store-simulator COMMAND [OPTIONS]
+
+          authority --data DIR   make the certificate authority, and print the path of the root to trust
+          catalog                print the catalog of the simulated app
+          demo --data DIR --url URL [--api-key-file FILE]
+                                 play a few customers' lives, once, and show what each is entitled to
+          play --data DIR --url URL [--seed N] [--customers M] [--delivery STYLE]
+                                 play lives made up at random
+                                 STYLE: in_order, shuffled, duplicated, delayed, chaotic or lossy
+
+        DIR holds the authority's keys. Whoever trusts its root believes everything it signs: for tests only.
+        """
+}
+
+/// Prints a line at once, also when nobody watches a terminal.
+func say(_ line: String) {
+    try? FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
+}

@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# What the scripts of this directory share; to be sourced.
+
+# Says why the script ends, on one line, and ends it.
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# Prints the Debian packages that are still needed, one a line.
+missing_packages() {
+    local pair
+    command -v pkg-config >/dev/null || echo pkg-config
+    command -v curl >/dev/null || echo curl
+    for pair in libpq:libpq-dev libcrypto:libssl-dev libmicrohttpd:libmicrohttpd-dev; do
+        pkg-config --exists "${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
+    done
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
+}
+
+# Installs what is missing, and nothing when nothing is.
+install_packages() {
+    local -a packages as_root=()
+    mapfile -t packages < <(missing_packages)
+    ((${#packages[@]})) || return 0
+    command -v apt-get >/dev/null ||
+        die "these are missing, and there is no apt-get to install them with: ${packages[*]}"
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null ||
+            die "these are missing: ${packages[*]}; run as root, or install sudo"
+        as_root=(sudo)
+    fi
+    printf 'Installing from Debian: %s\n' "${packages[*]}"
+    local log
+    log=$(mktemp)
+    if ! { "${as_root[@]}" apt-get update &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        die "cannot install ${packages[*]}; the whole output is in $log"
+    fi
+    rm -f "$log"
+    mapfile -t packages < <(missing_packages)
+    ((${#packages[@]} == 0)) || die "still missing after installing: ${packages[*]}"
+}
+
+# Refuses a Swift that cannot build this.
+require_swift() {
+    local version
+    command -v swift >/dev/null || die "swift is not on the PATH; install Swift 6.2 or later (https://www.swift.org/install)"
+    version=$(swift --version 2>/dev/null | grep -oE 'Swift version [0-9]+\.[0-9]+' | grep -oE '[0-9]+\.[0-9]+') ||
+        die "cannot tell the version of $(command -v swift)"
+    [[ $(printf '6.2\n%s\n' "$version" | sort -V | head -n 1) == 6.2 ]] ||
+        die "Swift 6.2 or later is needed; $(command -v swift) is $version"
+}
