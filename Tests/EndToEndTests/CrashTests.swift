@@ -22,7 +22,7 @@ struct CrashTests {
             var pending = signed.indices.filter { acknowledged[$0] == nil }
             // Some that were acknowledged come again: they must be known.
             pending += Array(acknowledged.keys.sorted().prefix(5))
-            random.shuffle(&pending)
+            pending = random.shuffled(pending)
             let isLast = round == rounds
             let share = isLast ? pending.count : pending.count / 3
             let killer = Task { [millis = 20 + random.next() % 400] in

@@ -121,7 +121,7 @@ final class ServiceProcess: Sendable {
         let collector = LogCollector()
         Thread.detachNewThread {
             var pending = Data()
-            while let chunk = try? handle.read(upToCount: 65536), !chunk.isEmpty {
+            while case let chunk = handle.availableData, !chunk.isEmpty {
                 pending.append(chunk)
                 while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
                     let line = String(decoding: pending[pending.startIndex..<end], as: UTF8.self)
