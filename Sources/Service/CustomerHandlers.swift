@@ -62,8 +62,10 @@ extension Application {
                 customerID: $0.customerID, environment: $0.environment,
                 originalTransactionID: $0.originalTransactionID)
         }
+        // There is a limit, and no cursor: whoever has that many purchases is better looked up by one of them.
         return try .document(
-            ListDocument(items: matches, hasMore: false, nextAfter: nil), position: position)
+            ListDocument(items: matches, hasMore: matches.count >= LedgerReader.pageLimit, nextAfter: nil),
+            position: position)
     }
 
     private func wait(for position: Int64) async throws {

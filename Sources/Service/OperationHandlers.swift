@@ -24,7 +24,15 @@ extension Application {
 
     /// `GET /readyz`: the database is up, its schema is this program's, and the log can be read.
     func readiness(_ call: Call) async throws -> HTTPResponse {
-        if let refusal = try await schemaRefusal() { throw Problem.unavailable(refusal) }
+        let refusal: String?
+        do {
+            refusal = try await schemaRefusal()
+        } catch {
+            var problem = Problem.unavailable("The database cannot be reached at the moment.")
+            problem.cause = Problem(error).cause
+            throw problem
+        }
+        if let refusal { throw Problem.unavailable(refusal) }
         return try .document(HealthDocument(status: "ready"), position: try await reader.status().position)
     }
 }

@@ -55,7 +55,7 @@ struct JoinPropertyTests {
         "any permutation and duplication of the same deliveries keeps the same facts and shows the same",
         arguments: 0..<40 as Range<UInt64>)
     func permutations(block: UInt64) {
-        for seed in block * 25..<(block + 1) * 25 {
+        for seed in block * 8..<(block + 1) * 8 {
             var random = SplitMix64(seed: seed)
             let given = random.given()
             let facts = given.facts
@@ -82,7 +82,7 @@ struct JoinPropertyTests {
         "joining step by step, with views written and read back in between, equals folding from scratch",
         arguments: 0..<20 as Range<UInt64>)
     func incremental(block: UInt64) throws {
-        for seed in block * 25..<(block + 1) * 25 {
+        for seed in block * 8..<(block + 1) * 8 {
             var random = SplitMix64(seed: seed)
             let statements = random.deliveries(of: "1000")
             var state = OriginalState()

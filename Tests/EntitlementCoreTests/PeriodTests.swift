@@ -25,7 +25,7 @@ struct PeriodTests {
                     == ["0..90 active season", "90.. expired season"])
             let twice = Given(oneTime("1", "season", kind, at: 0)).and("1001", oneTime("2", "season", kind, at: 30))
             #expect(
-                twice.origins() == ["0..30 active 1000", "30..120 active 1001", "120.. expired 1000"],
+                twice.origins() == ["0..30 active 1000", "30..120 active 1001", "120.. expired 1001"],
                 "the later end is shown, and nothing is stacked")
             let oneOriginal = Given(oneTime("1", "season", kind, at: 0), oneTime("2", "season", kind, at: 30))
             #expect(oneOriginal.timeline() == ["0..120 active season", "120.. expired season"])

@@ -21,7 +21,7 @@ final class WorkerProcess: Sendable {
         let handle = output.fileHandleForReading
         Thread.detachNewThread {
             var pending = Data()
-            while let chunk = try? handle.read(upToCount: 65536), !chunk.isEmpty {
+            while case let chunk = handle.availableData, !chunk.isEmpty {
                 pending.append(chunk)
                 while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
                     continuation.yield(String(decoding: pending[pending.startIndex..<end], as: UTF8.self))

@@ -1,0 +1,174 @@
+import Foundation
+import FoundationNetworking
+import StoreSimulator
+import Synchronization
+import Testing
+
+/// The built programs, beside the test bundle.
+enum Products {
+    static func url(_ name: String) throws -> URL {
+        let bundle = try #require(CommandLine.arguments.first.map { URL(filePath: $0).deletingLastPathComponent() })
+        let checkout = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../.build/debug")
+        for directory in [bundle, bundle.deletingLastPathComponent(), checkout.standardizedFileURL] {
+            let url = directory.appending(path: name)
+            if FileManager.default.isExecutableFile(atPath: url.path()) { return url }
+        }
+        throw MissingProduct(name: name)
+    }
+}
+
+struct MissingProduct: Error { let name: String }
+
+/// One installation: a data directory, a configuration that trusts a simulated authority, and the services run on it.
+final class Installation: Sendable {
+    let directory: URL
+    let authority: SimulatedAuthority
+    let world: StoreWorld
+
+    init(world: StoreWorld = .standard, environments: [String] = ["production", "sandbox"]) throws {
+        self.world = world
+        directory = FileManager.default.temporaryDirectory.appending(path: "rightful-e2e-\(UUID().uuidString)")
+        let authorityDirectory = directory.appending(path: "authority")
+        try FileManager.default.createDirectory(at: authorityDirectory, withIntermediateDirectories: true)
+        authority = try SimulatedAuthority.kept(in: authorityDirectory.path())
+        let configuration: [String: Any] = [
+            "listen": "127.0.0.1:0", "data_dir": dataDirectory.path(),
+            "apps": [
+                ["bundle_id": world.bundleID, "app_apple_id": world.appAppleID, "environments": environments]
+            ],
+            "root_certificates": [
+                authorityDirectory.appending(path: SimulatedAuthority.rootCertificateFile).path()
+            ],
+        ]
+        try JSONSerialization.data(withJSONObject: configuration).write(to: configurationFile)
+        try Data(world.catalogFile.encoded()).write(to: catalogFile)
+    }
+
+    var dataDirectory: URL { directory.appending(path: "data") }
+    var configurationFile: URL { directory.appending(path: "rightful.json") }
+    var catalogFile: URL { directory.appending(path: "catalog.json") }
+
+    /// Runs a command to its end; throws unless it exits 0.
+    @discardableResult
+    func rightful(_ arguments: String...) async throws -> String {
+        let (status, output, errors) = try await run(arguments)
+        guard status == 0 else { throw CommandFailure(arguments: arguments, status: status, errors: errors) }
+        return output
+    }
+
+    func run(_ arguments: [String]) async throws -> (status: Int32, output: String, errors: String) {
+        let process = Process()
+        process.executableURL = try Products.url("rightful")
+        process.arguments = arguments + ["--config", configurationFile.path()]
+        let (output, errors) = (Pipe(), Pipe())
+        process.standardOutput = output
+        process.standardError = errors
+        try process.run()
+        async let outputText = Self.read(output)
+        async let errorText = Self.read(errors)
+        let texts = await (outputText, errorText)
+        process.waitUntilExit()
+        return (process.terminationStatus, texts.0, texts.1)
+    }
+
+    private static func read(_ pipe: Pipe) async -> String {
+        let handle = pipe.fileHandleForReading
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                let data = (try? handle.readToEnd()) ?? Data()
+                continuation.resume(returning: String(decoding: data, as: UTF8.self))
+            }
+        }
+    }
+
+    /// Stops whatever still runs on the data directory and removes it.
+    func remove() {
+        if let pid = postmaster { kill(pid, SIGQUIT) }
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// The process id of the embedded PostgreSQL, while its pid file stands.
+    var postmaster: pid_t? {
+        let file = dataDirectory.appending(path: "postgres/postmaster.pid")
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return nil }
+        return text.split(separator: "\n").first.flatMap { pid_t($0) }
+    }
+}
+
+struct CommandFailure: Error {
+    let arguments: [String]
+    let status: Int32
+    let errors: String
+}
+
+/// A running `rightful serve`.
+final class ServiceProcess: Sendable {
+    let url: URL
+    private let process: Process
+    private let collector: LogCollector
+
+    /// Starts the service and waits until it says where it listens.
+    static func start(_ installation: Installation) async throws -> ServiceProcess {
+        let process = Process()
+        process.executableURL = try Products.url("rightful")
+        process.arguments = ["serve", "--config", installation.configurationFile.path()]
+        let errors = Pipe()
+        process.standardError = errors
+        process.standardOutput = FileHandle.nullDevice
+        try process.run()
+        let (lines, continuation) = AsyncStream<String>.makeStream()
+        let handle = errors.fileHandleForReading
+        let collector = LogCollector()
+        Thread.detachNewThread {
+            var pending = Data()
+            while case let chunk = handle.availableData, !chunk.isEmpty {
+                pending.append(chunk)
+                while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
+                    let line = String(decoding: pending[pending.startIndex..<end], as: UTF8.self)
+                    pending.removeSubrange(pending.startIndex...end)
+                    collector.append(line)
+                    continuation.yield(line)
+                }
+            }
+            continuation.finish()
+        }
+        for await line in lines {
+            guard let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
+                let text = object["url"] as? String, let url = URL(string: text)
+            else { continue }
+            return ServiceProcess(url: url, process: process, collector: collector)
+        }
+        process.waitUntilExit()
+        throw CommandFailure(arguments: ["serve"], status: process.terminationStatus, errors: collector.text)
+    }
+
+    private init(url: URL, process: Process, collector: LogCollector) {
+        self.url = url
+        self.process = process
+        self.collector = collector
+    }
+
+    var logText: String { collector.text }
+
+    func killWithoutWarning() {
+        kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// Asks it to stop, and returns its exit status.
+    @discardableResult
+    func stop() -> Int32 {
+        kill(process.processIdentifier, SIGTERM)
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+}
+
+/// What a process wrote to its log so far.
+final class LogCollector: Sendable {
+    private let lines = Mutex<[String]>([])
+
+    func append(_ line: String) { lines.withLock { $0.append(line) } }
+
+    var text: String { lines.withLock { $0.joined(separator: "\n") } }
+}

@@ -1,0 +1,96 @@
+import EntitlementCore
+import Testing
+
+@testable import EntitlementAPI
+
+@Suite("The catalog document")
+struct CatalogDocumentTests {
+    private func parse(
+        _ text: String, _ unknownMembers: CatalogDocument.UnknownMembers = .refused
+    ) throws(CatalogDocumentError) -> Catalog {
+        try CatalogDocument(parsing: Array(text.utf8), unknownMembers: unknownMembers).catalog
+    }
+
+    @Test("the example of the contract is read")
+    func example() throws {
+        let catalog = try parse(
+            """
+            {"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium"]},
+            {"product_id":"com.example.season","entitlements":["season"],"duration":"P90D"}],
+            "policy":{"grace_gives_access":true,"billing_retry_gives_access":false,"leeway_seconds":0,
+            "prorated_refund":"ends_access"}}
+            """)
+        #expect(catalog.products.count == 2)
+        #expect(catalog.product("com.example.season")?.duration == CalendarDuration(iso8601: "P90D"))
+        #expect(catalog.policy == AccessPolicy())
+    }
+
+    @Test("what is answered reads back as the same catalog")
+    func roundTrip() throws {
+        let catalog = Catalog(
+            products: [
+                CatalogProduct(productID: "a", entitlements: ["x", "y"], duration: CalendarDuration(iso8601: "P1M")),
+                CatalogProduct(productID: "b", entitlements: []),
+            ],
+            policy: AccessPolicy(
+                graceGivesAccess: false, billingRetryGivesAccess: true, leewaySeconds: 60, proratedRefund: .keepsAccess)
+        )
+        let bytes = try CatalogDocument(catalog).encoded(writtenAt: 7)
+        #expect(try CatalogDocument(parsing: bytes, unknownMembers: .refused).catalog == catalog)
+    }
+
+    @Test(
+        "what is wrong is named by its path",
+        arguments: [
+            ("x", ""), ("[]", ""), ("{}", "products"), (#"{"products":{}}"#, "products"),
+            (#"{"products":[1]}"#, "products[0]"), (#"{"products":[{}]}"#, "products[0].product_id"),
+            (#"{"products":[{"product_id":1,"entitlements":[]}]}"#, "products[0].product_id"),
+            (#"{"products":[{"product_id":"","entitlements":[]}]}"#, "products[0].product_id"),
+            (#"{"products":[{"product_id":"a\u0000","entitlements":[]}]}"#, "products[0].product_id"),
+            (#"{"products":[{"product_id":"a"}]}"#, "products[0].entitlements"),
+            (#"{"products":[{"product_id":"a","entitlements":["x",2]}]}"#, "products[0].entitlements[1]"),
+            (#"{"products":[{"product_id":"a","entitlements":["x","x"]}]}"#, "products[0].entitlements[1]"),
+            (#"{"products":[{"product_id":"a","entitlements":[],"duration":"P0D"}]}"#, "products[0].duration"),
+            (#"{"products":[{"product_id":"a","entitlements":[],"duration":90}]}"#, "products[0].duration"),
+            (#"{"products":[{"product_id":"a","entitlements":[],"durations":"P1D"}]}"#, "products[0].durations"),
+            (
+                #"{"products":[{"product_id":"a","entitlements":[]},{"product_id":"a","entitlements":[]}]}"#,
+                "products[1].product_id"
+            ),
+            (#"{"products":[],"policies":{}}"#, "policies"), (#"{"products":[],"policy":[]}"#, "policy"),
+            (#"{"products":[],"policy":{"grace_gives_access":1}}"#, "policy.grace_gives_access"),
+            (#"{"products":[],"policy":{"leeway_seconds":-1}}"#, "policy.leeway_seconds"),
+            (#"{"products":[],"policy":{"leeway_seconds":2592001}}"#, "policy.leeway_seconds"),
+            (#"{"products":[],"policy":{"leeway_seconds":1.5}}"#, "policy.leeway_seconds"),
+            (#"{"products":[],"policy":{"prorated_refund":"never"}}"#, "policy.prorated_refund"),
+            (#"{"products":[],"policy":{"grace":true}}"#, "policy.grace"),
+        ])
+    func paths(_ text: String, _ path: String) {
+        #expect { try parse(text) } throws: { ($0 as? CatalogDocumentError)?.path == path }
+    }
+
+    @Test("unknown members may be ignored, and null reads as absent")
+    func lenient() throws {
+        let text =
+            #"{"products":[{"product_id":"a","entitlements":[],"colour":1,"duration":null}],"x":2,"policy":null}"#
+        #expect(try parse(text, .ignored).products.count == 1)
+    }
+
+    @Test("the limits hold")
+    func limits() {
+        func product(_ id: String, _ entitlements: Int) -> String {
+            let list = (0..<entitlements).map { "\"e\($0)\"" }.joined(separator: ",")
+            return #"{"product_id":"\#(id)","entitlements":[\#(list)]}"#
+        }
+        func catalog(_ products: [String]) -> String { #"{"products":[\#(products.joined(separator: ","))]}"# }
+        #expect(throws: Never.self) { try parse(catalog([product("a", 64)])) }
+        #expect(throws: CatalogDocumentError.self) { try parse(catalog([product("a", 65)])) }
+        #expect(throws: Never.self) { try parse(catalog((0..<5000).map { product("p\($0)", 0) })) }
+        #expect(throws: CatalogDocumentError.self) { try parse(catalog((0...5000).map { product("p\($0)", 0) })) }
+        #expect(throws: Never.self) { try parse(catalog([product(String(repeating: "a", count: 255), 0)])) }
+        #expect(throws: CatalogDocumentError.self) {
+            try parse(catalog([product(String(repeating: "a", count: 256), 0)]))
+        }
+        #expect(throws: Never.self) { try parse(#"{"products":[],"policy":{"leeway_seconds":2592000}}"#) }
+    }
+}

@@ -1,0 +1,97 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import PostgresClient
+import Testing
+
+@testable import Service
+
+@Suite("Who may do what", .serialized, .timeLimit(.minutes(5)))
+struct AccessTests {
+    private static let routes: [(method: String, target: String, scope: APIScope)] = [
+        ("GET", "/v1/customers/c/entitlements", .customersRead),
+        ("GET", "/v1/customers/c/timeline", .customersRead),
+        ("GET", "/v1/customers/c/events", .eventsRead),
+        ("GET", "/v1/customers?transaction_id=1", .customersRead),
+        ("GET", "/v1/subscriptions/1", .customersRead),
+        ("GET", "/v1/events", .eventsRead),
+        ("GET", "/v1/events/1", .eventsRead),
+        ("GET", "/v1/ledger", .eventsRead),
+        ("GET", "/v1/catalog", .customersRead),
+        ("PUT", "/v1/catalog", .catalogWrite),
+        ("GET", "/metrics", .metrics),
+    ]
+
+    @Test("each route takes keys of its scope and of admin, and no others")
+    func matrix() async throws {
+        let rig = try await ServiceRig.make()
+        #expect(
+            Set(Self.routes.map { "\($0.method) \($0.target)" }).count == Route.all.filter { $0.access != .open }.count)
+        for scope in APIScope.allCases {
+            let key = try await rig.keys.create(name: scope.rawValue, scopes: [scope]).secret
+            for route in Self.routes {
+                let answer = try await rig.send(route.method, route.target, key: key)
+                let isAllowed = scope == route.scope || scope == .admin
+                #expect((answer.code != "forbidden") == isAllowed, "\(scope) on \(route.method) \(route.target)")
+            }
+        }
+    }
+
+    @Test("a publishable key reads nothing, no key and a wrong key are asked for one")
+    func strangers() async throws {
+        let rig = try await ServiceRig.make()
+        let publishable = try await rig.keys.create(
+            name: "app", scopes: [.admin], isPublishable: true, environment: .production, bundleID: "com.example.app"
+        ).secret
+        for route in Self.routes {
+            let byApp = try await rig.send(route.method, route.target, key: publishable)
+            #expect(byApp.verdict == "403 forbidden")
+            for key in [nil, "", "rk_wrong", "rp_wrong", rig.admin + "x", String(repeating: "k", count: 4000)] {
+                let answer = try await rig.send(route.method, route.target, key: key)
+                #expect(answer.verdict == "401 unauthenticated")
+                #expect(answer.header("WWW-Authenticate")?.hasPrefix("Bearer") == true)
+            }
+        }
+        let basic = try await rig.send("GET", "/v1/ledger", headers: [("Authorization", "Basic abc")])
+        #expect(basic.verdict == "401 unauthenticated")
+        let lower = try await rig.send("GET", "/v1/ledger", headers: [("authorization", "bearer  " + rig.admin)])
+        #expect(lower.status == 200)
+    }
+
+    @Test("a revoked key is refused as soon as it is no longer remembered")
+    func revocation() async throws {
+        var limits = Application.Limits()
+        limits.keyLifetime = .zero
+        let rig = try await ServiceRig.make(limits: limits)
+        let (key, secret) = try await rig.keys.create(name: "k", scopes: [.admin])
+        #expect(try await rig.send("GET", "/v1/ledger", key: secret).status == 200)
+        #expect(try await rig.keys.revoke(key.id))
+        #expect(try await rig.send("GET", "/v1/ledger", key: secret).verdict == "401 unauthenticated")
+    }
+
+    @Test("a remembered key needs no database, and is not remembered for long")
+    func remembered() async throws {
+        #expect(Application.Limits().keyLifetime <= .seconds(5))
+        let rig = try await ServiceRig.make()
+        #expect(try await rig.get("/v1/ledger").status == 200)
+        await rig.pool.close()
+        #expect(try await rig.get("/v1/ledger").verdict == "503 unavailable")
+        #expect(try await rig.get("/metrics").text.contains("rightful_database_up 0"))
+        let unknown = try await rig.send("GET", "/v1/ledger", key: "rk_other")
+        #expect(unknown.verdict == "503 unavailable")
+    }
+
+    @Test("a path that is none is not_found, a method that is none names those that are")
+    func routing() async throws {
+        let rig = try await ServiceRig.make()
+        for path in ["/", "/v1", "/v1/customers/c", "/v1/ledger/", "/v1/ledger/x", "/V1/ledger"] {
+            #expect(try await rig.get(path).verdict == "404 not_found")
+        }
+        let answer = try await rig.send("DELETE", "/v1/catalog", key: rig.admin)
+        #expect(answer.verdict == "405 method_not_allowed")
+        #expect(answer.header("Allow") == "GET, HEAD, PUT")
+        #expect(try await rig.send("GET", "/v1/notifications/appstore").header("Allow") == "POST")
+        #expect(try await rig.send("HEAD", "/healthz").status == 200)
+    }
+}

@@ -1,0 +1,97 @@
+import EntitlementAPI
+import HTTPServer
+import Ledger
+import Testing
+
+@testable import Service
+
+@Suite("The catalog over HTTP", .serialized, .timeLimit(.minutes(5)))
+struct CatalogTests {
+    private static let other = #"{"products":[],"policy":{"leeway_seconds":60}}"#
+
+    @Test("a catalog that was put is got, under the position it was written at, and can be sent back as it came")
+    func roundTrip() async throws {
+        let rig = try await ServiceRig.make()
+        #expect(try await rig.get("/v1/catalog").header("ETag") == #""0""#)
+        let put = try await rig.put(ServiceRig.proCatalog)
+        #expect(put.status == 200)
+        let got = try await rig.get("/v1/catalog")
+        #expect(got.header("ETag") == #""1""#)
+        #expect(got.header("Ledger-Position") == "1")
+        #expect(got.body == put.body)
+        #expect(
+            try got.json
+                == WireValue(
+                    json: """
+                        {"object":"catalog","position":1,
+                        "products":[{"product_id":"com.example.pro.yearly","entitlements":["premium"]}],
+                        "policy":{"grace_gives_access":true,"billing_retry_gives_access":false,"leeway_seconds":0,
+                        "prorated_refund":"ends_access"}}
+                        """))
+        #expect(try await rig.get("/v1/catalog", headers: [("If-None-Match", #""1""#)]).status == 304)
+        #expect(try await rig.put(got.text).status == 200)
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(1))
+    }
+
+    @Test("a change applies to every instant, and what was answered before stays readable")
+    func retroactive() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let path = "/v1/customers/\(Purchase.customer)/entitlements"
+        _ = try await rig.put(Self.other)
+        #expect(try await rig.get(path).json["entitlements"] == .array([]))
+        #expect(try await rig.get(path + "?known_at=2").json["entitlements"]?.count == 1)
+    }
+
+    @Test("If-Match lets a change pass only when the catalog is still the one that was read")
+    func ifMatch() async throws {
+        let rig = try await ServiceRig.make()
+        #expect(
+            try await rig.put(ServiceRig.proCatalog, headers: [("If-Match", "*")]).verdict == "412 precondition_failed")
+        #expect(try await rig.put(ServiceRig.proCatalog, headers: [("If-Match", #""0""#)]).status == 200)
+        for stale in [#""0""#, #"W/"1""#, #""x""#] {
+            let answer = try await rig.put(Self.other, headers: [("If-Match", stale)])
+            #expect(answer.verdict == "412 precondition_failed", "\(stale)")
+        }
+        #expect(
+            try await rig.put(ServiceRig.proCatalog, headers: [("If-Match", #""7""#)]).verdict
+                == "412 precondition_failed")
+        #expect(try await rig.put(Self.other, headers: [("If-Match", "1")]).verdict == "400 malformed_request")
+        #expect(try await rig.put(Self.other, headers: [("If-Match", #""9", "1""#)]).header("ETag") == #""2""#)
+        #expect(try await rig.put(ServiceRig.proCatalog, headers: [("If-Match", "*")]).header("ETag") == #""3""#)
+    }
+
+    @Test("under an idempotency key the same request is one change, and another request is refused")
+    func idempotency() async throws {
+        let rig = try await ServiceRig.make()
+        let key = [("Idempotency-Key", "a"), ("If-Match", #""0""#)]
+        let first = try await rig.put(ServiceRig.proCatalog, headers: key)
+        #expect(first.header("ETag") == #""1""#)
+        #expect(try await rig.put(Self.other).header("ETag") == #""2""#)
+        let again = try await rig.put(ServiceRig.proCatalog, headers: key)
+        #expect(again.status == 200)
+        #expect(again.body == first.body)
+        #expect(again.header("ETag") == #""1""#)
+        #expect(try await rig.put(Self.other, headers: key).verdict == "409 idempotency_conflict")
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
+
+        let stranger = try await rig.keys.create(name: "other", scopes: [.catalogWrite]).secret
+        let body = Array(Self.other.utf8)
+        let theirs = try await rig.send(
+            "PUT", "/v1/catalog", key: stranger, headers: [("Idempotency-Key", "a")], body: body)
+        #expect(theirs.header("ETag") == #""3""#)
+        let long = String(repeating: "k", count: 256)
+        #expect(try await rig.put(Self.other, headers: [("Idempotency-Key", long)]).verdict == "400 malformed_request")
+    }
+
+    @Test("what is wrong with a catalog is named by its path")
+    func malformed() async throws {
+        let rig = try await ServiceRig.make()
+        let answer = try await rig.put(#"{"products":[{"product_id":"a","entitlements":"premium"}]}"#)
+        #expect(answer.verdict == "400 malformed_request")
+        #expect(try answer.json["param"] == .string("products[0].entitlements"))
+        #expect(try await rig.put("{").verdict == "400 malformed_request")
+        #expect(try await rig.put(#"{"products":[],"colour":"red"}"#).status == 200)
+        let large = String(repeating: " ", count: 4 << 20 + 1)
+        #expect(try await rig.put(large).verdict == "413 too_large")
+    }
+}

@@ -1,0 +1,184 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import Testing
+
+@testable import Service
+
+@Suite("GET /v1/customers/{id}/entitlements", .serialized, .timeLimit(.minutes(5)))
+struct EntitlementsTests {
+    static let path = "/v1/customers/\(Purchase.customer)/entitlements"
+
+    /// A catalog at position 1, a purchase at position 2.
+    static func rig(limits: Application.Limits = .init()) async throws -> ServiceRig {
+        let rig = try await ServiceRig.make(limits: limits)
+        #expect(try await rig.put(ServiceRig.proCatalog).status == 200)
+        #expect(try await rig.notify(Purchase()).status == 200)
+        return rig
+    }
+
+    @Test("the answer has every member of the contract")
+    func shape() async throws {
+        let rig = try await Self.rig()
+        let answer = try await rig.get(Self.path)
+        #expect(answer.header("Ledger-Position") == "2")
+        #expect(answer.header("Content-Type") == "application/json")
+        #expect(
+            try answer.json
+                == WireValue(
+                    json: """
+                        {"object":"entitlements","customer_id":"\(Purchase.customer)","environment":"production",
+                        "at":"2026-11-20T12:00:00.000Z","known_at":2,"fold_version":1,
+                        "entitlements":[{"id":"premium","gives_access":true,"state":"active",
+                        "since":"2026-01-01T00:00:00.000Z","until":"2027-01-01T00:00:00.000Z",
+                        "product_id":"com.example.pro.yearly","source":"app_store","ownership":"purchased",
+                        "original_transaction_id":"2000000123456780","will_renew":true,
+                        "offer":{"type":"introductory","discount":"free_trial"},
+                        "reason":{"code":"paid_period","positions":[2]}}]}
+                        """))
+    }
+
+    @Test("an id that is a UUID is compared in lower case, and read percent-decoded")
+    func identifiers() async throws {
+        let rig = try await Self.rig()
+        let spelled = Purchase.customer.uppercased().replacing("-", with: "%2D")
+        let answer = try await rig.get("/v1/customers/\(spelled)/entitlements").json
+        #expect(answer["customer_id"] == .string(Purchase.customer))
+        #expect(answer["entitlements"]?.count == 1)
+    }
+
+    @Test("an unknown customer has an empty list, and asking creates nothing")
+    func unknownCustomer() async throws {
+        let rig = try await Self.rig()
+        let answer = try await rig.get("/v1/customers/nobody%2F1/entitlements")
+        #expect(answer.status == 200)
+        #expect(try answer.json["customer_id"] == .string("nobody/1"))
+        #expect(try answer.json["entitlements"] == .array([]))
+        #expect(try answer.json["also_in"] == nil)
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
+    }
+
+    @Test("an empty answer says in which other environment the customer is known, as of known_at")
+    func alsoIn() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        var purchase = Purchase()
+        purchase.environment = "Sandbox"
+        #expect(try await rig.notify(purchase).status == 200)
+        #expect(try await rig.get(Self.path).json["also_in"] == .array([.string("sandbox")]))
+        #expect(try await rig.get(Self.path + "?known_at=1").json["also_in"] == nil)
+        let sandbox = try await rig.get(Self.path + "?environment=sandbox").json
+        #expect(sandbox["entitlements"]?.count == 1)
+        #expect(sandbox["also_in"] == nil)
+    }
+
+    @Test("the environment defaults to the key's own")
+    func keyEnvironment() async throws {
+        let rig = try await Self.rig()
+        let key = try await rig.keys.create(name: "test", scopes: [.customersRead], environment: .sandbox).secret
+        let answer = try await rig.send("GET", Self.path, key: key).json
+        #expect(answer["environment"] == .string("sandbox"))
+        let named = try await rig.send("GET", Self.path + "?environment=production", key: key).json
+        #expect(named["entitlements"]?.count == 1)
+    }
+
+    @Test("at reads the past and the future as now known")
+    func at() async throws {
+        let rig = try await Self.rig()
+        let before = try await rig.get(Self.path + "?at=2025-12-31T23:59:59.999Z").json
+        #expect(before["entitlements"] == .array([]))
+        let after = try await rig.get(Self.path + "?at=2027-01-01T01:00:00%2B01:00").json
+        #expect(after["at"] == .string("2027-01-01T00:00:00.000Z"))
+        #expect(after["entitlements"]?[0]?["state"] == .string("expired"))
+        #expect(after["entitlements"]?[0]?["until"] == .null)
+        #expect(after["entitlements"]?[0]?["will_renew"] == .bool(false))
+    }
+
+    @Test("known_at takes a position or a recorded time, and refuses what is not settled")
+    func knownAt() async throws {
+        let rig = try await Self.rig()
+        let first = try await rig.get(Self.path + "?known_at=1")
+        #expect(try first.json["entitlements"] == .array([]))
+        #expect(first.header("Ledger-Position") == "1")
+        #expect(try await rig.get(Self.path + "?known_at=3").verdict == "422 unprocessable")
+        #expect(try await rig.get(Self.path + "?known_at=99999999999999999999").verdict == "422 unprocessable")
+        let now = "?known_at=" + ServiceRig.noon
+        #expect(try await rig.get(Self.path + now).verdict == "422 unprocessable")
+        rig.clock.now = rig.clock.now.adding(milliseconds: 60_000)
+        #expect(try await rig.get(Self.path + now).json["known_at"] == .int(2))
+        #expect(try await rig.get(Self.path + "?known_at=2026-11-20T11:59:59Z").json["known_at"] == .int(0))
+    }
+
+    @Test("a tag holds until an event or time changes the answer, and a 304 still names the position")
+    func entityTag() async throws {
+        let rig = try await Self.rig()
+        let tag = try #require(try await rig.get(Self.path).header("ETag"))
+        #expect(tag.hasPrefix("W/\""))
+        let condition = [("If-None-Match", "\"other\", " + tag)]
+
+        rig.clock.now = try instant("2026-12-01T00:00:00Z")
+        var unrelated = Purchase()
+        unrelated.uuid = "another"
+        unrelated.original = "300"
+        unrelated.transaction = "300"
+        unrelated.token = nil
+        try await rig.notify(unrelated)
+        let unchanged = try await rig.get(Self.path, headers: condition)
+        #expect(unchanged.status == 304)
+        #expect(unchanged.header("Ledger-Position") == "3")
+        #expect(unchanged.header("ETag") == tag)
+        #expect(unchanged.body.isEmpty)
+
+        rig.clock.now = try instant("2027-01-01T00:00:00Z")
+        let byTime = try await rig.get(Self.path, headers: condition)
+        #expect(byTime.status == 200)
+        try await rig.notify(Purchase().renewed())
+        let byEvent = try await rig.get(Self.path, headers: [("If-None-Match", byTime.header("ETag") ?? "")])
+        #expect(byEvent.status == 200)
+        #expect(try byEvent.json["entitlements"]?[0]?["state"] == .string("active"))
+    }
+
+    @Test("min_position waits for an append, and gives up in time")
+    func minimumPosition() async throws {
+        var limits = Application.Limits()
+        limits.positionWait = .milliseconds(100)
+        let hasty = try await Self.rig(limits: limits)
+        #expect(try await hasty.get(Self.path + "?min_position=2").status == 200)
+        let late = try await hasty.get(Self.path + "?min_position=3")
+        #expect(late.verdict == "409 position_not_reached")
+        #expect(try late.json["retryable"] == .bool(true))
+
+        limits.positionWait = .seconds(60)
+        let patient = try await Self.rig(limits: limits)
+        async let waiting = patient.get(Self.path + "?min_position=3")
+        try await patient.notify(Purchase().renewed())
+        let answer = try await waiting
+        #expect(answer.status == 200)
+        #expect(answer.header("Ledger-Position") == "3")
+    }
+
+    @Test(
+        "a parameter that cannot be read is named",
+        arguments: [
+            ("?environment=xcode", "environment"), ("?at=yesterday", "at"), ("?at=", "at"),
+            ("?known_at=-1", "known_at"), ("?known_at=soon", "known_at"), ("?min_position=x", "min_position"),
+        ])
+    func malformedParameters(_ query: String, _ name: String) async throws {
+        let rig = try await ServiceRig.make()
+        let answer = try await rig.get(Self.path + query)
+        #expect(answer.verdict == "400 malformed_request")
+        #expect(try answer.json["param"] == .string(name))
+    }
+
+    @Test("an id that no customer can have is refused, an unknown parameter ignored")
+    func malformedIdentifier() async throws {
+        let rig = try await ServiceRig.make()
+        for id in ["", "a%0Ab", String(repeating: "x", count: 257)] {
+            let answer = try await rig.get("/v1/customers/\(id)/entitlements")
+            #expect(answer.verdict == "400 malformed_request")
+            #expect(try answer.json["param"] == .string("id"))
+        }
+        #expect(try await rig.get("/v1/customers/a/entitlements?colour=red").status == 200)
+    }
+}

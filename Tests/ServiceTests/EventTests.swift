@@ -1,0 +1,97 @@
+import EntitlementAPI
+import HTTPServer
+import Testing
+
+@testable import Service
+
+@Suite("Events and the ledger", .serialized, .timeLimit(.minutes(5)))
+struct EventTests {
+    @Test("an event has every member of the contract, and no identity in its facts")
+    func shape() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let list = try await rig.get("/v1/events?after=1")
+        #expect(list.header("Ledger-Position") == "2")
+        let event = try #require(try list.json["items"]?[0])
+        guard case .object(let members) = event else { throw TestFailure("an event is an object") }
+        #expect(
+            members.keys.sorted() == [
+                "customer_id", "environment", "evidence_sha256", "facts", "hash", "id", "notification", "occurred_at",
+                "original_transaction_id", "position", "previous_hash", "product_id", "recorded_at", "source",
+                "transaction_id", "type",
+            ])
+        #expect(event["type"] == .string("subscribed"))
+        #expect(event["source"] == .string("app_store_notification"))
+        #expect(event["occurred_at"] == .string("2026-01-01T00:00:01.000Z"))
+        #expect(event["recorded_at"] == .string(ServiceRig.noon))
+        #expect(
+            try event["notification"]
+                == WireValue(
+                    json: """
+                        {"type":"SUBSCRIBED","subtype":"INITIAL_BUY","uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"}
+                        """))
+        let facts = String(decoding: try WireJSON.encode(event["facts"]), as: UTF8.self)
+        #expect(facts.contains("com.example.pro.yearly"))
+        #expect(!facts.contains(Purchase.customer))
+        #expect(!facts.contains("704000001"))
+    }
+
+    @Test("one event comes with the bytes that were signed, and what they say")
+    func evidence() async throws {
+        let rig = try await ServiceRig.make()
+        let signed = try Purchase().signed(by: rig.store)
+        _ = try await rig.deliver(signed)
+        _ = try await rig.put(ServiceRig.proCatalog)
+        let event = try await rig.get("/v1/events/1").json
+        #expect(event["evidence"]?["signed_payload"] == .string(signed))
+        #expect(event["evidence"]?["payload"]?["notificationType"] == .string("SUBSCRIBED"))
+        let catalog = try await rig.get("/v1/events/2").json
+        #expect(catalog["evidence"] == .null)
+        #expect(catalog["environment"] == .null)
+        #expect(catalog["notification"] == .null)
+        #expect(catalog["facts"]?["products"]?[0]?["product_id"] == .string("com.example.pro.yearly"))
+        #expect(try await rig.get("/v1/events/3").verdict == "404 not_found")
+        #expect(try await rig.get("/v1/events/first").verdict == "400 malformed_request")
+    }
+
+    @Test("the feed is read page by page, and a customer's own events alone")
+    func pages() async throws {
+        let rig = try await EntitlementsTests.rig()
+        try await rig.notify(Purchase().renewed())
+        let first = try await rig.get("/v1/events?limit=2").json
+        #expect(first["object"] == .string("list"))
+        #expect(first["items"]?.count == 2)
+        #expect(first["has_more"] == .bool(true))
+        #expect(first["next_after"] == .int(2))
+        let second = try await rig.get("/v1/events?limit=2&after=2").json
+        #expect(second["items"]?.count == 1)
+        #expect(second["has_more"] == .bool(false))
+        #expect(second["next_after"] == .int(3))
+        #expect(second["items"]?[0]?["previous_hash"] == first["items"]?[1]?["hash"])
+        #expect(try await rig.get("/v1/events?limit=5000").json["items"]?.count == 3)
+        let own = try await rig.get("/v1/customers/\(Purchase.customer)/events?limit=1").json
+        #expect(own["items"]?[0]?["position"] == .int(2))
+        #expect(own["has_more"] == .bool(true))
+        #expect(try await rig.get("/v1/customers/nobody/events").json["items"] == .array([]))
+        for query in ["limit=0", "limit=x", "after=-1"] {
+            #expect(try await rig.get("/v1/events?" + query).verdict == "400 malformed_request")
+        }
+    }
+
+    @Test("the ledger says where it ends")
+    func ledger() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let answer = try await rig.get("/v1/ledger")
+        let last = try await rig.get("/v1/events/2").json
+        #expect(try answer.json["object"] == .string("ledger"))
+        #expect(try answer.json["position"] == .int(2))
+        #expect(try answer.json["hash"] == last["hash"])
+        #expect(try answer.json["fold_version"] == .int(1))
+        #expect(try answer.json["projections"]?[0]?["checkpoint"] == .int(2))
+        #expect(answer.header("Ledger-Position") == "2")
+    }
+}
+
+struct TestFailure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,173 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import HTTPServer
+import Ledger
+import PostgresClient
+import Testing
+
+@testable import Service
+
+@Suite("Health, metrics, problems and the log", .serialized, .timeLimit(.minutes(5)))
+struct OperationTests {
+    @Test("health needs no key; ready means that the ledger can be read")
+    func health() async throws {
+        let rig = try await ServiceRig.make()
+        #expect(try await rig.send("GET", "/healthz").text == #"{"status":"ok"}"#)
+        #expect(try await rig.send("GET", "/readyz").text == #"{"status":"ready"}"#)
+        await rig.pool.close()
+        #expect(try await rig.send("GET", "/healthz").status == 200)
+        #expect(try await rig.send("GET", "/readyz").verdict == "503 unavailable")
+    }
+
+    @Test("metrics count requests by route, and notifications by what became of them")
+    func metrics() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        let signed = try Purchase().signed(by: rig.store)
+        for _ in 0..<2 { _ = try await rig.deliver(signed) }
+        _ = try await rig.get("/v1/customers/a/entitlements")
+        _ = try await rig.get("/v1/customers/b/entitlements")
+        let answer = try await rig.get("/metrics")
+        #expect(answer.header("Content-Type") == "text/plain; version=0.0.4; charset=utf-8")
+        for line in [
+            #"rightful_http_requests_total{route="/v1/customers/{id}/entitlements",status="200"} 2"#,
+            #"rightful_http_request_duration_seconds_count{route="/v1/customers/{id}/entitlements"} 2"#,
+            #"rightful_notification_verdicts_total{verdict="accepted"} 1"#,
+            #"rightful_notification_verdicts_total{verdict="duplicate"} 1"#,
+            #"rightful_notifications_total{type="subscribed"} 1"#,
+            #"rightful_notification_verification_duration_seconds_count 2"#,
+            #"rightful_append_batch_events_count 3"#,
+            "rightful_ledger_head_position 2",
+            "rightful_database_up 1",
+            #"rightful_build_info{version="0.0.0",fold_version="1"} 1"#,
+        ] {
+            let isThere = answer.text.contains("\n" + line + "\n")
+            #expect(isThere, "\(line)")
+        }
+    }
+
+    @Test("the labels of one family are bounded")
+    func cardinality() {
+        let metrics = Metrics(version: "1", foldVersion: 1)
+        for number in 0..<(Metrics.combinationLimit + 10) { metrics.count(.remarks, ["kind\(number)"]) }
+        #expect(metrics.text(isDatabaseUp: true).contains(#"{kind="other"} 10"#))
+    }
+
+    @Test("a problem names itself, says whether to try again, and bears the id that the log bears")
+    func problems() async throws {
+        let rig = try await ServiceRig.make()
+        let answer = try await rig.get("/v1/subscriptions/1")
+        let problem = try WireJSON.decode(ProblemDocument.self, from: answer.body)
+        #expect(answer.header("Content-Type") == "application/problem+json")
+        #expect(problem.status == 404)
+        #expect(problem.type == "urn:rightful:problem:not_found")
+        #expect(problem.param == "original_transaction_id")
+        #expect(!problem.retryable)
+        #expect(answer.header("X-Request-Id") == problem.requestID)
+        #expect(rig.log.lines.last?.contains(problem.requestID) == true)
+    }
+
+    @Test("what the server turns away reads like any other problem")
+    func refusals() async throws {
+        let rig = try await ServiceRig.make()
+        let head = HTTPRequestHead(method: "POST", target: "/v1/customers/secret-customer")
+        let table: [(HTTPRefusal, String)] = [
+            (.malformed(reason: "x"), "400 malformed_request"), (.bodyTooLarge(limit: 1), "413 too_large"),
+            (.targetTooLong(limit: 1), "414 target_too_long"), (.headersTooLarge(limit: 1), "431 headers_too_large"),
+            (.unsupportedTransferCoding, "501 not_implemented"), (.overloaded(retryAfterSeconds: 1), "503 unavailable"),
+            (.shuttingDown(retryAfterSeconds: 1), "503 unavailable"),
+            (.unsendableResponse(reason: "x"), "500 internal"),
+        ]
+        for (refusal, verdict) in table { #expect(rig.application.refuse(refusal, head).verdict == verdict) }
+        #expect(rig.application.refuse(.overloaded(retryAfterSeconds: 7), head).header("Retry-After") == "7")
+        #expect(!rig.log.lines.joined().contains("secret-customer"))
+    }
+
+    @Test("codes keep the statuses that the contract gives them")
+    func codes() {
+        let contract = [
+            "malformed_request": 400, "malformed_jws": 400, "untrusted_signature": 401, "unauthenticated": 401,
+            "forbidden": 403, "unknown_app": 403, "wrong_environment": 403, "not_found": 404,
+            "method_not_allowed": 405, "position_not_reached": 409, "idempotency_conflict": 409, "too_large": 413,
+            "inconsistent_payload": 422, "unprocessable": 422, "unavailable": 503,
+        ]
+        for (code, status) in contract { #expect(ProblemCode(rawValue: code)?.status == status, "\(code)") }
+    }
+
+    @Test("our own faults are never the client's, and say nothing of what they choked on")
+    func faults() {
+        let unexpected = Problem(TestFailure("secret"))
+        #expect(unexpected.code == .internalError)
+        #expect(!unexpected.detail.contains("secret"))
+        #expect(unexpected.cause?.contains("secret") == false)
+        #expect(Problem(LedgerError(.corrupt, "a row")).code == .internalError)
+        #expect(Problem(LedgerError(.invalid, "a row")).code == .internalError)
+        for code in [LedgerError.Code.unavailable, .schema] {
+            let problem = Problem(LedgerError(code, "the database is away"))
+            #expect(problem.code == .unavailable)
+            #expect(!problem.detail.contains("database"))
+            #expect(problem.headers.contains { $0.0 == "Retry-After" })
+        }
+        #expect(Problem(CancellationError()).code == .unavailable)
+    }
+
+    @Test("the log has a line for each request, whole JSON, without identities, secrets or payloads")
+    func log() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let signed = try Purchase().signed(by: rig.store)
+        _ = try await rig.deliver(signed)
+        _ = try await rig.deliver(signed + "x")
+        let targets = [
+            "/v1/customers/\(Purchase.customer)/entitlements", "/v1/customers/\(Purchase.customer)/timeline",
+            "/v1/customers/\(Purchase.customer)/events", "/v1/customers?app_account_token=\(Purchase.customer)",
+            "/v1/customers?app_transaction_id=704000001", "/v1/customers/\(Purchase.customer)/entitlements?at=x",
+            "/v1/subscriptions/2000000123456780", "/v1/\(Purchase.customer)", "/v1/events",
+        ]
+        for target in targets { _ = try await rig.get(target) }
+        let lines = rig.log.lines
+        #expect(lines.filter { $0.contains(#""message":"request""#) }.count == 4 + targets.count)
+        for line in lines {
+            #expect(line.hasSuffix("}\n"))
+            let json = try WireValue(json: line)
+            #expect(json["time"] == .string(ServiceRig.noon))
+            for secret in [
+                Purchase.customer, "704000001", "2000000123456780", rig.admin, signed.prefix(40).description,
+            ] {
+                #expect(!line.lowercased().contains(secret.lowercased()), "\(line)")
+            }
+        }
+    }
+
+    @Test("a log line escapes what would break it")
+    func escaping() throws {
+        let record = LogRecord(
+            time: .earliest, level: .info, message: "a\"b\\c\nd\u{7F}é",
+            fields: [("n", 1), ("f", .number(.infinity)), ("b", .boolean(true)), ("s", "x")])
+        let line = String(decoding: record.line, as: UTF8.self)
+        #expect(line.count(where: \.isNewline) == 1)
+        let json = try WireValue(json: line)
+        #expect(json["message"] == .string("a\"b\\c\nd\u{7F}é"))
+        #expect(json["f"] == .null)
+    }
+
+    @Test("lines of many tasks never mix")
+    func wholeLines() async throws {
+        let pipe = Pipe()
+        let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        let logger = Logger(level: .info, now: { .earliest }, sink: { writer.write($0) })
+        async let read = Task.detached { try pipe.fileHandleForReading.readToEnd() }.value
+        await withTaskGroup(of: Void.self) { group in
+            for task in 0..<8 {
+                group.addTask { for _ in 0..<50 { logger.log(.info, String(repeating: "\(task)", count: 500)) } }
+            }
+        }
+        logger.log(.debug, "not this one")
+        await writer.flush()
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: try await read ?? Data(), as: UTF8.self)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count == 400)
+        for line in lines { _ = try WireValue(json: String(line)) }
+    }
+}

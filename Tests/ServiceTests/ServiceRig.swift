@@ -1,0 +1,210 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import OpenSSLCrypto
+import PostgresClient
+import StoreSimulator
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Service
+
+/// The whole service in this process, on a database of its own, with a store that it trusts.
+struct ServiceRig {
+    static let bundleID = "com.example.app"
+    static let appAppleID: Int64 = 6_400_000_001
+    static let noon = "2026-11-20T12:00:00.000Z"
+
+    let application: Application
+    let keys: APIKeyStore
+    let pool: PostgresPool
+    let store: SimulatedAuthority
+    let log: LogKeeper
+    let clock: TestClock
+    /// A key that may do everything.
+    let admin: String
+
+    static func make(limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"])
+        async throws -> ServiceRig
+    {
+        let pool = try await TestDatabase.make().pool(connections: 3)
+        let clock = TestClock(try instant(noon))
+        let now: @Sendable () -> Timestamp = { clock.now }
+        let store = try SimulatedAuthority()
+        let app = AppBinding(
+            bundleID: bundleID, appAppleID: appAppleID,
+            environments: Set(environments.compactMap { EntitlementCore.StoreEnvironment(rawValue: $0) }))
+        let verifier = NotificationVerifier(
+            jws: try JWSVerifier(trusting: TrustAnchors([store.root.certificate])), apps: [app])
+        let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
+        let log = LogKeeper()
+        let keys = APIKeyStore(pool: pool, now: now)
+        let application = Application(
+            writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
+            reader: LedgerReader(pool: pool, now: now), keys: keys, verifier: verifier,
+            schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
+            sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
+            logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits, now: now)
+        let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
+        return ServiceRig(
+            application: application, keys: keys, pool: pool, store: store, log: log, clock: clock, admin: admin)
+    }
+
+    // MARK: - Requests
+
+    func send(
+        _ method: String, _ target: String, key: String? = nil, headers: [(String, String)] = [], body: [UInt8] = []
+    ) async throws -> HTTPResponse {
+        let authorization = key.map { [("Authorization", "Bearer " + $0)] } ?? []
+        let head = HTTPRequestHead(method: method, target: target, headers: authorization + headers)
+        return await application.handle(try HTTPRequest(head: head, body: body))
+    }
+
+    func get(_ target: String, headers: [(String, String)] = []) async throws -> HTTPResponse {
+        try await send("GET", target, key: admin, headers: headers)
+    }
+
+    func put(_ catalog: String, headers: [(String, String)] = []) async throws -> HTTPResponse {
+        try await send("PUT", "/v1/catalog", key: admin, headers: headers, body: Array(catalog.utf8))
+    }
+
+    /// Delivers a notification about a purchase.
+    @discardableResult
+    func notify(_ purchase: Purchase) async throws -> HTTPResponse {
+        try await deliver(purchase.signed(by: store))
+    }
+
+    func deliver(_ signedPayload: String) async throws -> HTTPResponse {
+        try await send(
+            "POST", "/v1/notifications/appstore", body: SimulatedAuthority.requestBody(signedPayload))
+    }
+
+    static let proCatalog = #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium"]}]}"#
+}
+
+func instant(_ text: String) throws -> Timestamp { try #require(Timestamp(rfc3339: text)) }
+
+/// A clock that stands where it is put.
+final class TestClock: Sendable {
+    private let value: Mutex<Timestamp>
+
+    init(_ start: Timestamp) { value = Mutex(start) }
+
+    var now: Timestamp {
+        get { value.withLock { $0 } }
+        set { value.withLock { $0 = newValue } }
+    }
+}
+
+/// Keeps what was logged.
+final class LogKeeper: Sendable {
+    private let kept = Mutex<[String]>([])
+
+    func keep(_ record: LogRecord) {
+        kept.withLock { $0.append(String(decoding: record.line, as: UTF8.self)) }
+    }
+
+    var lines: [String] { kept.withLock { $0 } }
+}
+
+/// What a notification about one period says.
+struct Purchase {
+    var type = "SUBSCRIBED"
+    var subtype: String? = "INITIAL_BUY"
+    var uuid = "3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"
+    var environment = "Production"
+    var bundleID = ServiceRig.bundleID
+    var original = "2000000123456780"
+    var transaction = "2000000123456780"
+    var product: String? = "com.example.pro.yearly"
+    var token: String? = "7E3FB20B-4CDB-47CC-936D-99D65F608138"
+    var appTransaction: String? = "704000001"
+    var from = "2026-01-01T00:00:00Z"
+    var until = "2027-01-01T00:00:00Z"
+    var signed = "2026-01-01T00:00:01Z"
+
+    /// The default customer of the token.
+    static let customer = "7e3fb20b-4cdb-47cc-936d-99d65f608138"
+
+    /// The next period of the same subscription.
+    func renewed(uuid: String = "3838df56-31ab-4e2d-9f44-9b2b3b6b9a12") -> Purchase {
+        var next = self
+        next.type = "DID_RENEW"
+        next.subtype = nil
+        next.uuid = uuid
+        next.transaction = transaction + "1"
+        next.from = until
+        next.until = "2028-01-01T00:00:00Z"
+        next.signed = "2027-01-01T00:00:01Z"
+        return next
+    }
+
+    func signed(by store: SimulatedAuthority) throws -> String { try store.sign(payload(signedBy: store)) }
+
+    /// What the notification says; signing it twice gives other bytes each time, and so does signing its parts.
+    func payload(signedBy store: SimulatedAuthority) throws -> PayloadValue {
+        func moment(_ text: String) throws -> PayloadValue { .integer(try instant(text).milliseconds) }
+        var transaction: [String: PayloadValue] = [
+            "transactionId": .string(self.transaction), "originalTransactionId": .string(original),
+            "webOrderLineItemId": .string("line-" + self.transaction), "bundleId": .string(bundleID),
+            "purchaseDate": try moment(from), "expiresDate": try moment(until), "signedDate": try moment(signed),
+            "type": .string("Auto-Renewable Subscription"), "inAppOwnershipType": .string("PURCHASED"),
+            "transactionReason": .string(type == "DID_RENEW" ? "RENEWAL" : "PURCHASE"),
+            "environment": .string(environment), "offerType": .integer(1), "offerDiscountType": .string("FREE_TRIAL"),
+        ]
+        transaction["productId"] = product.map { .string($0) }
+        transaction["appAccountToken"] = token.map { .string($0) }
+        transaction["appTransactionId"] = appTransaction.map { .string($0) }
+        let renewal: [String: PayloadValue] = [
+            "originalTransactionId": .string(original), "productId": .string(product ?? ""),
+            "autoRenewProductId": .string(product ?? ""), "autoRenewStatus": .integer(1),
+            "environment": .string(environment), "signedDate": try moment(signed),
+        ]
+        var data: [String: PayloadValue] = [
+            "environment": .string(environment), "bundleId": .string(bundleID),
+            "signedTransactionInfo": .string(try store.sign(.object(transaction))),
+            "signedRenewalInfo": .string(try store.sign(.object(renewal))),
+        ]
+        if environment == "Production" { data["appAppleId"] = .integer(ServiceRig.appAppleID) }
+        var payload: [String: PayloadValue] = [
+            "notificationType": .string(type), "notificationUUID": .string(uuid), "version": .string("2.0"),
+            "signedDate": try moment(signed), "data": .object(data),
+        ]
+        payload["subtype"] = subtype.map { .string($0) }
+        return .object(payload)
+    }
+}
+
+extension HTTPResponse {
+    /// The body, read as JSON.
+    var json: WireValue { get throws { try WireJSON.decode(WireValue.self, from: body) } }
+
+    /// The code of a problem; `nil` for any other answer.
+    var code: String? {
+        guard header("Content-Type") == "application/problem+json" else { return nil }
+        return (try? WireJSON.decode(ProblemDocument.self, from: body))?.code
+    }
+
+    /// Status and code, as tables of refusals compare them.
+    var verdict: String { "\(status) \(code ?? "-")" }
+
+    var text: String { String(decoding: body, as: UTF8.self) }
+}
+
+extension WireValue {
+    subscript(name: String) -> WireValue? {
+        if case .object(let members) = self { members[name] } else { nil }
+    }
+
+    subscript(index: Int) -> WireValue? {
+        if case .array(let values) = self, values.indices.contains(index) { values[index] } else { nil }
+    }
+
+    var count: Int { if case .array(let values) = self { values.count } else { 0 } }
+
+    /// Reads a text as JSON.
+    init(json text: String) throws { self = try WireJSON.decode(WireValue.self, from: Array(text.utf8)) }
+}

@@ -1,0 +1,53 @@
+import EntitlementAPI
+import Foundation
+import FoundationNetworking
+import HTTPServer
+import StoreSimulator
+import Testing
+
+@testable import Service
+
+@Suite("The service over a socket", .serialized, .timeLimit(.minutes(5)))
+struct SocketTests {
+    @Test("requests and refusals alike are answered by the service")
+    func socket() async throws {
+        let rig = try await ServiceRig.make()
+        let server = rig.application.makeServer(HTTPServerConfiguration(port: 0))
+        try server.start()
+        let base = "http://127.0.0.1:\(try #require(server.boundPort))"
+
+        let notification = try SimulatedAuthority.requestBody(Purchase().signed(by: rig.store))
+        let posted = try await send("POST", base + "/v1/notifications/appstore", body: notification)
+        #expect(posted.status == 200)
+        let read = try await send("GET", base + "/v1/events/1", key: rig.admin)
+        #expect(read.status == 200)
+        #expect(read.position == "1")
+
+        let tooLarge = try await send(
+            "POST", base + "/v1/notifications/appstore", body: [UInt8](repeating: 32, count: 1 << 20 + 1))
+        #expect(tooLarge.code == "too_large")
+        let badTarget = try await send("GET", base + "/v1/customers/a?at=%ff", key: rig.admin)
+        #expect(badTarget.code == "malformed_request")
+        await server.stop(graceSeconds: 1)
+    }
+
+    private struct Answer {
+        let status: Int
+        let position: String?
+        let code: String?
+    }
+
+    private func send(_ method: String, _ url: String, key: String? = nil, body: [UInt8]? = nil) async throws -> Answer
+    {
+        var request = URLRequest(url: try #require(URL(string: url)))
+        request.httpMethod = method
+        request.httpBody = body.map { Data($0) }
+        if let key { request.setValue("Bearer " + key, forHTTPHeaderField: "Authorization") }
+        let (data, response) = try await URLSession.shared.data(for: request)
+        let answer = try #require(response as? HTTPURLResponse)
+        let problem = try? WireJSON.decode(ProblemDocument.self, from: Array(data))
+        return Answer(
+            status: answer.statusCode, position: answer.value(forHTTPHeaderField: "Ledger-Position"),
+            code: problem?.code)
+    }
+}
