@@ -9,8 +9,7 @@ final class Interruption {
     init(_ interrupt: @escaping @Sendable () -> Void) {
         let queue = DispatchQueue(label: "signals")
         let count = Counter()
-        // Whoever starts a process with a signal ignored, as a shell does in the background, means it.
-        sources = [SIGINT, SIGTERM].filter { !Self.isIgnored($0) }.map { number in
+        sources = [SIGINT, SIGTERM].map { number in
             // Or the default action, to end the process, would be taken before anybody is told.
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
@@ -21,13 +20,6 @@ final class Interruption {
             source.resume()
             return source
         }
-    }
-
-    private static func isIgnored(_ number: Int32) -> Bool {
-        var action = sigaction()
-        sigaction(number, nil, &action)
-        // C functions do not compare; SIG_IGN is the address 1 on every Linux.
-        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
     }
 
     private final class Counter: Sendable {
