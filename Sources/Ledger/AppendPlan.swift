@@ -133,7 +133,7 @@ struct AppendPlan: Sendable {
         events.append(record)
         head.position = position
         head.hash = record.hash
-        outcomes.append(.success(AppendOutcome(position: position, isDuplicate: false)))
+        outcomes.append(.success(AppendOutcome(position: position, isDuplicate: false, idIsReused: isReused)))
     }
 
     private enum Standing {

@@ -78,6 +78,8 @@ package struct AppendOutcome: Sendable, Hashable {
     package let position: Int64
     /// It had been appended before; nothing was written now.
     package let isDuplicate: Bool
+    /// It is an event of its own although another payload came under the same id before.
+    package var idIsReused = false
 }
 
 /// One original transaction of one environment.

@@ -36,6 +36,7 @@ package struct Application: Sendable {
     let now: @Sendable () -> Timestamp
     let authenticator: Authenticator
     let positions: PositionWatcher
+    let catalogWatch: CatalogWatch
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
 
     /// Composes the service.
@@ -61,6 +62,7 @@ package struct Application: Sendable {
         self.schemaRefusal = schemaRefusal
         self.now = now
         authenticator = Authenticator(keys: keys, lifetime: limits.keyLifetime, sha256: sha256)
+        catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }
     }
 

@@ -1,8 +1,8 @@
 import AppStoreServer
-import EntitlementAPI
+package import EntitlementAPI
 import EntitlementCore
 import HTTPServer
-import Ledger
+package import Ledger
 
 extension Application {
     /// `GET /v1/events`.
@@ -62,7 +62,8 @@ extension Application {
 }
 
 extension EventDocument {
-    fileprivate init(_ event: ShownEvent) {
+    /// An event as the API and the command line show it.
+    package init(_ event: ShownEvent) {
         let record = event.record
         self.init(
             position: record.position, id: record.eventID, type: record.type, source: record.source.rawValue,

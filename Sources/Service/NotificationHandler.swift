@@ -12,7 +12,7 @@ extension Application {
             let notification = try await verify(try Self.signedPayload(of: call.request))
             let outcome = try await writer.append(EventDraft(notification))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
-            if !outcome.isDuplicate { note(notification, at: outcome.position) }
+            if !outcome.isDuplicate { await note(notification, outcome) }
             return try .document(
                 NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),
                 position: outcome.position)
@@ -47,16 +47,18 @@ extension Application {
     }
 
     /// Counts what it is and what is odd about it, and says the latter.
-    private func note(_ notification: VerifiedNotification, at position: Int64) {
+    private func note(_ notification: VerifiedNotification, _ outcome: AppendOutcome) async {
         metrics.count(.notifications, [notification.eventLabel])
-        guard !notification.remarks.isEmpty else { return }
         // A remark may quote the payload, so the log gets its kind, and the event keeps the rest.
-        let kinds = notification.remarks.map { String($0.prefix { $0 != ":" }) }
+        var kinds = notification.remarks.map { String($0.prefix { $0 != ":" }) }
+        if outcome.idIsReused { kinds.append("id_reused") }
+        if let transaction = notification.fact.transaction { kinds += await catalogWatch.remarks(on: transaction) }
+        guard !kinds.isEmpty else { return }
         for kind in kinds { metrics.count(.remarks, [kind]) }
         logger.log(
             .warning, "a notification holds something to look at",
             [
-                ("position", .integer(position)), ("environment", .string(notification.environment.rawValue)),
+                ("position", .integer(outcome.position)), ("environment", .string(notification.environment.rawValue)),
                 ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
             ])
     }

@@ -63,7 +63,8 @@ struct OracleOverHTTPTests {
         let path = "/v1/customers/\(customer.customerID)"
         let environment = customer.environment.rawValue
         let timeline = try await client.send("GET", "\(path)/timeline", query: ["environment": environment])
-        let entitlements = try #require(timeline.json["entitlements"] as? [[String: Any]], "\(context) \(timeline.text)")
+        let entitlements = try #require(
+            timeline.json["entitlements"] as? [[String: Any]], "\(context) \(timeline.text)")
         var actual: [String: [RecordInterval]] = [:]
         for entitlement in entitlements {
             let intervals = try #require(entitlement["intervals"] as? [[String: Any]])
@@ -73,7 +74,9 @@ struct OracleOverHTTPTests {
         try #require(actual == record.timelines, "\(context) \(customer) \(timeline.text)")
         // Every boundary and its neighbours, thinned where a life has very many.
         let instants = record.boundaryInstants
-        for instant in instants.enumerated().filter({ instants.count <= 90 || $0.offset % (instants.count / 90 + 1) == 0 }) {
+        for instant in instants.enumerated().filter({
+            instants.count <= 90 || $0.offset % (instants.count / 90 + 1) == 0
+        }) {
             let at = Timestamp(milliseconds: instant.element)
             let answer = try await client.send(
                 "GET", "\(path)/entitlements", query: ["environment": environment, "at": "\(at)"])

@@ -8,7 +8,8 @@ struct RefusalTests {
     @Test("forged, misbound and malformed notifications are refused with their code and leave no event")
     func forgeries() async throws {
         for productionOnly in [false, true] {
-            let installation = try Installation(environments: productionOnly ? ["production"] : ["production", "sandbox"])
+            let installation = try Installation(
+                environments: productionOnly ? ["production"] : ["production", "sandbox"])
             defer { installation.remove() }
             let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "events:read")
                 .trimmingCharacters(in: .whitespacesAndNewlines)

@@ -67,7 +67,9 @@ struct LogTests {
         impostor.identity = .statement(id: "notification:uuid-2-0", payloadHash: RandomDrafts.digest("other"))
         #expect(try await ledger.writer.append(drafts[0]) == AppendOutcome(position: 1, isDuplicate: false))
         #expect(try await ledger.writer.append(drafts[0]) == AppendOutcome(position: 1, isDuplicate: true))
-        #expect(try await ledger.writer.append(impostor) == AppendOutcome(position: 2, isDuplicate: false))
+        #expect(
+            try await ledger.writer.append(impostor)
+                == AppendOutcome(position: 2, isDuplicate: false, idIsReused: true))
         #expect(try await ledger.writer.append(impostor) == AppendOutcome(position: 2, isDuplicate: true))
         let events = try await ledger.reader.events(after: 0, limit: 10).events
         let remarks = events.map { event -> [String] in

@@ -6,11 +6,13 @@ import Testing
 @Suite("Tidy")
 struct TidyTests {
     /// The imports that may stand in each module's sources, beside the standard library's own modules: the arrows of
-    /// the design. Package.swift says the same to the compiler; this says it to people, and catches a wider manifest.
+    /// the design.
+    ///
+    /// Package.swift says the same to the compiler; this says it to people, and catches a wider manifest.
     private static let arrows: [String: Set<String>] = [
         "EntitlementCore": [],
         "AppStorePayloads": ["EntitlementCore", "Foundation"],
-        "EntitlementAPI": ["EntitlementCore"],
+        "EntitlementAPI": ["EntitlementCore", "Foundation"],
         "OpenSSLCrypto": ["COpenSSL", "Foundation"],
         "PostgresClient": ["CLibPQ", "Dispatch", "Foundation", "Glibc"],
         "HTTPServer": ["CMicroHTTPD", "Dispatch", "Foundation", "Glibc"],
@@ -19,7 +21,7 @@ struct TidyTests {
         "Ledger": ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"],
         "Service": [
             "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "HTTPServer",
-            "OpenSSLCrypto", "PostgresClient", "Dispatch", "Foundation",
+            "Dispatch", "Foundation", "Glibc",
         ],
         "StoreSimulator": ["OpenSSLCrypto", "HTTPServer", "Foundation"],
         "rightful": [

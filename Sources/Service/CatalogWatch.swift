@@ -1,0 +1,41 @@
+import EntitlementCore
+import Ledger
+import Synchronization
+
+/// Says what the catalog has to say about a purchase as it comes in: for an operator's eyes only, it decides nothing.
+///
+/// The catalog is read at most once in `lifetime`, so a notification costs no query.
+final class CatalogWatch: Sendable {
+    private struct Known {
+        let catalog: Catalog
+        let readAt: ContinuousClock.Instant
+    }
+
+    private let reader: LedgerReader
+    private let lifetime: Duration
+    private let known = Mutex<Known?>(nil)
+
+    init(reader: LedgerReader, lifetime: Duration) {
+        self.reader = reader
+        self.lifetime = lifetime
+    }
+
+    /// `unmapped_product` for one that gives nothing, `product_without_duration` for a non-renewing one of which
+    /// nobody says how long it runs; nothing while the catalog cannot be read.
+    func remarks(on fact: TransactionFact) async -> [String] {
+        guard let catalog = await current() else { return [] }
+        guard let product = catalog.product(fact.productID), !product.entitlements.isEmpty else {
+            return ["unmapped_product"]
+        }
+        if fact.kind == .known(.nonRenewing), product.duration == nil { return ["product_without_duration"] }
+        return []
+    }
+
+    private func current() async -> Catalog? {
+        let now = ContinuousClock.now
+        if let known = known.withLock({ $0 }), known.readAt.duration(to: now) < lifetime { return known.catalog }
+        guard let catalog = try? await reader.catalog().catalog else { return nil }
+        known.withLock { $0 = Known(catalog: catalog, readAt: now) }
+        return catalog
+    }
+}
