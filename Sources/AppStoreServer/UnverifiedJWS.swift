@@ -9,7 +9,7 @@ package struct UnverifiedJWS: Sendable {
     /// The largest JWS that is looked at, in bytes.
     ///
     /// Apple's notifications, which hold two more, take about 20 kB.
-    package static let maximumLength = 256 * 1024
+    package static let maximumLength = 512 * 1024
 
     /// The exact bytes that were received.
     package let compact: [UInt8]

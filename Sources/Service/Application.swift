@@ -15,8 +15,9 @@ package struct Application: Sendable {
         package var positionWait = Duration.seconds(5)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
-        /// The largest body of a notification, in bytes.
-        package var notificationBytes = 1 << 20
+        /// The largest body of a notification, in bytes: no larger than the largest JWS that is looked at, so that what
+        /// is too large is always told so.
+        package var notificationBytes = UnverifiedJWS.maximumLength
         /// The largest catalog, in bytes of JSON.
         package var catalogBytes = 4 << 20
         /// The largest body of any other request, in bytes; none of them reads it.
