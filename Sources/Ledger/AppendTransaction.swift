@@ -7,19 +7,47 @@ import PostgresClient
 /// (READ COMMITTED), so keys, identities and states are read under the lock. A transaction becomes visible before it
 /// lets go of its locks; so whoever reads position n can read every position before it.
 enum AppendTransaction {
+    enum Outcome: Sendable {
+        case committed(AppendPlan)
+        /// The connection went before the commit was answered: it may have taken place.
+        case unheard(AppendPlan, PostgresError)
+    }
+
+    /// - Parameters:
+    ///   - unheard: what an earlier run of this batch left open; if the log holds it, that is the outcome.
+    ///   - now: read under the lock, so that the time spent waiting for it does not date the events back.
     static func run(
-        _ batch: [PreparedEvent], now: Timestamp, on connection: isolated PostgresConnection
-    ) throws -> AppendPlan {
+        _ batch: [PreparedEvent], unheard: AppendPlan?, now: @Sendable () -> Timestamp,
+        on connection: isolated PostgresConnection
+    ) throws -> Outcome {
         do {
             let context = try read(batch, on: connection)
-            let plan = AppendPlan(batch, context: context, now: now)
-            try write(plan, on: connection)
-            return plan
+            if let unheard, try holds(unheard, on: connection) {
+                try connection.execute(script: "ROLLBACK")
+                return .committed(unheard)
+            }
+            let plan = AppendPlan(batch, context: context, now: now())
+            do {
+                try write(plan, on: connection)
+            } catch let error as PostgresError where error.kind == .connection {
+                return .unheard(plan, error)
+            }
+            return .committed(plan)
         } catch {
             // If even this fails the connection is broken, and the server rolls back by itself.
             if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
             throw error
         }
+    }
+
+    /// Whether a plan's commit took place: the chain's hash at its last position is like no other's.
+    private static func holds(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws -> Bool {
+        guard !plan.events.isEmpty else { return false }
+        let row = try connection.query(
+            "SELECT hash FROM event WHERE ledger_id = $1 AND position = $2",
+            [.int(ledgerID), .int(plan.head.position)]
+        ).first
+        return try row?.digest(0) == plan.head.hash
     }
 
     private static func read(

@@ -166,6 +166,8 @@ final class ServiceProcess: Sendable {
 
     var logText: String { collector.text }
 
+    func signal(_ number: Int32) { kill(process.processIdentifier, number) }
+
     func killWithoutWarning() {
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
