@@ -1,3 +1,4 @@
+import AppStorePayloads
 import Foundation
 import OpenSSLCrypto
 
@@ -67,5 +68,7 @@ private func isJSONObject(_ bytes: [UInt8]) -> Bool {
         enum NoKeys: CodingKey {}
         init(from decoder: any Decoder) throws { _ = try decoder.container(keyedBy: NoKeys.self) }
     }
-    return (try? JSONDecoder().decode(AnyObject.self, from: Data(bytes))) != nil
+    if (try? JSONDecoder().decode(AnyObject.self, from: Data(bytes))) != nil { return true }
+    // Slower, and reads a little more.
+    return (try? JSONObject(parsing: bytes)) != nil
 }

@@ -166,7 +166,9 @@ final class ServiceProcess: Sendable {
 
     var logText: String { collector.text }
 
-    func signal(_ number: Int32) { kill(process.processIdentifier, number) }
+    func signal(_ number: Int32) {
+        if process.isRunning { kill(process.processIdentifier, number) }
+    }
 
     func killWithoutWarning() {
         kill(process.processIdentifier, SIGKILL)
