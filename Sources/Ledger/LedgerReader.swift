@@ -62,16 +62,18 @@ package struct LedgerReader: Sendable {
         }
     }
 
-    /// The environments other than `environment` in which something of this customer is known.
+    /// The environments other than `environment` in which something of this customer was known at a position.
     package func otherEnvironments(
-        of customer: CustomerID, than environment: StoreEnvironment
+        of customer: CustomerID, than environment: StoreEnvironment, upTo position: Int64
     ) async throws -> [StoreEnvironment] {
         try await read { connection in
             let result = try connection.query(
                 """
                 SELECT DISTINCT event.environment FROM event JOIN identity USING (ledger_id, identity)
-                WHERE event.ledger_id = $1 AND identity.value = $2 AND event.environment <> $3 ORDER BY 1
-                """, [.int(ledgerID), .text(customer.value), .text(environment.rawValue)])
+                WHERE event.ledger_id = $1 AND identity.value = $2 AND event.environment <> $3
+                    AND event.position <= $4
+                ORDER BY 1
+                """, [.int(ledgerID), .text(customer.value), .text(environment.rawValue), .int(position)])
             return try result.rows.map { try StoreEnvironment(stored: $0.text(0)) }
         }
     }

@@ -31,9 +31,12 @@ struct ServeCommand: Command {
         try TrustedMaterial.checkPrivateKeys(configuration)
         let log = LogWriter()
         let logger = Logger(now: context.now) { log.write($0) }
-        report(configuration, to: logger)
         do {
             try await serve(configuration, anchors, context, logger)
+            await log.flush()
+        } catch is CancellationError {
+            // Told to stop before it began to serve: done as well.
+            logger.log(.info, "stopped before serving")
             await log.flush()
         } catch {
             await log.flush()
@@ -64,6 +67,8 @@ struct ServeCommand: Command {
             let server = application.makeServer(
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
+            // Not before: whoever cannot serve says why in one line, and nothing else.
+            report(configuration, to: logger)
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
