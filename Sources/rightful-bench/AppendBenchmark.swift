@@ -45,8 +45,8 @@ struct AppendBenchmark {
         }
         let name = count == 1 ? "1 writer" : "\(count) writers"
         return Figure(
-            "append", "\(name), \(concurrency) at a time", unit: "events/s", done.perSecond, limit: limit,
-            latencies: done.latencies, batchEvents: batches.mean)
+            "append", "\(name), \(concurrency) at a time", unit: "events/s", done, limit: limit,
+            batchEvents: batches.mean)
     }
 
     /// Batches of 100 rows, each with a position and the bytes of an event, one fsync each.

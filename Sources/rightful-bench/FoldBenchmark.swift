@@ -38,23 +38,25 @@ struct FoldBenchmark {
                 count += 1
             }
         }
-        try report.add(Figure("fold", "decoded", unit: "statements/s", decoded, limit: limit))
+        try report.add(Figure("fold", "decoded", unit: "statements/s", perSecond: decoded, limit: limit))
         let joined = try await rate(options) {
             _ = try Self.states(rows)
             return rows.count
         }
-        try report.add(Figure("fold", "decoded and joined", unit: "statements/s", joined, limit: limit))
+        try report.add(Figure("fold", "decoded and joined", unit: "statements/s", perSecond: joined, limit: limit))
         let folded = try await rate(options) {
             guard try Self.timelines(rows, catalog) > 0 else { throw UsageError("the fold gave no timeline") }
             return rows.count
         }
-        try report.add(Figure("fold", "decoded, joined, timelines", unit: "statements/s", folded, limit: limit))
+        try report.add(
+            Figure("fold", "decoded, joined, timelines", unit: "statements/s", perSecond: folded, limit: limit))
         let whole = try await rate(options) {
             let rows = try await pool.withConnection { try Self.rows(on: $0) }
             _ = try Self.timelines(rows, catalog)
             return rows.count
         }
-        try report.add(Figure("fold", "read, decoded, joined, timelines", unit: "statements/s", whole, limit: limit))
+        try report.add(
+            Figure("fold", "read, decoded, joined, timelines", unit: "statements/s", perSecond: whole, limit: limit))
         await pool.close()
     }
 

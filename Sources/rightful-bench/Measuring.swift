@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Synchronization
 
 /// How long each of many operations took.
@@ -18,10 +19,28 @@ struct Latencies: Sendable {
 struct Throughput: Sendable {
     let perSecond: Double
     let latencies: Latencies
+    /// Processor time of this process for one operation; the database's own is not in it, the load's is.
+    let processorMicroseconds: Double
 
-    fileprivate init(_ samples: [Duration], in elapsed: Duration) {
-        perSecond = Double(samples.count) / (elapsed / .seconds(1))
+    fileprivate init(_ samples: [Duration], since start: Stopwatch) {
+        perSecond = Double(samples.count) / (start.elapsed / .seconds(1))
         latencies = Latencies(samples)
+        processorMicroseconds = start.processor / .microseconds(1) / Double(max(1, samples.count))
+    }
+}
+
+/// What has passed since it was made: time, and this process's processor time.
+struct Stopwatch: Sendable {
+    private let start = ContinuousClock.now
+    private let processorStart = Self.processorTime()
+
+    var elapsed: Duration { start.duration(to: .now) }
+    var processor: Duration { Self.processorTime() - processorStart }
+
+    private static func processorTime() -> Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 }
 
@@ -32,8 +51,8 @@ enum Measure {
     static func concurrently(
         _ tasks: Int, for duration: Duration, _ operation: @escaping @Sendable () async throws -> Bool
     ) async throws -> Throughput {
-        let start = ContinuousClock.now
-        let end = start + duration
+        let start = Stopwatch()
+        let end = ContinuousClock.now + duration
         let samples = try await withThrowingTaskGroup(of: [Duration].self) { group in
             for _ in 0..<tasks {
                 group.addTask {
@@ -49,7 +68,7 @@ enum Measure {
             }
             return try await group.reduce(into: []) { $0 += $1 }
         }
-        return Throughput(samples, in: start.duration(to: .now))
+        return Throughput(samples, since: start)
     }
 
     /// The same with blocking work, on as many threads.
@@ -79,11 +98,12 @@ enum Measure {
             }
         }
         for _ in 0..<count { ready.wait() }
-        let start = ContinuousClock.now
+        let start = Stopwatch()
         for _ in 0..<count { go.signal() }
         for _ in 0..<count { done.wait() }
-        let elapsed = start.duration(to: .now)
-        return Throughput(try results.withLock { $0 }.flatMap { try $0.get() }, in: elapsed)
+        let throughput = Throughput(results.withLock { $0 }.flatMap { (try? $0.get()) ?? [] }, since: start)
+        for result in results.withLock({ $0 }) { _ = try result.get() }
+        return throughput
     }
 
     private static func samples(of operation: () throws -> Bool, for duration: Duration) throws -> [Duration] {

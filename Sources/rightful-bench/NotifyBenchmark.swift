@@ -1,5 +1,3 @@
-import StoreSimulator
-
 /// Notifications from the socket to the answer after their commit.
 struct NotifyBenchmark {
     /// More than come in a second on any machine this was run on; a run that used them all up would end early.
@@ -18,10 +16,8 @@ struct NotifyBenchmark {
         let limit = try VerifyBenchmark.limit(threads: Measure.cores, options)
         for (number, connections) in Self.connections.enumerated() {
             let count = Int(options.seconds * Self.perSecond) / (connections == 1 ? 4 : 1) + 100
-            let requests = try await workload.signed(atLeast: count, seed: UInt64(10 + number)).payloads.map {
-                HTTPConnection.request(
-                    "POST", "/v1/notifications/appstore", body: try SimulatedAuthority.requestBody($0))
-            }
+            let requests = try await workload.signed(atLeast: count, seed: UInt64(10 + number)).payloads.map(
+                Workload.delivery)
             let port = service.port
             // Connections are made and statements prepared before the time begins.
             let warm = try HTTPConnection(port: port)
@@ -38,8 +34,7 @@ struct NotifyBenchmark {
             }
             try report.add(
                 Figure(
-                    "notify", "\(connections) connections", unit: "notifications/s", done.perSecond, limit: limit,
-                    latencies: done.latencies))
+                    "notify", "\(connections) connections", unit: "notifications/s", done, limit: limit))
         }
     }
 

@@ -1,5 +1,4 @@
 import PostgresClient
-import StoreSimulator
 
 /// A customer's entitlements over HTTP, and one row by its primary key through the same connections.
 struct ReadBenchmark {
@@ -36,22 +35,20 @@ struct ReadBenchmark {
             }
             try report.add(
                 Figure(
-                    "read", "\(connections) connections", unit: "answers/s", done.perSecond, limit: limit,
-                    latencies: done.latencies))
+                    "read", "\(connections) connections", unit: "answers/s", done, limit: limit))
         }
     }
 
     private func fill(_ payloads: [String]) throws {
-        let bodies = try payloads.map { try SimulatedAuthority.requestBody($0) }
+        let requests = payloads.map(Workload.delivery)
         let port = service.port
         let ticket = Ticket()
         _ = try Measure.onThreads(64, for: .seconds(600)) { _ in
             let connection = try HTTPConnection(port: port)
             return {
                 let index = ticket.take()
-                guard index < bodies.count else { return false }
-                let status = try connection.exchange(
-                    HTTPConnection.request("POST", "/v1/notifications/appstore", body: bodies[index]))
+                guard index < requests.count else { return false }
+                let status = try connection.exchange(requests[index])
                 guard status == 200 else { throw ConnectionFailure("a notification was answered \(status)") }
                 return true
             }

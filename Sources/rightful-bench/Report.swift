@@ -9,6 +9,8 @@ struct Figure: Encodable {
     let unit: String
     let perSecond: Double
     var limit: Limit?
+    /// Processor time of the benchmark's process for one.
+    var processorMicroseconds: Double?
     var p50Milliseconds: Double?
     var p99Milliseconds: Double?
     /// Events of a transaction, on average.
@@ -28,23 +30,29 @@ struct Figure: Encodable {
     }
 
     init(
-        _ benchmark: String, _ name: String, unit: String, _ perSecond: Double, limit: Limit? = nil,
-        latencies: Latencies? = nil, batchEvents: Double? = nil
+        _ benchmark: String, _ name: String, unit: String, _ done: Throughput, limit: Limit? = nil,
+        batchEvents: Double? = nil
     ) {
+        self.init(benchmark, name, unit: unit, perSecond: done.perSecond, limit: limit)
+        processorMicroseconds = done.processorMicroseconds
+        p50Milliseconds = done.latencies.milliseconds(atQuantile: 0.5)
+        p99Milliseconds = done.latencies.milliseconds(atQuantile: 0.99)
+        self.batchEvents = batchEvents
+    }
+
+    init(_ benchmark: String, _ name: String, unit: String, perSecond: Double, limit: Limit?) {
         self.benchmark = benchmark
         self.name = name
         self.unit = unit
         self.perSecond = perSecond
         self.limit = limit
-        p50Milliseconds = latencies?.milliseconds(atQuantile: 0.5)
-        p99Milliseconds = latencies?.milliseconds(atQuantile: 0.99)
-        self.batchEvents = batchEvents
         ofLimit = limit.map { perSecond / $0.perSecond }
     }
 
     enum CodingKeys: String, CodingKey {
         case benchmark, name, unit, limit
         case perSecond = "per_second"
+        case processorMicroseconds = "cpu_us"
         case p50Milliseconds = "p50_ms"
         case p99Milliseconds = "p99_ms"
         case batchEvents = "batch_events"
@@ -61,7 +69,7 @@ struct Report {
         if !isJSON {
             say(
                 Self.row(
-                    "", "", "per second", "limit", "of limit", "p50 ms", "p99 ms", "batch"))
+                    "", "", "per second", "limit", "of limit", "cpu us", "p50 ms", "p99 ms", "batch"))
         }
     }
 
@@ -75,6 +83,7 @@ struct Report {
             Self.row(
                 figure.benchmark, "\(figure.name), \(figure.unit)", Self.number(figure.perSecond, digits: 0),
                 Self.number(figure.limit?.perSecond, digits: 0), Self.number(figure.ofLimit, digits: 2),
+                Self.number(figure.processorMicroseconds, digits: 1),
                 Self.number(figure.p50Milliseconds, digits: 2), Self.number(figure.p99Milliseconds, digits: 2),
                 Self.number(figure.batchEvents, digits: 1)))
     }

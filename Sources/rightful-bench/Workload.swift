@@ -12,11 +12,17 @@ struct Workload: Sendable {
     let store: SimulatedAuthority
     let world: StoreWorld
     let verifier: NotificationVerifier
+    private let header: String
 
     init() throws {
         store = try SimulatedAuthority()
         let world = StoreWorld.standard
         self.world = world
+        let chain = [store.leaf, store.intermediate.certificate, store.root.certificate]
+        header = Base64.encodeURL(
+            try PayloadValue.object([
+                "alg": .string("ES256"), "x5c": .array(chain.map { .string(Base64.encode($0.der)) }),
+            ]).encoded())
         verifier = NotificationVerifier(
             jws: try JWSVerifier(trusting: TrustAnchors([store.root.certificate])),
             apps: [
@@ -60,12 +66,39 @@ struct Workload: Sendable {
             for core in 0..<cores {
                 group.addTask {
                     let range = (notifications.count * core / cores)..<(notifications.count * (core + 1) / cores)
-                    return (core, try notifications[range].map { try store.sign($0) })
+                    return (core, try notifications[range].map { try sign($0) })
                 }
             }
             return try await group.reduce(into: [Int: [String]]()) { $0[$1.0] = $1.1 }
         }
         return ((0..<cores).flatMap { payloads[$0] ?? [] }, customers)
+    }
+
+    /// What the store's own signing gives, in a tenth of the time: the signed parts are spliced into the payload as
+    /// text, since they hold nothing that JSON would escape.
+    func sign(_ notification: StoreNotification) throws -> String {
+        var payload = String(decoding: try PayloadValue.object(notification.payload).encoded(), as: UTF8.self)
+        let data = #""data":{"#
+        guard let place = payload.firstRange(of: data), let transaction = notification.transaction,
+            let renewal = notification.renewal
+        else { throw UsageError("a notification without a transaction was made") }
+        let parts = [
+            ("signedTransactionInfo", try sign(PayloadValue.object(transaction).encoded())),
+            ("signedRenewalInfo", try sign(PayloadValue.object(renewal).encoded())),
+        ]
+        payload.insert(contentsOf: parts.map { "\"\($0)\":\"\($1)\"," }.joined(), at: place.upperBound)
+        return try sign(Array(payload.utf8))
+    }
+
+    private func sign(_ payload: [UInt8]) throws -> String {
+        let message = header + "." + Base64.encodeURL(payload)
+        return message + "." + Base64.encodeURL(try store.leafKey.signES256(Array(message.utf8)))
+    }
+
+    /// The request that delivers a signed notification.
+    static func delivery(of signedPayload: String) -> [UInt8] {
+        HTTPConnection.request(
+            "POST", "/v1/notifications/appstore", body: Array("{\"signedPayload\":\"\(signedPayload)\"}".utf8))
     }
 
     /// Verified notifications to make any number of events of.
