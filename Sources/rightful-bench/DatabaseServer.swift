@@ -15,6 +15,7 @@ actor DatabaseServer {
         let directory = FileManager.default.temporaryDirectory.appending(path: "rightful-bench-\(getpid())")
         let server = DatabaseServer(try await EmbeddedCluster.acquire(dataDirectory: directory.path()), directory)
         await server.removeWhenInterrupted()
+        DatabaseProcessorTime.watch(clusterDirectory: directory.appending(path: "postgres"))
         return server
     }
 

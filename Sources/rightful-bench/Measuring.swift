@@ -19,23 +19,30 @@ struct Latencies: Sendable {
 struct Throughput: Sendable {
     let perSecond: Double
     let latencies: Latencies
-    /// Processor time of this process for one operation; the database's own is not in it, the load's is.
+    /// Processor time of this process for one operation, the load's included.
     let processorMicroseconds: Double
+    /// Processor time of the database's processes for one operation; `nil` where they had nothing to do.
+    let databaseMicroseconds: Double?
 
     fileprivate init(_ samples: [Duration], since start: Stopwatch) {
         perSecond = Double(samples.count) / (start.elapsed / .seconds(1))
         latencies = Latencies(samples)
-        processorMicroseconds = start.processor / .microseconds(1) / Double(max(1, samples.count))
+        let count = Double(max(1, samples.count))
+        processorMicroseconds = start.processor / .microseconds(1) / count
+        let database = start.database / .microseconds(1) / count
+        databaseMicroseconds = database > 0 ? database : nil
     }
 }
 
-/// What has passed since it was made: time, and this process's processor time.
+/// What has passed since it was made: time, and processor time of this process and of the database's.
 struct Stopwatch: Sendable {
     private let start = ContinuousClock.now
     private let processorStart = Self.processorTime()
+    private let databaseStart = DatabaseProcessorTime.total()
 
     var elapsed: Duration { start.duration(to: .now) }
     var processor: Duration { Self.processorTime() - processorStart }
+    var database: Duration { DatabaseProcessorTime.total() - databaseStart }
 
     private static func processorTime() -> Duration {
         var time = timespec()

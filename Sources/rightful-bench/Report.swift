@@ -11,6 +11,8 @@ struct Figure: Encodable {
     var limit: Limit?
     /// Processor time of the benchmark's process for one.
     var processorMicroseconds: Double?
+    /// Processor time of the database for one.
+    var databaseMicroseconds: Double?
     var p50Milliseconds: Double?
     var p99Milliseconds: Double?
     /// Events of a transaction, on average.
@@ -35,6 +37,7 @@ struct Figure: Encodable {
     ) {
         self.init(benchmark, name, unit: unit, perSecond: done.perSecond, limit: limit)
         processorMicroseconds = done.processorMicroseconds
+        databaseMicroseconds = done.databaseMicroseconds
         p50Milliseconds = done.latencies.milliseconds(atQuantile: 0.5)
         p99Milliseconds = done.latencies.milliseconds(atQuantile: 0.99)
         self.batchEvents = batchEvents
@@ -53,6 +56,7 @@ struct Figure: Encodable {
         case benchmark, name, unit, limit
         case perSecond = "per_second"
         case processorMicroseconds = "cpu_us"
+        case databaseMicroseconds = "database_cpu_us"
         case p50Milliseconds = "p50_ms"
         case p99Milliseconds = "p99_ms"
         case batchEvents = "batch_events"
@@ -69,7 +73,7 @@ struct Report {
         if !isJSON {
             say(
                 Self.row(
-                    "", "", "per second", "limit", "of limit", "cpu us", "p50 ms", "p99 ms", "batch"))
+                    "", "", "per second", "limit", "of limit", "cpu us", "db cpu us", "p50 ms", "p99 ms", "batch"))
         }
     }
 
@@ -84,6 +88,7 @@ struct Report {
                 figure.benchmark, "\(figure.name), \(figure.unit)", Self.number(figure.perSecond, digits: 0),
                 Self.number(figure.limit?.perSecond, digits: 0), Self.number(figure.ofLimit, digits: 2),
                 Self.number(figure.processorMicroseconds, digits: 1),
+                Self.number(figure.databaseMicroseconds, digits: 1),
                 Self.number(figure.p50Milliseconds, digits: 2), Self.number(figure.p99Milliseconds, digits: 2),
                 Self.number(figure.batchEvents, digits: 1)))
     }

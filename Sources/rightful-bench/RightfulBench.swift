@@ -62,8 +62,8 @@ struct RightfulBench {
           --seconds S   how long each figure is measured; default 1.5
           --json        one JSON object a line
 
-        "cpu us" is the processor time of this process for one, load included and the database's own left out: what
-        to compare where other work shares the machine.
+        "cpu us" is the processor time of this process for one, load included, and "db cpu us" the database's: what to
+        compare where other work shares the machine.
 
         The database is a private PostgreSQL of its own, with the durability that the product has. Load and service
         share the machine. Build with `swift build -c release`: figures of a debug build mean nothing.
