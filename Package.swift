@@ -41,6 +41,13 @@ let executables: [(name: String, imports: [String])] = [
         ]
     ),
     ("store-simulator", ["StoreSimulator", "OpenSSLCrypto"]),
+    (
+        "rightful-bench",
+        [
+            "Service", "Ledger", "AppStoreServer", "AppStorePayloads", "EntitlementAPI", "EntitlementCore",
+            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator", "COpenSSL",
+        ]
+    ),
 ]
 
 /// The files of schema/, in the order in which they are applied.
