@@ -126,6 +126,9 @@ struct FactCodecTests {
             FactCodec.encode(
                 .grant(GrantFact(grantID: "g", customer: alice, entitlementID: "p", until: nil, reason: "")))
                 == [1, 6, 0, 0, 0, 1, 0x67, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x70, 0, 0, 0, 0, 0])
+        #expect(
+            FactCodec.encode(.forgetting(ForgettingFact(identities: [bob], evidencePositions: [258])))
+                == [1, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2])
     }
 
     @Test(

@@ -176,7 +176,10 @@ struct VerifyDamageTests {
             "INSERT INTO evidence VALUES (1, 1, '\\x')", "evidence"
         ),
         ("evidence cut short", "UPDATE evidence SET parts = substr(parts, 1, length(parts) - 1)", "evidence"),
-        ("a header gone", "DELETE FROM jws_header WHERE sha256 = (SELECT sha256 FROM jws_header ORDER BY sha256 LIMIT 1)", "evidence"),
+        (
+            "a header gone",
+            "DELETE FROM jws_header WHERE sha256 = (SELECT sha256 FROM jws_header ORDER BY sha256 LIMIT 1)", "evidence"
+        ),
         (
             "a view row gone", "DELETE FROM original_view WHERE ctid = (SELECT min(ctid) FROM original_view)",
             "original_view"
