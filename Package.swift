@@ -73,6 +73,7 @@ let migrations = [
     "0019_ensure_partitions",
     "0020_command_key",
     "0021_grant_serving_role",
+    "0025_event_nameless_index",
 ]
 
 /// What a module's tests import beside the module's own imports.

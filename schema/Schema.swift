@@ -33,5 +33,6 @@ package struct Migration: Sendable {
         Migration("0019_ensure_partitions", PackageResources._019_ensure_partitions_sql),
         Migration("0020_command_key", PackageResources._020_command_key_sql),
         Migration("0021_grant_serving_role", PackageResources._021_grant_serving_role_sql),
+        Migration("0025_event_nameless_index", PackageResources._025_event_nameless_index_sql),
     ]
 }

@@ -37,6 +37,11 @@ extension WireValue {
                 "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
                 "reason": .string(fact.reason),
             ])
+        case .forgetting(let fact):
+            self = .object([
+                "identities": .array(fact.identities.map { WireValue($0) }),
+                "evidence_positions": .array(fact.evidencePositions.map(WireValue.int)),
+            ])
         }
     }
 

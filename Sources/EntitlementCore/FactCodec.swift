@@ -47,6 +47,9 @@ package enum FactCodec {
             writer.text(fact.grantID)
             writer.integer(fact.customer.number)
             writer.text(fact.reason)
+        case .forgetting(let fact):
+            writer.byte(8)
+            writer.forgetting(fact)
         }
         return writer.bytes
     }
@@ -79,6 +82,7 @@ package enum FactCodec {
             fact = .grantRevocation(
                 GrantRevocationFact(
                     grantID: try reader.text(), customer: IdentityRef(try reader.integer()), reason: try reader.text()))
+        case 8: fact = .forgetting(try reader.forgetting())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

@@ -292,6 +292,21 @@ package struct GrantRevocationFact: Hashable, Sendable {
     }
 }
 
+/// A person was forgotten: what these numbers stood for is erased, and so is the evidence that said it.
+///
+/// The events themselves stay, and so does every hash; what is missing since is exactly what is named here.
+package struct ForgettingFact: Hashable, Sendable {
+    /// The customer asked for first, then their aliases and the app transactions that were theirs alone.
+    package var identities: [IdentityRef]
+    /// The events whose evidence was erased, ascending.
+    package var evidencePositions: [Int64]
+
+    package init(identities: [IdentityRef], evidencePositions: [Int64]) {
+        self.identities = identities
+        self.evidencePositions = evidencePositions
+    }
+}
+
 /// What an event states, in the ledger's own terms.
 package enum LedgerFact: Hashable, Sendable {
     case notification(NotificationFact)
@@ -301,6 +316,7 @@ package enum LedgerFact: Hashable, Sendable {
     case transfer(TransferFact)
     case grant(GrantFact)
     case grantRevocation(GrantRevocationFact)
+    case forgetting(ForgettingFact)
 }
 
 extension LedgerFact {
@@ -330,6 +346,9 @@ extension LedgerFact {
         case .grantRevocation(var fact):
             fact.customer = replace(fact.customer)
             return .grantRevocation(fact)
+        case .forgetting(var fact):
+            fact.identities = fact.identities.map(replace)
+            return .forgetting(fact)
         }
     }
 }

@@ -41,7 +41,7 @@ package struct OwnershipMap: Hashable, Sendable {
         case .transfer(let transfer):
             transfersByOriginal[transfer.originalTransactionID, default: []].append(
                 Transfer(at: recordedAt, customer: transfer.customer, position: position))
-        case .notification, .catalog, .grant, .grantRevocation:
+        case .notification, .catalog, .grant, .grantRevocation, .forgetting:
             break
         }
     }

@@ -70,6 +70,13 @@ extension CanonicalWriter {
         integer(catalog.policy.leewaySeconds)
         text(catalog.policy.proratedRefund.rawValue)
     }
+
+    mutating func forgetting(_ fact: ForgettingFact) {
+        count(fact.identities.count)
+        for identity in fact.identities { integer(identity.number) }
+        count(fact.evidencePositions.count)
+        for position in fact.evidencePositions { integer(position) }
+    }
 }
 
 extension CanonicalReader {
@@ -142,6 +149,12 @@ extension CanonicalReader {
                 proratedRefund: refund))
         guard catalog.products == products else { throw .invalid("a catalog out of order") }
         return catalog
+    }
+
+    mutating func forgetting() throws(Failure) -> ForgettingFact {
+        ForgettingFact(
+            identities: try list { reader throws(Failure) in IdentityRef(try reader.integer()) },
+            evidencePositions: try list { reader throws(Failure) in try reader.integer() })
     }
 
     private mutating func catalogProduct() throws(Failure) -> CatalogProduct {

@@ -50,6 +50,11 @@ enum AppendTransaction {
         return try row?.digest(0) == plan.head.hash
     }
 
+    /// Takes the head row, and with it everybody else's turn to append.
+    static let lockHead = PostgresStatement(
+        "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
+        [.int(ledgerID)])
+
     private static func read(
         _ batch: [PreparedEvent], on connection: isolated PostgresConnection
     ) throws -> AppendContext {
@@ -58,9 +63,7 @@ enum AppendTransaction {
         let results = try connection.pipeline(
             [
                 PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED"),
-                PostgresStatement(
-                    "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
-                    [.int(ledgerID)]),
+                lockHead,
                 knownKeys(of: batch),
                 knownIdentities(of: batch),
                 PostgresStatement(
@@ -68,12 +71,8 @@ enum AppendTransaction {
                     [.int(ledgerID), .bytesArray(headers.map(\.bytes))]),
                 StateQuery.latest(of: originals),
             ] + commandStatements(batch))
-        guard let headRow = results[1].first else {
-            throw LedgerError(.schema, "the ledger's head row is missing; run `rightful migrate`")
-        }
-        let head = LedgerHead(
-            position: try headRow.int(0), recordedAt: Timestamp(milliseconds: try headRow.timestamp(1)),
-            hash: try headRow.digest(2), nextIdentity: try headRow.int(3))
+        guard let headRow = results[1].first else { throw Statements.missingHead }
+        let head = try LedgerHead(headRow)
         var keys: [String: [Digest: Int64]] = [:]
         for row in results[2].rows { keys[try row.text(0), default: [:]][try row.digest(1)] = try row.int(2) }
         var identities: [String: IdentityRef] = [:]
@@ -137,7 +136,10 @@ enum AppendTransaction {
         ]
     }
 
-    private static func write(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws {
+    /// Writes what was decided, with `more` in the same commit.
+    static func write(
+        _ plan: AppendPlan, and more: [PostgresStatement] = [], on connection: isolated PostgresConnection
+    ) throws {
         guard !plan.events.isEmpty else {
             try connection.execute(script: "COMMIT")
             return
@@ -215,6 +217,7 @@ enum AppendTransaction {
                     .int(ledgerID), .int(plan.head.position), .int4(Int32(OriginalState.foldVersion)),
                     .int(plan.head.position - Int64(plan.events.count)),
                 ]))
+        statements += more
         statements.append(PostgresStatement("COMMIT"))
         _ = try connection.pipeline(statements)
     }
@@ -254,6 +257,15 @@ enum AppendTransaction {
                 .bytesArray(events.map { $0.evidenceHash?.bytes }), .bytesArray(events.map(\.previousHash.bytes)),
                 .bytesArray(events.map(\.hash.bytes)),
             ])
+    }
+}
+
+extension LedgerHead {
+    /// A row of `lockHead`.
+    init(_ row: PostgresRow) throws {
+        self.init(
+            position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
+            hash: try row.digest(2), nextIdentity: try row.int(3))
     }
 }
 

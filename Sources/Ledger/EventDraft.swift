@@ -105,14 +105,14 @@ extension LedgerFact {
         case .notification(let fact): fact.transaction?.originalTransactionID ?? fact.renewal?.originalTransactionID
         case .claim(let fact): fact.originalTransactionID
         case .transfer(let fact): fact.originalTransactionID
-        case .catalog, .link, .grant, .grantRevocation: nil
+        case .catalog, .link, .grant, .grantRevocation, .forgetting: nil
         }
     }
 
     var transaction: TransactionFact? {
         switch self {
         case .notification(let fact): fact.transaction
-        case .catalog, .link, .claim, .transfer, .grant, .grantRevocation: nil
+        case .catalog, .link, .claim, .transfer, .grant, .grantRevocation, .forgetting: nil
         }
     }
 
@@ -128,6 +128,7 @@ extension LedgerFact {
         case .transfer(let fact): return (fact.customer, nil)
         case .grant(let fact): return (fact.customer, nil)
         case .grantRevocation(let fact): return (fact.customer, nil)
+        case .forgetting(let fact): return (fact.identities.first, nil)
         case .catalog: return (nil, nil)
         }
     }

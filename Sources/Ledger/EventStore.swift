@@ -19,7 +19,7 @@ extension EventRecord {
             originalTransactionID: try row.optionalText(6), transactionID: try row.optionalText(7),
             productID: try row.optionalText(8), identity: try row.optionalInt(9).map { IdentityRef($0) },
             otherIdentity: try row.optionalInt(10).map { IdentityRef($0) }, facts: try row.bytes(11),
-            evidenceHash: try row.optionalBytes(12).flatMap { Digest($0) }, previousHash: try row.digest(13),
+            evidenceHash: try row.isNull(12) ? nil : row.digest(12), previousHash: try row.digest(13),
             hash: try row.digest(14))
     }
 }

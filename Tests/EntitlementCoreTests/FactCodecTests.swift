@@ -53,8 +53,8 @@ struct FactCodecTests {
         bytes[0] = version
         #expect(throws: FactCodec.DecodingFailure.unknownVersion(version)) { try FactCodec.decode(bytes) }
         #expect(throws: FactCodec.DecodingFailure.unknownVersion(version)) { try FactCodec.decode([version]) }
-        #expect(throws: FactCodec.DecodingFailure.invalid("a fact of kind \(version == 2 ? 8 : version)")) {
-            try FactCodec.decode([1, version == 2 ? 8 : version])
+        #expect(throws: FactCodec.DecodingFailure.invalid("a fact of kind \(version == 2 ? 9 : version)")) {
+            try FactCodec.decode([1, version == 2 ? 9 : version])
         }
     }
 
@@ -126,6 +126,9 @@ struct FactCodecTests {
             FactCodec.encode(
                 .grant(GrantFact(grantID: "g", customer: alice, entitlementID: "p", until: nil, reason: "")))
                 == [1, 6, 0, 0, 0, 1, 0x67, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x70, 0, 0, 0, 0, 0])
+        #expect(
+            FactCodec.encode(.forgetting(ForgettingFact(identities: [bob], evidencePositions: [258])))
+                == [1, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2])
     }
 
     @Test(

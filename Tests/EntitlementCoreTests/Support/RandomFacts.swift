@@ -66,7 +66,7 @@ extension SplitMix64 {
     }
 
     mutating func fact() -> LedgerFact {
-        switch Int.random(in: 0..<7, using: &self) {
+        switch Int.random(in: 0..<8, using: &self) {
         case 0:
             .notification(
                 NotificationFact(
@@ -84,6 +84,11 @@ extension SplitMix64 {
                 GrantFact(
                     grantID: text(), customer: anyReference(), entitlementID: text(),
                     until: maybe(2) { $0.anyInstant() }, reason: text()))
+        case 6:
+            .forgetting(
+                ForgettingFact(
+                    identities: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyReference() },
+                    evidencePositions: (0..<Int.random(in: 0...3, using: &self)).map { _ in integer() }))
         default:
             .grantRevocation(GrantRevocationFact(grantID: text(), customer: anyReference(), reason: text()))
         }

@@ -1,0 +1,71 @@
+/// What `rightful verify --json` prints.
+package struct VerificationDocument: Encodable, Sendable {
+    package struct Difference: Codable, Hashable, Sendable {
+        package let table: String
+        /// Which row.
+        package let key: String
+        package let problem: String
+
+        package init(table: String, key: String, problem: String) {
+            self.table = table
+            self.key = key
+            self.problem = problem
+        }
+    }
+
+    /// What was found to be as it must be.
+    package struct Checked: Codable, Hashable, Sendable {
+        package let position: Int64
+        package let hash: String
+        package let evidence: Int64
+        package let evidenceErased: Int64
+        package let views: Int64
+        package let viewsOutdated: Int64
+        package let viewsMissing: Int64
+
+        package init(
+            position: Int64, hash: String, evidence: Int64, evidenceErased: Int64, views: Int64, viewsOutdated: Int64,
+            viewsMissing: Int64
+        ) {
+            self.position = position
+            self.hash = hash
+            self.evidence = evidence
+            self.evidenceErased = evidenceErased
+            self.views = views
+            self.viewsOutdated = viewsOutdated
+            self.viewsMissing = viewsMissing
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case position, hash, evidence, views
+            case evidenceErased = "evidence_erased"
+            case viewsOutdated = "views_outdated"
+            case viewsMissing = "views_missing"
+        }
+    }
+
+    private let object = "verification"
+    private let ok: Bool
+    private let foldVersion: Int
+    @Nullable private var checked: Checked?
+    @Nullable private var difference: Difference?
+
+    package init(_ checked: Checked, foldVersion: Int) {
+        ok = true
+        self.foldVersion = foldVersion
+        _checked = Nullable(wrappedValue: checked)
+        _difference = Nullable(wrappedValue: nil)
+    }
+
+    package init(_ difference: Difference, foldVersion: Int) {
+        ok = false
+        self.foldVersion = foldVersion
+        _checked = Nullable(wrappedValue: nil)
+        _difference = Nullable(wrappedValue: difference)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, ok, checked, difference
+        case foldVersion = "fold_version"
+    }
+}

@@ -1,0 +1,165 @@
+package import EntitlementCore
+import PostgresClient
+
+/// Everything that forgetting a customer erases.
+package struct ForgettingScope: Sendable {
+    /// The ids in clear, the customer asked for first.
+    package let identities: [(value: String, ref: IdentityRef)]
+    /// The events whose evidence goes, ascending.
+    package let evidencePositions: [Int64]
+    /// App transactions that statements of other customers bear, too.
+    package let sharedAppTransactions: [IdentityRef]
+    /// Every event that names one of the identities, ascending.
+    let positions: [Int64]
+
+    /// Evidence that one event lists at most; more of it takes more events.
+    private static let positionsPerEvent = 10_000
+
+    /// The events to append; their identities are references into the list of each.
+    var drafts: [EventDraft] {
+        let starts = Array(stride(from: 0, to: max(evidencePositions.count, 1), by: Self.positionsPerEvent))
+        return starts.map { start in
+            let listed = evidencePositions[start..<min(start + Self.positionsPerEvent, evidencePositions.count)]
+            return EventDraft(
+                environment: nil, source: .operatorCommand, type: ForgettingFact.eventType, occurredAt: nil,
+                fact: .forgetting(
+                    ForgettingFact(
+                        identities: identities.indices.map { IdentityRef(Int64($0)) },
+                        evidencePositions: Array(listed))),
+                identities: identities.map(\.ref.name), identity: .unique)
+        }
+    }
+
+    init?(of customer: CustomerID, on connection: isolated PostgresConnection) throws {
+        let asked = Statements.identity(of: customer.value)
+        guard let row = try connection.query(asked.sql, asked.parameters).first else { return nil }
+        let first = IdentityRef(try row.int(0))
+        var person = try Self.aliases(of: first, on: connection)
+        let (own, shared) = try Self.appTransactions(of: person, on: connection)
+        person.formUnion(own)
+        sharedAppTransactions = shared.subtracting(person).sorted()
+        let values = try Statements.customerIDs(of: Array(person), on: connection)
+        identities =
+            [(customer.value, first)]
+            + values.filter { $0.key != first }.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
+        let numbers = person.map(\.number).sorted()
+        positions = try Self.events(naming: numbers, on: connection)
+        let erased = try Self.evidence(of: numbers, on: connection)
+        let found = try Self.evidence(holding: identities.map(\.value), on: connection)
+        evidencePositions = Set(erased).union(found).sorted()
+    }
+
+    /// Everybody who stands for the same customer, by the links in force.
+    private static func aliases(
+        of identity: IdentityRef, on connection: isolated PostgresConnection
+    ) throws -> Set<IdentityRef> {
+        var seen: Set<IdentityRef> = [identity]
+        var fresh = seen
+        var links: [Int64: (fact: LedgerFact, recordedAt: Timestamp)] = [:]
+        while !fresh.isEmpty {
+            let rows = try connection.query(
+                """
+                SELECT position, recorded_at, facts FROM event
+                WHERE ledger_id = $1 AND original_transaction_id IS NULL
+                    AND (identity = ANY($2) OR other_identity = ANY($2))
+                """, [.int(ledgerID), .intArray(fresh.map(\.number).sorted())]
+            ).rows
+            fresh = []
+            for row in rows {
+                guard case .link(let link) = try FactCodec.decode(row.bytes(2)) else { continue }
+                links[try row.int(0)] = (.link(link), Timestamp(milliseconds: try row.timestamp(1)))
+                for end in [link.identity, link.customer] where seen.insert(end).inserted { fresh.insert(end) }
+            }
+        }
+        var map = OwnershipMap()
+        for (position, link) in links.sorted(by: { $0.key < $1.key }) {
+            map.apply(link.fact, position: position, recordedAt: link.recordedAt)
+        }
+        let customer = map.customer(of: identity)
+        return seen.filter { map.customer(of: $0) == customer }
+    }
+
+    /// The app transactions that this person's statements bear: those that are theirs alone, and the others.
+    private static func appTransactions(
+        of person: Set<IdentityRef>, on connection: isolated PostgresConnection
+    ) throws -> (own: Set<IdentityRef>, shared: Set<IdentityRef>) {
+        // Only a statement has both; a link has no original transaction.
+        let borne = try connection.query(
+            """
+            SELECT DISTINCT other_identity FROM event
+            WHERE ledger_id = $1 AND identity = ANY($2) AND other_identity IS NOT NULL
+                AND original_transaction_id IS NOT NULL
+            """, [.int(ledgerID), .intArray(person.map(\.number).sorted())])
+        let candidates = try Set(borne.rows.map { IdentityRef(try $0.int(0)) })
+        let others = try connection.query(
+            """
+            SELECT candidate FROM unnest($2::bigint[]) AS candidate
+            WHERE EXISTS (SELECT FROM event WHERE ledger_id = $1 AND identity = candidate)
+                OR EXISTS (
+                    SELECT FROM event JOIN identity USING (ledger_id, identity)
+                    WHERE ledger_id = $1 AND other_identity = candidate AND identity <> ALL($3))
+            """,
+            [
+                .int(ledgerID), .intArray(candidates.map(\.number).sorted()),
+                .intArray(person.map(\.number).sorted()),
+            ])
+        let shared = try Set(others.rows.map { IdentityRef(try $0.int(0)) })
+        return (candidates.subtracting(shared), shared)
+    }
+
+    private static func events(
+        naming identities: [Int64], on connection: isolated PostgresConnection
+    ) throws -> [Int64] {
+        try connection.query(
+            """
+            SELECT position FROM event
+            WHERE ledger_id = $1 AND (identity = ANY($2) OR other_identity = ANY($2)) ORDER BY position
+            """, [.int(ledgerID), .intArray(identities)]
+        ).rows.map { try $0.int(0) }
+    }
+
+    /// A statement without a transaction names nobody in its facts, but its signed bytes may.
+    private static func evidence(
+        of identities: [Int64], on connection: isolated PostgresConnection
+    ) throws -> [Int64] {
+        try connection.query(
+            """
+            WITH own AS (
+                SELECT position, environment, original_transaction_id FROM event
+                WHERE ledger_id = $1 AND (identity = ANY($2) OR other_identity = ANY($2))
+            ), nameless AS (
+                SELECT event.position FROM event
+                JOIN (SELECT DISTINCT environment, original_transaction_id FROM own) AS original
+                    USING (environment, original_transaction_id)
+                WHERE event.ledger_id = $1 AND event.identity IS NULL AND event.other_identity IS NULL
+            )
+            SELECT evidence.position FROM evidence
+            JOIN (SELECT position FROM own UNION SELECT position FROM nameless) AS erased USING (position)
+            WHERE evidence.ledger_id = $1 ORDER BY evidence.position
+            """, [.int(ledgerID), .intArray(identities)]
+        ).rows.map { try $0.int(0) }
+    }
+    /// Evidence of events that neither name anybody nor are about an original transaction, such as a withdrawn consent,
+    /// and that holds one of the ids: its parts are decoded payloads.
+    private static func evidence(
+        holding values: [String], on connection: isolated PostgresConnection
+    ) throws -> [Int64] {
+        let prefix = CustomerID.ofAppTransaction("")?.value ?? ""
+        let ids = values.map { $0.hasPrefix(prefix) ? String($0.dropFirst(prefix.count)) : $0 }
+        return try connection.query(
+            """
+            SELECT evidence.position FROM event JOIN evidence USING (ledger_id, position)
+            WHERE event.ledger_id = $1 AND event.identity IS NULL AND event.original_transaction_id IS NULL
+                AND event.evidence_sha256 IS NOT NULL
+                AND EXISTS (
+                    SELECT FROM unnest($2::bytea[]) AS id WHERE position(id IN evidence.parts) > 0)
+            """,
+            [.int(ledgerID), .bytesArray(Set(ids + ids.map { $0.uppercased() }).sorted().map { Array($0.utf8) })]
+        ).rows.map { try $0.int(0) }
+    }
+}
+
+extension IdentityRef {
+    /// Stands for the id where only the number matters: a draft that names the known needs no id in clear.
+    var name: String { String(number) }
+}

@@ -1,0 +1,208 @@
+import EntitlementCore
+import PostgresClient
+
+extension Verifier {
+    /// Walks the log from its first event; returns how many of its events are statements.
+    func verifyLog(upTo head: LogEnd, into summary: inout VerificationSummary) async throws -> Int64 {
+        var walk = LogWalk()
+        while walk.position < head.position {
+            let (after, last) = (walk.position, walk.last)
+            let upTo = min(after + Int64(limits.events), head.position)
+            let found = try await page { try LogPage(after: after, upTo: upTo, last: last, head: head, on: $0) }
+            walk.add(found, upTo: upTo)
+            progress(VerificationProgress(stage: .log, done: upTo, total: head.position))
+        }
+        try head.check(lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt)
+        try await settle(&walk, after: head.position)
+        summary.evidence = walk.evidence
+        summary.erasedEvidence = walk.erasedEvidence
+        return walk.statements
+    }
+
+    /// Looks for what was erased while the log was walked: the events that say so came after the walk's end.
+    private func settle(_ walk: inout LogWalk, after head: Int64) async throws {
+        var after = head
+        while !walk.isSettled {
+            let limit = limits.events
+            let (forgettings, last) = try await page { [after] connection in
+                let rows = try connection.query(
+                    """
+                    SELECT position, type, CASE WHEN type = $4 THEN facts END FROM event
+                    WHERE ledger_id = $1 AND position > $2 ORDER BY position LIMIT $3
+                    """,
+                    [.int(ledgerID), .int(after), .int(Int64(limit)), .text(ForgettingFact.eventType)]
+                ).rows
+                let facts = try rows.compactMap { row in
+                    try row.optionalBytes(2).flatMap { try? FactCodec.decode($0).forgetting }
+                }
+                return (facts, try rows.last?.int(0))
+            }
+            for fact in forgettings { walk.forget(fact) }
+            guard let last else { break }
+            after = last
+        }
+        if let position = walk.missingEvidence.min() {
+            throw VerificationDifference(
+                "evidence", "position \(position)", "is missing, and no event says that it was erased")
+        }
+        if let (identity, position) = walk.missingIdentities.min(by: { $0.key < $1.key }) {
+            throw VerificationDifference(
+                "identity", "identity \(identity)",
+                "is missing, though event \(position) names it and none forgets it")
+        }
+    }
+}
+
+/// What the walk has seen so far.
+private struct LogWalk {
+    var position: Int64 = 0
+    var last: (hash: Digest, recordedAt: Timestamp) = (.zero, .earliest)
+    var statements: Int64 = 0
+    var evidence: Int64 = 0
+    var erasedEvidence: Int64 = 0
+    /// Evidence that is not there, until an event says that it was erased.
+    var missingEvidence: Set<Int64> = []
+    /// Identities that are not there, with the first event that names them, until an event forgets them.
+    var missingIdentities: [Int64: Int64] = [:]
+
+    var isSettled: Bool { missingEvidence.isEmpty && missingIdentities.isEmpty }
+
+    mutating func add(_ page: LogPage, upTo: Int64) {
+        position = upTo
+        last = page.last
+        statements += page.statements
+        evidence += page.evidence
+        missingEvidence.formUnion(page.missingEvidence)
+        missingIdentities.merge(page.missingIdentities) { first, _ in first }
+        for fact in page.forgettings { forget(fact) }
+    }
+
+    mutating func forget(_ fact: ForgettingFact) {
+        for position in fact.evidencePositions where missingEvidence.remove(position) != nil { erasedEvidence += 1 }
+        for identity in fact.identities { missingIdentities[identity.number] = nil }
+    }
+}
+
+/// A stretch of the log, found in order; what only later events can explain is listed.
+private struct LogPage: Sendable {
+    private(set) var last: (hash: Digest, recordedAt: Timestamp)
+    private(set) var statements: Int64 = 0
+    private(set) var evidence: Int64 = 0
+    private(set) var missingEvidence: [Int64] = []
+    private(set) var missingIdentities: [Int64: Int64] = [:]
+    private(set) var forgettings: [ForgettingFact] = []
+
+    init(
+        after: Int64, upTo: Int64, last: (hash: Digest, recordedAt: Timestamp), head: LogEnd,
+        on connection: isolated PostgresConnection
+    ) throws {
+        self.last = last
+        let result = try connection.query(
+            """
+            SELECT \(EventColumns.list),
+                recorded_at = date_trunc('milliseconds', recorded_at)
+                    AND coalesce(occurred_at = date_trunc('milliseconds', occurred_at), true),
+                evidence.parts
+            FROM event LEFT JOIN evidence USING (ledger_id, position)
+            WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position
+            """, [.int(ledgerID), .int(after), .int(upTo)])
+        var checked: [RecordCheck] = []
+        var evidence: [(position: Int64, hash: Digest, parts: [UInt8])] = []
+        for (row, expected) in zip(result.rows, (after + 1)...upTo) {
+            guard try row.int(0) == expected else { throw Self.missing(expected) }
+            let check = try RecordCheck(row, at: expected)
+            try check.check(after: self.last)
+            self.last = (check.record.hash, check.record.recordedAt)
+            checked.append(check)
+            switch (check.record.evidenceHash, try row.optionalBytes(16)) {
+            case (let hash?, let parts?): evidence.append((expected, hash, parts))
+            case (.some, nil): missingEvidence.append(expected)
+            case (nil, .some):
+                throw VerificationDifference("evidence", "position \(expected)", "its event was recorded without any")
+            case (nil, nil): break
+            }
+        }
+        guard result.rowCount == Int(upTo - after) else { throw Self.missing(after + Int64(result.rowCount) + 1) }
+        try EvidenceCheck.run(evidence, on: connection)
+        self.evidence = Int64(evidence.count)
+        forgettings = checked.compactMap(\.fact.forgetting)
+        try checkKeys(checked, on: connection)
+        try checkIdentities(checked, head: head, on: connection)
+        try checkForgotten(checked, on: connection)
+    }
+
+    private static func missing(_ position: Int64) -> VerificationDifference {
+        VerificationDifference(event: position, "is missing from the log")
+    }
+
+    /// Every statement must be known by its key, or its next delivery would become a second event.
+    private mutating func checkKeys(
+        _ events: [RecordCheck], on connection: isolated PostgresConnection
+    ) throws {
+        let statements = events.compactMap { event in event.fact.statementKey.map { (event.record.position, $0) } }
+        let stored = try connection.query(
+            """
+            SELECT key.position FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS wanted (id, hash, number)
+            LEFT JOIN event_key AS key ON key.ledger_id = $1 AND key.source_id = wanted.id
+                AND key.payload_sha256 = wanted.hash
+            ORDER BY wanted.number
+            """,
+            [
+                .int(ledgerID), .textArray(statements.map(\.1.id)), .bytesArray(statements.map(\.1.payloadHash.bytes)),
+            ])
+        for (row, (position, key)) in zip(stored.rows, statements) {
+            let found = try row.optionalInt(0)
+            guard found == position else {
+                throw VerificationDifference(
+                    "event_key", "source_id \(key.id), payload \(key.payloadHash.hex)",
+                    found.map { "names position \($0); the statement is event \(position)" }
+                        ?? "is missing; the statement is event \(position)")
+            }
+        }
+        self.statements = Int64(statements.count)
+    }
+
+    private mutating func checkIdentities(
+        _ events: [RecordCheck], head: LogEnd, on connection: isolated PostgresConnection
+    ) throws {
+        var firstUse: [Int64: Int64] = [:]
+        // A forgetting names what it erased.
+        for event in events where event.fact.forgetting == nil {
+            for identity in event.fact.identities where firstUse[identity.number] == nil {
+                firstUse[identity.number] = event.record.position
+            }
+        }
+        if let highest = firstUse.keys.max(), highest >= head.nextIdentity {
+            throw LogEnd.difference(
+                "next_identity is \(head.nextIdentity), though event \(firstUse[highest] ?? 0) names identity \(highest)"
+            )
+        }
+        let known = try connection.query(
+            "SELECT identity FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
+            [.int(ledgerID), .intArray(firstUse.keys.sorted())])
+        for row in known.rows { firstUse[try row.int(0)] = nil }
+        missingIdentities = firstUse
+    }
+
+    /// What was forgotten must be gone: an old row put back would name the person again.
+    private func checkForgotten(_ events: [RecordCheck], on connection: isolated PostgresConnection) throws {
+        for event in events {
+            guard let fact = event.fact.forgetting else { continue }
+            let results = try connection.pipeline([
+                PostgresStatement(
+                    "SELECT min(identity) FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
+                    [.int(ledgerID), .intArray(fact.identities.map(\.number))]),
+                PostgresStatement(
+                    "SELECT min(position) FROM evidence WHERE ledger_id = $1 AND position = ANY($2)",
+                    [.int(ledgerID), .intArray(fact.evidencePositions)]),
+            ])
+            let erased = "is there, though event \(event.record.position) erased it"
+            if let identity = try results[0].first?.optionalInt(0) {
+                throw VerificationDifference("identity", "identity \(identity)", erased)
+            }
+            if let position = try results[1].first?.optionalInt(0) {
+                throw VerificationDifference("evidence", "position \(position)", erased)
+            }
+        }
+    }
+}

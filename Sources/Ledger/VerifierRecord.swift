@@ -1,0 +1,109 @@
+import EntitlementCore
+import PostgresClient
+
+/// What must hold of one event by itself and beside the one before it.
+struct RecordCheck: Sendable {
+    let record: EventRecord
+    let fact: LedgerFact
+
+    /// Reads a row of `EventColumns`, a flag for times finer than a millisecond, and evidence or NULL.
+    init(_ row: PostgresRow, at position: Int64) throws {
+        func differs(_ problem: String) -> VerificationDifference {
+            VerificationDifference(event: position, problem)
+        }
+        do {
+            record = try EventRecord(row)
+        } catch {
+            throw differs("cannot be read: \(error)")
+        }
+        // What is stored finer than it is read would be a byte that no hash covers.
+        guard try row.bool(15), try row.timestamp(1) == record.recordedAt.milliseconds,
+            try row.optionalTimestamp(2) == record.occurredAt?.milliseconds
+        else { throw differs("recorded_at or occurred_at is not a whole millisecond of the years 1 to 9999") }
+        do {
+            fact = try FactCodec.decode(record.facts)
+        } catch {
+            throw differs("facts do not read (\(error))")
+        }
+    }
+
+    func check(after previous: (hash: Digest, recordedAt: Timestamp)) throws {
+        guard record.previousHash == previous.hash else {
+            throw differs(
+                "previous_hash is \(record.previousHash.hex); the hash of the event before is \(previous.hash.hex)")
+        }
+        let computed = record.computedHash()
+        guard record.hash == computed else {
+            throw differs("hash is \(record.hash.hex); its columns give \(computed.hex)")
+        }
+        guard record.recordedAt >= previous.recordedAt else {
+            throw differs(
+                "recorded_at is \(record.recordedAt), before the event before it at \(previous.recordedAt)")
+        }
+        try checkColumns()
+    }
+
+    /// The columns that the fact itself decides; a chain computed anew would cover them up.
+    private func checkColumns() throws {
+        let (first, second) = fact.indexedIdentities
+        try expect(
+            "original_transaction_id", record.originalTransactionID?.utf8.map(\.self),
+            fact.originalTransactionID?.utf8.map(\.self))
+        try expect(
+            "transaction_id", record.transactionID?.utf8.map(\.self),
+            fact.transaction?.transactionID.utf8.map(\.self))
+        try expect("product_id", record.productID?.utf8.map(\.self), fact.transaction?.productID.utf8.map(\.self))
+        try expect("identity", record.identity, first)
+        try expect("other_identity", record.otherIdentity, second)
+        // These two types are looked for by name; every other is a label.
+        try expect("type", record.type == "catalog_applied", fact.isCatalog)
+        try expect("type", record.type == ForgettingFact.eventType, fact.forgetting != nil)
+        if let forgetting = fact.forgetting {
+            guard forgetting.evidencePositions.allSatisfy({ 0 < $0 && $0 < record.position }) else {
+                throw differs("it erases evidence of events that come after it")
+            }
+        }
+    }
+
+    private func expect<Value: Equatable>(_ column: String, _ stored: Value, _ stated: Value) throws {
+        guard stored == stated else { throw differs("\(column) is not what its facts say") }
+    }
+
+    private func differs(_ problem: String) -> VerificationDifference {
+        VerificationDifference(event: record.position, problem)
+    }
+}
+
+extension ForgettingFact {
+    /// What such an event is called.
+    package static let eventType = "forgotten"
+}
+
+extension LedgerFact {
+    var forgetting: ForgettingFact? {
+        guard case .forgetting(let fact) = self else { return nil }
+        return fact
+    }
+
+    fileprivate var isCatalog: Bool {
+        guard case .catalog = self else { return false }
+        return true
+    }
+
+    /// Every identity the fact names.
+    var identities: [IdentityRef] {
+        var found: [IdentityRef] = []
+        _ = replacingIdentities {
+            found.append($0)
+            return $0
+        }
+        return found
+    }
+
+    /// What keeps a second delivery of the same signed statement from becoming an event; `nil` for what is no
+    /// statement.
+    var statementKey: (id: String, payloadHash: Digest)? {
+        guard case .notification(let fact) = self else { return nil }
+        return ("notification:" + fact.uuid, fact.payloadHash)
+    }
+}

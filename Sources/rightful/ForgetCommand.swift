@@ -1,0 +1,108 @@
+import EmbeddedPostgres
+import EntitlementCore
+import Foundation
+import Glibc
+import Ledger
+import PostgresClient
+import Service
+
+/// `rightful forget CUSTOMER`.
+struct ForgetCommand: Command {
+    static let usage = CommandUsage(
+        "forget", "Erase who a customer is, for good.", operands: ["CUSTOMER"],
+        options: [
+            CommandUsage.Option("--yes", nil, "do not ask"),
+            CommandUsage.Option(
+                "--migrate-database-url", "URL", "log in as the owner of the tables; default: the database's URL"),
+        ],
+        details: """
+            Erased are the customer's id and account token, every alias linked to it, the app transaction ids that only
+            this customer's statements bear, and the signed evidence that may hold any of these. The events stay,
+            naming numbers that stand for nobody any more, so every hash still verifies and nobody else's access
+            changes; an event of type `forgotten` says what was erased. The customer's access is gone with the id: a
+            later statement of the same person begins anew.
+
+            It takes the role that owns the tables, because the serving role may not erase evidence. What grants gave
+            as their reason, and what backups hold, is not touched. A customer that the ledger does not know, or does
+            not know any more, is an error: nothing is written, and the exit status is 1.
+            """)
+
+    private let arguments: ParsedArguments
+    private let customer: CustomerID
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        guard let customer = CustomerID(arguments.operands[0]) else {
+            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
+        }
+        self.customer = customer
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let line = try await DatabaseSession.with(arguments, context) { session in
+            let pool = PostgresPool(
+                Self.ownerConninfo(configuration, session), limits: PostgresPool.Limits(connections: 1))
+            do {
+                let line = try await forget(Forgetter(pool: pool, now: context.now), context)
+                await pool.close()
+                return line
+            } catch {
+                await pool.close()
+                throw error
+            }
+        }
+        try context.output.write(line)
+    }
+
+    private static func ownerConninfo(_ configuration: Configuration, _ session: DatabaseSession) -> String {
+        switch configuration.database {
+        case .embedded: session.cluster?.ownerConninfo ?? session.conninfo
+        case .external(let url, let migrateURL): (migrateURL ?? url).reveal()
+        }
+    }
+
+    private func forget(_ forgetter: Forgetter, _ context: CommandContext) async throws -> String {
+        guard let scope = try await forgetter.preview(customer) else { throw Self.unknown }
+        if !arguments.has("--yes") { try await confirm(scope, context) }
+        // Whoever was asked and said yes is not left half-way.
+        let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer) }
+        guard let outcome else { throw Self.unknown }
+        var line = "forgotten at position \(outcome.positions.map(String.init).joined(separator: ", ")): "
+        line += "\(outcome.identities) id(s) and \(outcome.evidence) piece(s) of evidence are erased\n"
+        if outcome.sharedAppTransactions > 0 {
+            line += "\(outcome.sharedAppTransactions) app transaction id(s) stay: other customers' statements bear "
+            line += "them, too\n"
+        }
+        return line
+    }
+
+    private static let unknown = CommandFailure(
+        description: "the ledger knows no customer of that id (a forgotten one neither); nothing was changed")
+
+    /// Asks on the terminal; refuses where nobody can answer.
+    private func confirm(_ scope: ForgettingScope, _ context: CommandContext) async throws {
+        guard context.isTerminal, isatty(STDIN_FILENO) == 1 else {
+            throw CommandFailure(description: "forgetting cannot be undone; say --yes where nobody can be asked")
+        }
+        let question = """
+            This erases for good:
+            \(scope.identities.map { "  \($0.value)\n" }.joined())\
+            and the evidence of \(scope.evidencePositions.count) event(s). It cannot be undone. Go on? [y/N]\u{20}
+            """
+        try? FileHandle.standardError.write(contentsOf: Data(question.utf8))
+        guard ["y", "yes"].contains(await Self.line()?.lowercased()) else {
+            throw CommandFailure(description: "nothing was changed")
+        }
+    }
+
+    /// What is typed, read on a thread of its own; `nil` at the end of input, and when interrupted.
+    private static func line() async -> String? {
+        let (lines, continuation) = AsyncStream<String>.makeStream()
+        Thread.detachNewThread {
+            if let line = readLine() { continuation.yield(line) }
+            continuation.finish()
+        }
+        return await lines.first { _ in true }
+    }
+}

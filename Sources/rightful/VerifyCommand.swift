@@ -1,0 +1,90 @@
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+import Synchronization
+
+/// `rightful verify`.
+struct VerifyCommand: Command {
+    static let usage = CommandUsage(
+        "verify", "Fold the whole log again and compare it with everything stored.",
+        options: [CommandUsage.Option("--json", nil, "print the result as JSON")],
+        details: """
+            It checks that positions have no gaps, that every event has the hash its columns give and names the hash of
+            the one before, that the evidence is the bytes each event names (or was erased by an event that says so),
+            that every statement is known by its key, and that every view row is the fold of its events. At the first
+            difference it says where, and exits 1.
+
+            It reads in short transactions, locks nothing and writes nothing: it may run, and be stopped, at any time.
+            """)
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        do {
+            let summary = try await DatabaseSession.with(arguments, context) { session in
+                let report = ProgressReport(context)
+                return try await Verifier(pool: session.pool) { report.say($0) }.run()
+            }
+            if arguments.has("--json") {
+                try print(VerificationDocument(summary.document, foldVersion: OriginalState.foldVersion), context)
+            } else {
+                try context.output.write(summary.line + "\n")
+            }
+        } catch let difference as VerificationDifference {
+            if arguments.has("--json") {
+                let found = VerificationDocument.Difference(
+                    table: difference.table, key: difference.key, problem: difference.problem)
+                try print(VerificationDocument(found, foldVersion: OriginalState.foldVersion), context)
+            }
+            throw CommandFailure(description: "the first difference: \(difference)")
+        }
+    }
+
+    private func print(_ document: VerificationDocument, _ context: CommandContext) throws {
+        try context.output.write(WireJSON.encode(document) + [UInt8(ascii: "\n")])
+    }
+}
+
+/// Says how far verification has come, about once a second.
+private final class ProgressReport: Sendable {
+    private let context: CommandContext
+    private let nextAt = Mutex(ContinuousClock.now + .seconds(1))
+
+    init(_ context: CommandContext) { self.context = context }
+
+    func say(_ progress: VerificationProgress) {
+        let isDue = nextAt.withLock { nextAt in
+            guard ContinuousClock.now >= nextAt else { return false }
+            nextAt = .now + .seconds(1)
+            return true
+        }
+        guard isDue else { return }
+        let whole = progress.total.map { " of \($0)" } ?? ""
+        let what =
+            switch progress.stage {
+            case .headers: "certificate headers"
+            case .log: "events"
+            case .keys: "keys of statements"
+            case .views: "original transactions"
+            }
+        context.progress("verifying: \(progress.done)\(whole) \(what)")
+    }
+}
+
+extension VerificationSummary {
+    fileprivate var document: VerificationDocument.Checked {
+        VerificationDocument.Checked(
+            position: position, hash: hash.hex, evidence: evidence, evidenceErased: erasedEvidence, views: views,
+            viewsOutdated: outdatedViews, viewsMissing: missingViews)
+    }
+
+    fileprivate var line: String {
+        var parts = ["\(position) events", "\(evidence) pieces of evidence", "\(views) views"]
+        if erasedEvidence > 0 { parts.append("\(erasedEvidence) pieces of evidence erased as the log says") }
+        if outdatedViews > 0 { parts.append("\(outdatedViews) views of another fold version, which do not count") }
+        if missingViews > 0 { parts.append("\(missingViews) views not made yet") }
+        return "verified: \(parts.joined(separator: ", ")); the log ends in \(hash.hex)"
+    }
+}

@@ -1,0 +1,214 @@
+import EntitlementCore
+import Foundation
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Forgetting")
+struct ForgetTests {
+    private static func notification(
+        _ number: Int, token: String?, app: String?, original: String, transaction: Bool = true
+    ) -> EventDraft {
+        var draft = RandomDrafts(seed: 77, originals: 1).drafts(number + 1)[number]
+        draft.environment = .production
+        draft.identities = [token, app.map { "apple:\($0)" }].compactMap { $0 }
+        guard case .notification(var fact) = draft.fact, var stated = fact.transaction else { return draft }
+        stated.originalTransactionID = original
+        stated.transactionID = "\(original)-\(number)"
+        stated.webOrderLineItemID = "line-\(original)-\(number)"
+        stated.accountToken = token == nil ? nil : IdentityRef(0)
+        stated.appTransaction = app == nil ? nil : IdentityRef(token == nil ? 0 : 1)
+        fact.transaction = transaction ? stated : nil
+        fact.renewal?.originalTransactionID = original
+        if !transaction { draft.identities = [] }
+        draft.fact = .notification(fact)
+        draft.evidence = VerifyRig.signed(
+            "{\"appAccountToken\":\"\(token?.uppercased() ?? "")\",\"appTransactionId\":\"\(app ?? "")\",\"n\":\(number)}"
+        )
+        return draft
+    }
+
+    private static func link(_ identity: String, to customer: String) -> EventDraft {
+        EventDraft(
+            environment: nil, source: .api, type: "linked", occurredAt: nil,
+            fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
+            identities: [identity, customer], identity: .unique)
+    }
+
+    /// A withdrawn consent: it names nobody in its facts.
+    private static func consent(app: String) -> EventDraft {
+        let fact = NotificationFact(
+            type: "RESCIND_CONSENT", subtype: nil, uuid: "consent-\(RandomDrafts.digest(app).hex)", signedDate: nil,
+            payloadHash: RandomDrafts.digest("consent \(app)"), bundleID: "com.example", transaction: nil,
+            renewal: nil, remarks: [])
+        return EventDraft(
+            environment: .production, source: .notification, type: "consent_rescinded", occurredAt: nil,
+            fact: .notification(fact), identities: [],
+            identity: .statement(id: "notification:\(fact.uuid)", payloadHash: fact.payloadHash),
+            evidence: VerifyRig.signed("{\"appTransactionId\":\"\(app)\"}"))
+    }
+
+    private static let ann = "0a000000-0000-4000-8000-00000000000a"
+    private static let bob = "0b000000-0000-4000-8000-00000000000b"
+
+    /// Tables in which one of the ids stands in clear, in text or in bytes.
+    private static func traces(of ids: [String], in ledger: TestLedger) async throws -> Set<String> {
+        let owner = try await ledger.database.owner()
+        return try await owner.run { connection in
+            let tables = try connection.query(
+                "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
+            var found: Set<String> = []
+            for row in tables.rows {
+                let table = try row.text(0)
+                for id in ids + ids.map({ $0.uppercased() }) {
+                    let hex = id.utf8.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+                    let count = try connection.query(
+                        "SELECT count(*) FROM \(table) AS t WHERE position($1 IN t::text) + position($2 IN t::text) > 0",
+                        [.text(id), .text(hex)]
+                    ).first?.int(0)
+                    if count != 0 { found.insert(table) }
+                }
+            }
+            return found
+        }
+    }
+
+    private static func forgetter(_ ledger: TestLedger) -> Forgetter {
+        Forgetter(pool: PostgresPool(ledger.database.ownerConninfo), now: { .earliest })
+    }
+
+    @Test("nothing of a person stays in clear, everything else stays as it was, and the log verifies")
+    func forgotten() async throws {
+        let ledger = try await TestLedger()
+        let (ann, bob) = (try #require(CustomerID(Self.ann)), try #require(CustomerID(Self.bob)))
+        let drafts = [
+            TestLedger.catalogDraft(TestLedger.catalog),
+            Self.notification(0, token: Self.ann, app: "7000000001", original: "2001"),
+            Self.notification(1, token: Self.ann, app: nil, original: "2001"),
+            Self.notification(2, token: Self.ann, app: nil, original: "2001", transaction: false),
+            Self.notification(3, token: Self.bob, app: "7000000002", original: "2002"),
+            Self.notification(4, token: Self.ann, app: "7000000002", original: "2003"),
+            Self.consent(app: "7000000001"), Self.consent(app: "7000000002"),
+            Self.link("account-of-ann", to: Self.ann), Self.link("account-of-bob", to: Self.bob),
+            Self.notification(5, token: "account-of-ann", app: "7000000003", original: "2004"),
+        ]
+        for draft in drafts { _ = try await ledger.writer.append(draft) }
+        let erased = [Self.ann, "account-of-ann", "7000000001", "7000000003"]
+        let kept = [Self.bob, "account-of-bob", "7000000002"]
+        #expect(try await Self.traces(of: erased, in: ledger) == ["identity", "evidence_p000000"])
+        let bobBefore = try await ledger.reader.customerFacts(bob, environment: .production).facts.timelines()
+        let hashes = try await ledger.reader.events(after: 0, limit: 100).events.map(\.record.hash)
+
+        let outcome = try #require(try await Self.forgetter(ledger).forget(ann))
+        #expect(
+            outcome
+                == ForgettingOutcome(positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1))
+
+        #expect(try await Self.traces(of: erased, in: ledger) == [])
+        for id in kept { #expect(try await Self.traces(of: [id], in: ledger).contains("identity"), "\(id)") }
+        for lookup in [
+            CustomerLookup.appAccountToken(Self.ann), .appTransactionID("7000000001"), .transactionID("2001"),
+        ] { #expect(try await ledger.reader.customers(lookup) == [], "\(lookup)") }
+        #expect(try await ledger.reader.customers(.transactionID("2002")).map(\.customerID) == [Self.bob])
+        for customer in [ann, try #require(CustomerID("account-of-ann"))] {
+            for position in [KnownAt.head, .position(11)] {
+                let known = try await ledger.reader.customerFacts(
+                    customer, environment: .production, knownAt: position)
+                #expect(known.facts.timelines().isEmpty)
+            }
+        }
+        #expect(try await ledger.reader.customerFacts(bob, environment: .production).facts.timelines() == bobBefore)
+        #expect(!bobBefore.isEmpty)
+
+        let log = try await ledger.reader.events(after: 0, limit: 100).events
+        #expect(log.dropLast().map(\.record.hash) == hashes)
+        #expect(log.map(\.customerID).compactMap { $0 } == [Self.bob, "account-of-bob"])
+        let event = try #require(log.last)
+        #expect(event.record.type == "forgotten" && event.record.source == .operatorCommand)
+        #expect(event.fact.forgetting?.evidencePositions == [2, 3, 4, 6, 7, 11])
+        let evidence = try await ledger.reader.event(at: 2)
+        #expect(evidence?.evidence == nil && evidence?.event.record.evidenceHash != nil)
+        let summary = try await Verifier(pool: ledger.pool).run()
+        #expect(summary.erasedEvidence == 6 && summary.evidence == 2)
+    }
+
+    @Test("the same again is a duplicate still; what is new of the same person begins anew")
+    func afterwards() async throws {
+        let ledger = try await TestLedger()
+        let ann = try #require(CustomerID(Self.ann))
+        let first = Self.notification(0, token: Self.ann, app: "7000000001", original: "2001")
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        _ = try await ledger.writer.append(first)
+        _ = try await Self.forgetter(ledger).forget(ann)
+        #expect(try await Self.forgetter(ledger).forget(ann) == nil)
+        #expect(try await Self.forgetter(ledger).preview(ann) == nil)
+        #expect(try await ledger.writer.append(first) == AppendOutcome(position: 2, isDuplicate: true))
+        #expect(try await Self.traces(of: [Self.ann, "7000000001"], in: ledger) == [])
+        #expect(try await ledger.reader.status().position == 3, "forgetting nobody writes nothing")
+
+        let second = Self.notification(1, token: Self.ann, app: "7000000001", original: "2001")
+        #expect(try await ledger.writer.append(second) == AppendOutcome(position: 4, isDuplicate: false))
+        let events = try await ledger.reader.events(of: ann, environment: .production, after: 0, limit: 10).events
+        #expect(events.map(\.record.position) == [4])
+        let log = try await ledger.reader.events(after: 0, limit: 10).events
+        #expect(log[3].record.identity != log[1].record.identity)
+        #expect(try await Verifier(pool: ledger.pool).run().erasedEvidence == 1)
+        #expect(try await Self.forgetter(ledger).forget(ann)?.positions == [5])
+        #expect(try await Verifier(pool: ledger.pool).run().erasedEvidence == 2)
+    }
+
+    @Test("an app transaction that two customers bear goes with the last of them")
+    func sharedAppTransaction() async throws {
+        let ledger = try await TestLedger()
+        for (number, token) in [Self.ann, Self.bob].enumerated() {
+            _ = try await ledger.writer.append(
+                Self.notification(number, token: token, app: "7000000009", original: "200\(number)"))
+        }
+        let (ann, bob) = (try #require(CustomerID(Self.ann)), try #require(CustomerID(Self.bob)))
+        #expect(try await Self.forgetter(ledger).forget(ann)?.sharedAppTransactions == 1)
+        #expect(try await ledger.reader.customers(.appTransactionID("7000000009")).map(\.customerID) == [Self.bob])
+        #expect(try await Self.forgetter(ledger).forget(bob)?.sharedAppTransactions == 0)
+        #expect(try await Self.traces(of: [Self.ann, Self.bob, "7000000009"], in: ledger) == [])
+        _ = try await Verifier(pool: ledger.pool).run()
+    }
+
+    @Test("the serving role cannot forget, and nothing is half erased by its trying")
+    func servingRole() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(Self.notification(0, token: Self.ann, app: nil, original: "2001"))
+        let ann = try #require(CustomerID(Self.ann))
+        let forgetter = Forgetter(pool: ledger.pool, now: { .earliest })
+        await #expect(throws: LedgerError.self) { try await forgetter.forget(ann) }
+        #expect(try await ledger.reader.status().position == 1)
+        #expect(try await ledger.reader.customers(.appAccountToken(Self.ann)).count == 1)
+        #expect(try await Verifier(pool: ledger.pool).run().evidence == 1)
+    }
+
+    @Test("forgetting everybody while others append leaves nobody, and a log that verifies")
+    func everybody() async throws {
+        let rig = try await VerifyRig(seed: 21, drafts: 80)
+        let forgetter = Self.forgetter(rig.ledger)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for draft in VerifyRig.drafts(seed: 22, count: 80) { _ = try await rig.ledger.writer.append(draft) }
+            }
+            for number in 0..<6 {
+                group.addTask {
+                    let customer = try #require(CustomerID("customer-of-2000\(number)"))
+                    for _ in 0..<5 { _ = try await forgetter.forget(customer) }
+                }
+            }
+            try await group.waitForAll()
+        }
+        for number in 0..<6 {
+            for id in ["customer-of-2000\(number)", "apple:70000\(number)"] {
+                _ = try await forgetter.forget(try #require(CustomerID(id)))
+            }
+        }
+        #expect(try await rig.owner.query("SELECT count(*) FROM identity").first?.int(0) == 0)
+        #expect(try await Self.traces(of: (0..<6).map { "customer-of-2000\($0)" }, in: rig.ledger) == [])
+        #expect(try await rig.verifier.run().evidence == 0)
+    }
+}
