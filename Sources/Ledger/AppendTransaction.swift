@@ -31,8 +31,10 @@ enum AppendTransaction {
             [
                 PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED"),
                 PostgresStatement(
-                    "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
-                    [.int(ledgerID)]),
+                    """
+                    SELECT position, recorded_at, hash, next_identity, live_views FROM ledger_head
+                    WHERE ledger_id = $1 FOR UPDATE
+                    """, [.int(ledgerID)]),
                 PostgresStatement(
                     "SELECT source_id, payload_sha256, position FROM event_key WHERE ledger_id = $1 AND source_id = ANY($2)",
                     [.int(ledgerID), .textArray(Set(batch.compactMap(\.statementID)).sorted())]),
@@ -49,7 +51,8 @@ enum AppendTransaction {
         }
         let head = LedgerHead(
             position: try headRow.int(0), recordedAt: Timestamp(milliseconds: try headRow.timestamp(1)),
-            hash: try headRow.digest(2), nextIdentity: try headRow.int(3))
+            hash: try headRow.digest(2), nextIdentity: try headRow.int(3),
+            liveViews: try ViewTable(stored: headRow.int(4)))
         var keys: [String: [Digest: Int64]] = [:]
         for row in results[2].rows { keys[try row.text(0), default: [:]][try row.digest(1)] = try row.int(2) }
         var identities: [String: IdentityRef] = [:]
@@ -147,7 +150,8 @@ enum AppendTransaction {
                         .timestampArray(commands.map(\.value.recordedAt.milliseconds)),
                     ]))
         }
-        if let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted()) { statements.append(upsert) }
+        let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted(), in: plan.head.liveViews)
+        if let upsert { statements.append(upsert) }
         statements.append(
             PostgresStatement(
                 """
