@@ -41,7 +41,8 @@ enum ViewTable: Int64, Sendable, CaseIterable {
 
     /// The live table as of now; only under the head's lock does it stay so.
     static func live(on connection: isolated PostgresConnection) throws -> ViewTable {
-        let row = try connection.query("SELECT live_views FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]).first
+        let row = try connection.query("SELECT live_views FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
+            .first
         guard let row else { throw Statements.missingHead }
         return try ViewTable(stored: row.int(0))
     }
