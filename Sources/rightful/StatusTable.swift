@@ -10,7 +10,8 @@ extension StatusDocument {
             rows.append(("serving role", "\(roles.serving): \(weakness) (owner: \(roles.owner))"))
         }
         if let ledger {
-            rows.append(("head", "position \(ledger.position), recorded \(ledger.recordedAt)"))
+            let head = "position \(ledger.position), recorded \(ledger.recordedAt)"
+            rows.append(("head", ledger.position == 0 ? "nothing is recorded yet" : head))
             rows.append(("hash", ledger.hash))
         }
         for projection in projections ?? [] {
