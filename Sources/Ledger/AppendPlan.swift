@@ -35,6 +35,7 @@ struct LedgerHead: Sendable, Equatable {
     var recordedAt: Timestamp
     var hash: Digest
     var nextIdentity: Int64
+    var liveViews: ViewTable
 }
 
 /// What a batch needs to know of the database before it can be decided.

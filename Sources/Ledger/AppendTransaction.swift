@@ -52,8 +52,10 @@ enum AppendTransaction {
 
     /// Takes the head row, and with it everybody else's turn to append.
     static let lockHead = PostgresStatement(
-        "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
-        [.int(ledgerID)])
+        """
+        SELECT position, recorded_at, hash, next_identity, live_views FROM ledger_head
+        WHERE ledger_id = $1 FOR UPDATE
+        """, [.int(ledgerID)])
 
     private static func read(
         _ batch: [PreparedEvent], on connection: isolated PostgresConnection
@@ -196,7 +198,8 @@ enum AppendTransaction {
                         .timestampArray(commands.map(\.value.recordedAt.milliseconds)),
                     ]))
         }
-        if let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted()) { statements.append(upsert) }
+        let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted(), in: plan.head.liveViews)
+        if let upsert { statements.append(upsert) }
         statements.append(
             PostgresStatement(
                 """
@@ -265,7 +268,7 @@ extension LedgerHead {
     init(_ row: PostgresRow) throws {
         self.init(
             position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
-            hash: try row.digest(2), nextIdentity: try row.int(3))
+            hash: try row.digest(2), nextIdentity: try row.int(3), liveViews: try ViewTable(stored: row.int(4)))
     }
 }
 

@@ -1,11 +1,6 @@
 import EntitlementCore
 import PostgresClient
 
-/// The table that reads take their views from.
-enum LiveView {
-    static func table(on connection: isolated PostgresConnection) throws -> String { "original_view" }
-}
-
 extension Verifier {
     /// Folds every original transaction anew and compares its view row, and looks for rows that nothing folds to.
     func verifyViews(into summary: inout VerificationSummary) async throws {
@@ -159,7 +154,7 @@ struct ViewRow: Sendable {
     static func page(
         after: Key?, limit: Int, on connection: isolated PostgresConnection
     ) throws -> [ViewRow] {
-        let table = try LiveView.table(on: connection)
+        let table = try ViewTable.live(on: connection).name
         let rest = after == nil ? "" : "AND (environment, original_transaction_id) > ($3, $4)"
         let result = try connection.query(
             """

@@ -56,7 +56,8 @@ package struct Verifier: Sendable {
             try Task.checkCancellation()
             do {
                 return try await pool.withConnection { connection in
-                    try connection.transaction(.readCommittedReadOnly, body)
+                    // One snapshot for the page, so that a rebuild cannot swap the tables in the middle of it.
+                    try connection.transaction(.repeatableReadReadOnly, body)
                 }
             } catch let error as PostgresError where error.isPassing && attempt < limits.attempts {
                 attempt += 1

@@ -35,6 +35,11 @@ struct CommandContext: Sendable {
     func progress(_ text: String) {
         if isTerminal { complain(text) }
     }
+
+    /// Draws a line of the terminal over, without going to the next.
+    func draw(_ text: String) {
+        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(text)".utf8))
+    }
 }
 
 /// The reader of standard output has gone; nothing is left to do.

@@ -92,12 +92,25 @@ struct ServeCommand: Command {
             if let cluster = session.cluster {
                 group.addTask { await EmbeddedKeeper(cluster: cluster, logger: logger).run() }
             }
+            group.addTask { [limits = Self.rebuildLimits] in
+                await BackgroundProjections(
+                    rebuilder: Rebuilder(pool: session.pool, limits: limits), seen: SeenProjector(pool: session.pool),
+                    logger: logger
+                ).run()
+            }
             group.addTask { await Interruption.wait() }
         }
     }
 
     /// Fewer than the embedded server's `max_connections`, so that short commands find room beside several services.
     private static let connections = 16
+
+    /// Half of the time, so that those who ask are served first.
+    private static var rebuildLimits: Rebuilder.Limits {
+        var limits = Rebuilder.Limits()
+        limits.share = 0.5
+        return limits
+    }
 
     private func report(_ configuration: Configuration, to logger: Logger) {
         for line in configuration.report {
