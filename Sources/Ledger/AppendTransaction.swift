@@ -8,11 +8,13 @@ import PostgresClient
 /// lets go of its locks; so whoever reads position n can read every position before it.
 enum AppendTransaction {
     static func run(
-        _ batch: [PreparedEvent], now: Timestamp, on connection: isolated PostgresConnection
+        _ batch: [PreparedEvent], now: () -> Timestamp, on connection: isolated PostgresConnection
     ) throws -> AppendPlan {
         do {
             let context = try read(batch, on: connection)
-            let plan = AppendPlan(batch, context: context, now: now)
+            // The clock is read under the lock: whoever waited for it must not record an instant long past, since
+            // answers as of that instant may have been given.
+            let plan = AppendPlan(batch, context: context, now: now())
             try write(plan, on: connection)
             return plan
         } catch {

@@ -127,8 +127,7 @@ package actor LedgerWriter {
         var attempt = 1
         while true {
             do {
-                let now = self.now()
-                let plan = try await pool.withConnection { connection in
+                let plan = try await pool.withConnection { [now] connection in
                     try AppendTransaction.run(batch, now: now, on: connection)
                 }
                 await ensurePartitions(after: plan.head.position)
