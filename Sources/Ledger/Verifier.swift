@@ -11,7 +11,8 @@ package struct Verifier: Sendable {
     package struct Limits: Sendable {
         package var events = 500
         package var originals = 200
-        package var keys = 5000
+        /// In blocks of PostgreSQL, each of about eighty rows.
+        package var keyBlocks: Int64 = 64
         package var headers = 200
         /// Tries of one page while the database is away; the pool waits between them.
         package var attempts = 3
