@@ -2,8 +2,16 @@ import EntitlementCore
 import PostgresClient
 
 /// The table that reads take their views from.
-enum LiveView {
-    static func table(on connection: isolated PostgresConnection) throws -> String { "original_view" }
+struct LiveView: Sendable {
+    let name: String
+    let number: Int64
+
+    /// The number of the live table, as part of a statement over `head`.
+    static let currentNumber = "0::bigint"
+
+    static func current(on connection: isolated PostgresConnection) throws -> LiveView {
+        LiveView(name: "original_view", number: 0)
+    }
 }
 
 extension Verifier {
@@ -159,9 +167,20 @@ struct ViewRow: Sendable {
     static func page(
         after: Key?, limit: Int, on connection: isolated PostgresConnection
     ) throws -> [ViewRow] {
-        let table = try LiveView.table(on: connection)
+        while true {
+            let table = try LiveView.current(on: connection)
+            let result = try read(table.name, after: after, limit: limit, on: connection)
+            // Swapped between the two statements: the rows read are nobody's business any more.
+            if let first = result.first, try first.int(9) != table.number { continue }
+            return try result.rows.map { try ViewRow($0, table: table.name) }
+        }
+    }
+
+    private static func read(
+        _ table: String, after: Key?, limit: Int, on connection: isolated PostgresConnection
+    ) throws -> PostgresResult {
         let rest = after == nil ? "" : "AND (environment, original_transaction_id) > ($3, $4)"
-        let result = try connection.query(
+        return try connection.query(
             """
             WITH key AS (
                 (SELECT DISTINCT environment, original_transaction_id FROM event
@@ -174,7 +193,7 @@ struct ViewRow: Sendable {
             )
             SELECT key.environment, key.original_transaction_id, log.position,
                 view.fold_version, view.last_position, view.state, head.position, projection.version,
-                projection.checkpoint
+                projection.checkpoint, \(LiveView.currentNumber)
             FROM key
             LEFT JOIN LATERAL (
                 SELECT event.position FROM event
@@ -190,6 +209,5 @@ struct ViewRow: Sendable {
             """,
             [.int(ledgerID), .int(Int64(limit))]
                 + (after.map { [.text($0.environment), .text($0.originalTransactionID)] } ?? []))
-        return try result.rows.map { try ViewRow($0, table: table) }
     }
 }
