@@ -7,22 +7,15 @@ extension Verifier {
     /// The walk of the log has found the key of every statement; as many keys as statements leaves none over.
     func verifyKeys(upTo position: Int64, expected: Int64) async throws {
         var count: Int64 = 0
-        var done: Int64 = 0
-        try await eachKey(limit: limits.keys) { key in
-            done += 1
-            if done.isMultiple(of: Int64(limits.keys)) {
-                progress(VerificationProgress(stage: .keys, done: done, total: nil))
-            }
+        try await eachKey(blocks: limits.keyBlocks) { key in
             guard key.position >= 1, key.position <= key.head else {
                 throw key.difference("names position \(key.position), which the log does not have")
             }
             if key.position <= position { count += 1 }
         }
-        if count != expected { try await nameStrayKey(upTo: position) }
-    }
-
-    private func nameStrayKey(upTo position: Int64) async throws {
-        try await eachKey(limit: limits.events, withFacts: true) { key in
+        guard count != expected else { return }
+        // Now each is held against its event. Should none be wrong, the table was rewritten under the count.
+        try await eachKey(blocks: limits.keyBlocks, withFacts: true) { key in
             guard key.position <= position, let facts = key.facts else { return }
             let stated = try FactCodec.decode(facts).statementKey
             guard let stated, stated.id.utf8.elementsEqual(key.sourceID.utf8), stated.payloadHash.bytes == key.hash
@@ -30,17 +23,26 @@ extension Verifier {
         }
     }
 
+    /// Walks the table as it lies on disk: in the order of its keys, which are random, every row would cost a read.
+    ///
+    /// Rows are only ever added, so all that were there at the beginning stay where they are.
     private func eachKey(
-        limit: Int, withFacts: Bool = false, _ body: (StoredKey) throws -> Void
+        blocks: Int64, withFacts: Bool = false, _ body: (StoredKey) throws -> Void
     ) async throws {
-        var last: StoredKey?
-        repeat {
-            let keys = try await page { [last] connection in
-                try StoredKey.page(after: last, limit: limit, withFacts: withFacts, on: connection)
+        let end = try await page { connection in
+            try connection.query(
+                "SELECT pg_relation_size('event_key') / current_setting('block_size')::bigint"
+            ).first?.int(0) ?? 0
+        }
+        var done: Int64 = 0
+        for start in stride(from: 0, to: end, by: Int64.Stride(blocks)) {
+            let keys = try await page { connection in
+                try StoredKey.page(blocks: start..<(start + blocks), withFacts: withFacts, on: connection)
             }
             for key in keys { try body(key) }
-            last = keys.count == limit ? keys.last : nil
-        } while last != nil
+            done += Int64(keys.count)
+            progress(VerificationProgress(stage: .keys, done: done, total: nil))
+        }
     }
 }
 
@@ -54,19 +56,16 @@ private struct StoredKey: Sendable {
     let facts: [UInt8]?
 
     static func page(
-        after last: StoredKey?, limit: Int, withFacts: Bool, on connection: isolated PostgresConnection
+        blocks: Range<Int64>, withFacts: Bool, on connection: isolated PostgresConnection
     ) throws -> [StoredKey] {
-        let rest = last == nil ? "" : "AND (key.source_id, key.payload_sha256) > ($3, $4)"
         let join = "LEFT JOIN event ON event.ledger_id = key.ledger_id AND event.position = key.position"
         let result = try connection.query(
             """
             SELECT key.source_id, key.payload_sha256, key.position, head.position,
                 \(withFacts ? "event.facts" : "NULL::bytea")
             FROM event_key AS key JOIN ledger_head AS head USING (ledger_id) \(withFacts ? join : "")
-            WHERE key.ledger_id = $1 \(rest)
-            ORDER BY key.source_id, key.payload_sha256 LIMIT $2
-            """,
-            [.int(ledgerID), .int(Int64(limit))] + (last.map { [.text($0.sourceID), .bytes($0.hash)] } ?? []))
+            WHERE key.ledger_id = $1 AND key.ctid >= $2::text::tid AND key.ctid < $3::text::tid
+            """, [.int(ledgerID), .text("(\(blocks.lowerBound),0)"), .text("(\(blocks.upperBound),0)")])
         return try result.rows.map { row in
             StoredKey(
                 sourceID: try row.text(0), hash: try row.bytes(1), position: try row.int(2), head: try row.int(3),

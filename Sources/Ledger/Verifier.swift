@@ -11,7 +11,8 @@ package struct Verifier: Sendable {
     package struct Limits: Sendable {
         package var events = 500
         package var originals = 200
-        package var keys = 5000
+        /// In blocks of PostgreSQL, each of about eighty rows.
+        package var keyBlocks: Int64 = 64
         package var headers = 200
         /// Tries of one page while the database is away; the pool waits between them.
         package var attempts = 3
@@ -56,8 +57,7 @@ package struct Verifier: Sendable {
             try Task.checkCancellation()
             do {
                 return try await pool.withConnection { connection in
-                    // One snapshot for the page, so that a rebuild cannot swap the tables in the middle of it.
-                    try connection.transaction(.repeatableReadReadOnly, body)
+                    try connection.transaction(.readCommittedReadOnly, body)
                 }
             } catch let error as PostgresError where error.isPassing && attempt < limits.attempts {
                 attempt += 1

@@ -76,7 +76,7 @@ struct VerifyRig {
         // Small, so that every walk has many pages and many borders.
         limits.events = 7
         limits.originals = 2
-        limits.keys = 9
+        limits.keyBlocks = 1
         limits.headers = 1
         return Verifier(pool: ledger.pool, limits: limits)
     }

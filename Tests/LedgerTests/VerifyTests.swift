@@ -38,7 +38,13 @@ struct VerifyTests {
     func stopped() async throws {
         let rig = try await VerifyRig(seed: 2)
         let before = try await rig.fingerprint()
-        for stop in 0..<20 {
+        let total = Mutex(0)
+        _ = try await Verifier(pool: rig.ledger.pool, limits: rig.verifier.limits) { _ in
+            total.withLock { $0 += 1 }
+        }.run()
+        let last = total.withLock { $0 }
+        #expect(last > 15)
+        for stop in 0..<last {
             let pages = Mutex(0)
             let task = Mutex<Task<VerificationSummary, any Error>?>(nil)
             let verifier = Verifier(pool: rig.ledger.pool, limits: rig.verifier.limits) { _ in
