@@ -50,8 +50,10 @@ package struct CustomerHistory: Sendable {
     package let position: Int64
     /// In the order of their positions.
     package let events: [HistoryEvent]
+    /// Everybody who is this customer, as far as links say.
+    package let identities: Set<IdentityRef>
 
-    /// Keeps what concerns the environment and lies at or before `position`.
+    /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
     package init(
         of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, events: [HistoryEvent]
     ) {
@@ -61,9 +63,56 @@ package struct CustomerHistory: Sendable {
         let known = events.filter {
             $0.position <= position && ($0.environment == nil || $0.environment == environment)
         }.sorted { $0.position < $1.position }
+        let identities = Self.identities(linkedTo: customer, by: known)
+        self.identities = identities
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
-        let first = catalogs.first?.position ?? 0
-        self.events = known.filter { $0.catalog == nil || $0.position >= first }
+        let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
+        let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: identities) }
+        self.events = known.filter { event in
+            if event.catalog != nil { return event.position >= catalogs.first?.position ?? 0 }
+            return shared[event.fact.originalTransactionID] != nil || event.fact.isWord(ofAny: identities)
+        }
+    }
+
+    private static func identities(linkedTo customer: IdentityRef?, by events: [HistoryEvent]) -> Set<IdentityRef> {
+        guard let customer else { return [] }
+        var neighbours: [IdentityRef: [IdentityRef]] = [:]
+        for event in events {
+            guard case .link(let link) = event.fact else { continue }
+            neighbours[link.identity, default: []].append(link.customer)
+            neighbours[link.customer, default: []].append(link.identity)
+        }
+        var found: Set<IdentityRef> = [customer]
+        var frontier = [customer]
+        while let next = frontier.popLast() {
+            for neighbour in neighbours[next] ?? [] where found.insert(neighbour).inserted {
+                frontier.append(neighbour)
+            }
+        }
+        return found
+    }
+
+    /// Whether the customer has, or had, a part in the original transaction whose events these are.
+    ///
+    /// A claim of what bears somebody else's identity, or was claimed before, gives none; so it shows nothing of it.
+    private static func isShared(_ events: [HistoryEvent], by identities: Set<IdentityRef>) -> Bool {
+        var firstClaim: IdentityRef?
+        var bearsNoIdentity = false
+        for event in events {
+            switch event.fact {
+            case .notification(let fact):
+                guard let transaction = fact.transaction else { continue }
+                if transaction.accountToken == nil && transaction.appTransaction == nil { bearsNoIdentity = true }
+                if event.fact.isWord(ofAny: identities) { return true }
+            case .transfer(let fact):
+                if identities.contains(fact.customer) { return true }
+            case .claim(let fact):
+                firstClaim = firstClaim ?? fact.customer
+            case .catalog, .link, .grant, .grantRevocation:
+                continue
+            }
+        }
+        return bearsNoIdentity && (firstClaim.map { identities.contains($0) } ?? false)
     }
 
     /// Whether anything at all is known of the customer here.
@@ -105,5 +154,22 @@ package struct CustomerHistory: Sendable {
         return CustomerFacts(
             customer: ownership.customer(of: customer ?? IdentityRef(0)), originals: originals,
             grants: Array(grants.values), ownership: ownership, catalog: catalog)
+    }
+}
+
+extension LedgerFact {
+    /// Whether it says by itself that it is about one of these: an account token before an app transaction id.
+    fileprivate func isWord(ofAny identities: Set<IdentityRef>) -> Bool {
+        let named: [IdentityRef?] =
+            switch self {
+            case .notification(let fact): [fact.transaction.flatMap { $0.accountToken ?? $0.appTransaction }]
+            case .link(let fact): [fact.identity, fact.customer]
+            case .claim(let fact): [fact.customer]
+            case .transfer(let fact): [fact.customer]
+            case .grant(let fact): [fact.customer]
+            case .grantRevocation(let fact): [fact.customer]
+            case .catalog: []
+            }
+        return named.contains { $0.map { identities.contains($0) } ?? false }
     }
 }

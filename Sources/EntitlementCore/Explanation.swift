@@ -35,13 +35,29 @@ package struct Explainer: Sendable {
         facts = history.facts()
     }
 
+    /// The catalog's word on every product that the customer's purchases name.
+    package var products: [CatalogProduct] {
+        let named = facts.originals.values.flatMap { state in
+            state.transactions.map(\.fact.productID) + state.renewals.compactMap(\.fact.autoRenewProductID)
+        }
+        return Set(named).sorted().map {
+            facts.catalog.product($0) ?? CatalogProduct(productID: $0, entitlements: [])
+        }
+    }
+
     /// Where the catalog in force was written; 0 before any.
     package var catalogPosition: Int64 { history.catalogs.last?.event.position ?? 0 }
 
-    /// Every entitlement that something gives, or gave, or will give the customer, as far as known.
+    /// How many entitlements are explained to somebody who holds none of them and asks for none by name.
+    package static let unheldLimit = 50
+
+    /// Every entitlement that something gives, or gave, or will give the customer, as far as known; where there is
+    /// none, those that the catalog knows.
     package func explanations() -> [Explanation] {
         let sources = facts.sources()
-        return Set(sources.map(\.entitlementID)).sorted().map { explain($0, sources: sources) }
+        let held = Set(sources.map(\.entitlementID)).sorted()
+        let known = Set(facts.catalog.products.flatMap(\.entitlements)).sorted().prefix(Self.unheldLimit)
+        return (held.isEmpty ? Array(known) : held).map { explain($0, sources: sources) }
     }
 
     /// One entitlement, also one that nothing ever gave.

@@ -207,8 +207,10 @@ struct OutlookFinder {
         guard let date else {
             return Outlook(
                 code: .renewal, at: nil,
-                sentence: "A renewal of \(product), or a new purchase of it, would open it from its purchase date on; "
-                    + "none has been heard of.")
+                sentence: verdict.decision.givesAccess
+                    ? "A renewal of \(product) would keep it open; none has been heard of."
+                    : "A renewal of \(product), or a new purchase of it, would open it from its purchase date on; "
+                        + "none has been heard of.")
         }
         return Outlook(
             code: .renewal, at: date,

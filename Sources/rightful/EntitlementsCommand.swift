@@ -58,7 +58,7 @@ extension ParsedArguments {
     }
 
     /// The value of `--known-at`.
-    fileprivate func knownAt() throws(UsageError) -> KnownAt {
+    func knownAt() throws(UsageError) -> KnownAt {
         guard let text = value("--known-at") else { return .head }
         if let position = Int64(text), position >= 0 { return .position(position) }
         guard let timestamp = Timestamp(rfc3339: text) else {
