@@ -62,7 +62,10 @@ struct OutlookFinder {
         let unmapped = considered.filter { alternative in
             alternative.loss == .productNotMapped && alternative.state.map { policy.givesAccess($0) } ?? false
         }
-        for product in Set(unmapped.compactMap(\.productID)).sorted() {
+        let openers = Set(unmapped.compactMap(\.productID)).sorted()
+        // The particular word makes the general one idle.
+        if !openers.isEmpty { outlook.removeAll { $0.code == .catalogMapping } }
+        for product in openers {
             outlook.append(
                 Outlook(
                     code: .catalogMapping, at: nil,
