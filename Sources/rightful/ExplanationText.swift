@@ -17,7 +17,7 @@ struct ExplanationText {
         let document = answer.document
         var lines = [
             "\(document.customerID) in \(document.environment.rawValue) on \(document.at.inWords)",
-            "known up to position \(document.knownAt), fold version \(document.foldVersion), \(catalog)",
+            "known up to position \(document.knownAt), fold version \(document.foldVersion)", catalog,
         ]
         if let alsoIn = document.alsoIn {
             lines.append("known in \(alsoIn.map(\.rawValue).joined(separator: ", ")) instead")
@@ -40,7 +40,7 @@ struct ExplanationText {
             "leeway \(policy.leewaySeconds) s",
             policy.proratedRefund == .endsAccess ? "prorated refunds end access" : "prorated refunds keep access",
         ]
-        return "catalog of position \(part.position) (\(date.inWords): \(words.joined(separator: ", ")))"
+        return "catalog of position \(part.position), \(date.inWords): \(words.joined(separator: ", "))"
     }
 
     private func section(

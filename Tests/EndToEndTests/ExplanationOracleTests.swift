@@ -25,8 +25,10 @@ struct ExplanationOracleTests {
             for customer in life.record.customers {
                 let record = life.record.customer(customer)
                 for instant in record.boundaryInstants {
+                    // What was lost on the way cannot be known.
+                    let expected = style == .lossy ? nil : record.answer(at: instant)
                     try expectExplanations(
-                        of: log.history(of: customer), record, Timestamp(milliseconds: instant),
+                        of: log.history(of: customer), expected, Timestamp(milliseconds: instant),
                         "seed \(seed) \(style) \(customer)")
                 }
             }
@@ -34,11 +36,11 @@ struct ExplanationOracleTests {
     }
 
     private func expectExplanations(
-        of history: CustomerHistory, _ record: CustomerRecord, _ instant: Timestamp, _ context: String
+        of history: CustomerHistory, _ expected: [RecordAnswer]?, _ instant: Timestamp, _ context: String
     ) throws {
         let explanations = Explainer(history, at: instant).explanations()
         let answers = explanations.compactMap(\.answer).compactMap { RecordAnswer($0) }
-        try #require(answers == record.answer(at: instant.milliseconds), "\(context) at \(instant)")
+        try #require(expected.map { $0 == answers } ?? true, "\(context) at \(instant): \(answers)")
         for explanation in explanations {
             let decision = explanation.decision
             let context = "\(context) at \(instant): \(decision)"
