@@ -65,9 +65,11 @@ struct CustomerHistoryQuery {
         try addOwn(from: identity, on: connection)
         let originals = try connection.query(
             """
-            SELECT DISTINCT original_transaction_id FROM event
-            WHERE ledger_id = $1 AND identity IS NOT NULL AND identity = ANY($2) AND environment = $3
-                AND original_transaction_id IS NOT NULL AND position <= $4 LIMIT \(LedgerReader.historyLimit)
+            SELECT DISTINCT event.original_transaction_id
+            FROM unnest($2::bigint[]) AS key (number)
+            JOIN event ON event.ledger_id = $1 AND event.identity = key.number AND event.environment = $3
+            WHERE event.original_transaction_id IS NOT NULL AND event.position <= $4
+            LIMIT \(LedgerReader.historyLimit)
             """,
             [
                 .int(ledgerID), .intArray(identities.map(\.number).sorted()), .text(environment.rawValue),
@@ -77,8 +79,8 @@ struct CustomerHistoryQuery {
         guard !originals.isEmpty else { return }
         add(
             try rows(
-                "environment = $3 AND original_transaction_id IS NOT NULL AND original_transaction_id = ANY($2)",
-                .textArray(originals), on: connection))
+                "unnest($2::text[])", "environment = $3 AND original_transaction_id = key.value", .textArray(originals),
+                on: connection))
     }
 
     /// The last catalogs; `nil`: all of them.
@@ -96,12 +98,16 @@ struct CustomerHistoryQuery {
         var frontier: Set<IdentityRef> = [identity]
         while !frontier.isEmpty {
             identities.formUnion(frontier)
-            let found = try rows(
-                """
-                (environment = $3 OR environment IS NULL) AND original_transaction_id IS NULL
-                    AND (identity IS NOT NULL AND identity = ANY($2)
-                        OR other_identity IS NOT NULL AND other_identity = ANY($2))
-                """, .intArray(frontier.map(\.number).sorted()), on: connection)
+            let numbers = PostgresValue.intArray(frontier.map(\.number).sorted())
+            var found: [DecodedEvent] = []
+            for column in ["identity", "other_identity"] {
+                found += try rows(
+                    "unnest($2::bigint[])",
+                    """
+                    \(column) = key.value AND (environment = $3 OR environment IS NULL)
+                        AND original_transaction_id IS NULL
+                    """, numbers, on: connection)
+            }
             add(found)
             var next: Set<IdentityRef> = []
             for event in found {
@@ -111,12 +117,14 @@ struct CustomerHistoryQuery {
         }
     }
 
+    /// The events that `condition` finds for each `key.value` of `keys`: one search of an index for each.
     private func rows(
-        _ condition: String, _ parameter: PostgresValue, on connection: isolated PostgresConnection
+        _ keys: String, _ condition: String, _ parameter: PostgresValue, on connection: isolated PostgresConnection
     ) throws -> [DecodedEvent] {
         let result = try connection.query(
             """
-            SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position <= $4 AND (\(condition))
+            SELECT \(EventColumns.list) FROM \(keys) AS key (value)
+            JOIN event ON ledger_id = $1 AND position <= $4 AND \(condition)
             LIMIT \(LedgerReader.historyLimit + 1)
             """, [.int(ledgerID), parameter, .text(environment.rawValue), .int(position)])
         guard result.rows.count <= LedgerReader.historyLimit else {
