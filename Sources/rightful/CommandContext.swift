@@ -58,7 +58,7 @@ enum Files {
     static let sizeLimit = 8 << 20
 
     /// Reads a whole file; the error names it and says what to do about it.
-    static func read(_ path: String, sizeLimit: Int = Files.sizeLimit) throws(ConfigurationError) -> [UInt8] {
+    static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
         let data: Data?
         do {
             let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))

@@ -22,7 +22,7 @@ struct ExplainCommand: Command {
             or held.
             """)
 
-    /// The largest export read.
+    /// The largest export read, in bytes; that of 50,000 events with their evidence is smaller.
     private static let fileLimit = 1 << 30
 
     private let arguments: ParsedArguments
@@ -69,9 +69,22 @@ struct ExplainCommand: Command {
         }
     }
 
+    private static func read(_ path: String) throws -> [UInt8] {
+        let data: Data?
+        do {
+            data = try FileHandle(forReadingFrom: URL(fileURLWithPath: path)).read(upToCount: fileLimit + 1)
+        } catch {
+            throw CommandFailure(description: "\(path): cannot be read; see whether it exists and may be read")
+        }
+        guard let data, data.count <= fileLimit else {
+            throw CommandFailure(description: "\(path): is empty, or larger than \(fileLimit) bytes")
+        }
+        return Array(data)
+    }
+
     /// The answer folded from a file, as the database that wrote it would give it.
     private func answer(_ question: ExplainQuestion, from path: String) throws -> ExplainQuestion.Answer {
-        let bytes = try Files.read(path, sizeLimit: Self.fileLimit)
+        let bytes = try Self.read(path)
         do {
             let (document, events) = try CustomerExportDocument.read(bytes)
             guard document.customerID == customer.value else {

@@ -60,6 +60,8 @@ struct ExplainCommandTests {
         let file = installation.directory.appending(path: "export.json").path()
         let wrong = try await elsewhere.run(["explain", "somebody", "--from", file])
         #expect(wrong.status == 1 && wrong.errors.contains("another customer"))
+        let missing = try await elsewhere.run(["explain", id, "--from", file + ".none"])
+        #expect(missing.status == 1 && missing.errors.contains("cannot be read"))
         let nobody = try await installation.run(["export", "nobody"])
         #expect(nobody.status == 1 && nobody.errors.contains("nothing is known"))
         let text = try await installation.rightful("explain", id, "nonsense")
