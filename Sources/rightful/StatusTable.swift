@@ -25,7 +25,7 @@ extension StatusDocument {
                     "at \(projection.checkpoint), \(lag) (version \(projection.version)\(version))"
                 ))
         }
-        rows.append(("rebuild", rebuild.map(Self.line) ?? "never"))
+        if ledger != nil { rows.append(("rebuild", rebuild.map(Self.line) ?? "never")) }
         if let partitions {
             rows.append(
                 (
