@@ -29,7 +29,7 @@ package struct JSONObject {
 
     /// The member of that name; `nil` where it is absent or `null`.
     package subscript(name: String) -> JSONValue? {
-        guard let raw = members[name], !(raw is NSNull) else { return nil }
+        guard let raw = members[name], instance(raw, of: NSNull.self) == nil else { return nil }
         return JSONValue(raw: raw)
     }
 }
@@ -62,7 +62,7 @@ package struct JSONValue {
     }
 
     package var bool: Bool? {
-        guard let number = raw as? NSNumber, Self.isBoolean(number) else { return nil }
+        guard let number = instance(raw, of: NSNumber.self), Self.isBoolean(number) else { return nil }
         return number.boolValue
     }
 
@@ -78,7 +78,7 @@ package struct JSONValue {
     package var array: [JSONValue]? { (raw as? [Any])?.map { JSONValue(raw: $0) } }
 
     private var number: NSNumber? {
-        guard let number = raw as? NSNumber, !Self.isBoolean(number) else { return nil }
+        guard let number = instance(raw, of: NSNumber.self), !Self.isBoolean(number) else { return nil }
         return number
     }
 
@@ -94,4 +94,12 @@ package struct JSONValue {
         default: false
         }
     }
+}
+
+/// The value as an object of a class, if it is one.
+///
+/// A plain cast first converts a Swift value to its Objective-C counterpart, a dictionary with all it holds, only to find
+/// that it is another class.
+private func instance<Object: AnyObject>(_ raw: Any, of class: Object.Type) -> Object? {
+    type(of: raw) is AnyClass ? raw as? Object : nil
 }

@@ -82,19 +82,18 @@ struct NotificationParts {
 
 /// One JWS, parsed and not yet trusted.
 struct SignedPart {
-    let json: JSONObject
     let signedDate: Timestamp?
+    var json: JSONObject { jws.json }
     private let jws: UnverifiedJWS
     private let name: String
 
     init(_ compact: [UInt8], name: String, dateField: String = "signedDate") throws(NotificationRefusal) {
         do {
             jws = try UnverifiedJWS(compact)
-            json = try JSONObject(parsing: jws.payload)
         } catch {
             throw NotificationRefusal(.malformedJWS, "\(name): \(error)")
         }
-        signedDate = json[dateField]?.timestamp
+        signedDate = jws.json[dateField]?.timestamp
         self.name = name
     }
 

@@ -1,12 +1,11 @@
 import AppStorePayloads
-import Foundation
 import OpenSSLCrypto
 
 /// A JWS in compact form (RFC 7515, section 7.1) whose signature nobody has checked yet.
 ///
 /// What its payload says is good for choosing what to check it against, such as the environment and the signed date,
 /// and for nothing else. Its header is read by `JWSVerifier`, which has seen most headers before.
-package struct UnverifiedJWS: Sendable {
+package struct UnverifiedJWS {
     /// The largest JWS that is looked at, in bytes.
     ///
     /// Apple's notifications, which hold two more, take about 20 kB.
@@ -16,6 +15,8 @@ package struct UnverifiedJWS: Sendable {
     package let compact: [UInt8]
     /// The decoded payload: the bytes of a JSON object.
     package let payload: [UInt8]
+    /// The payload, parsed: here, so that nobody parses it again.
+    let json: JSONObject
     /// The decoded signature, of any length.
     let signature: [UInt8]
     private let headerLength: Int
@@ -36,12 +37,13 @@ package struct UnverifiedJWS: Sendable {
         guard let payload = Base64.decodeURL(compact[(first + 1)..<second]) else {
             throw .malformed("the payload is not base64url without padding")
         }
-        guard isJSONObject(payload) else { throw .malformed("the payload is not a JSON object") }
+        guard let json = try? JSONObject(parsing: payload) else { throw .malformed("the payload is not a JSON object") }
         guard let signature = Base64.decodeURL(compact[(second + 1)...]) else {
             throw .malformed("the signature is not base64url without padding")
         }
         self.compact = compact
         self.payload = payload
+        self.json = json
         self.signature = signature
         headerLength = first
         signedLength = second
@@ -61,14 +63,4 @@ package struct UnverifiedJWS: Sendable {
     func withSignedBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         compact.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0.prefix(signedLength))) }
     }
-}
-
-private func isJSONObject(_ bytes: [UInt8]) -> Bool {
-    struct AnyObject: Decodable {
-        enum NoKeys: CodingKey {}
-        init(from decoder: any Decoder) throws { _ = try decoder.container(keyedBy: NoKeys.self) }
-    }
-    if (try? JSONDecoder().decode(AnyObject.self, from: Data(bytes))) != nil { return true }
-    // Slower, and reads a little more.
-    return (try? JSONObject(parsing: bytes)) != nil
 }

@@ -76,12 +76,15 @@ package struct EvidenceParts: Sendable, Equatable {
     }
 
     private static func steps(ofJWS jws: ArraySlice<UInt8>, depth: Int, headers: inout [Digest: [UInt8]]) -> [UInt8]? {
-        let segments = jws.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard segments.count == 3, segments[0].count >= headerMinimum, depth < depthLimit,
-            let payload = Base64.decodeURL(segments[1]), let signature = Base64.decodeURL(segments[2]),
-            let name = Digest(SHA256.hash(Array(segments[0])))
+        let dot = UInt8(ascii: ".")
+        guard depth < depthLimit, let first = jws.firstIndex(of: dot), first - jws.startIndex >= headerMinimum,
+            let second = jws[(first + 1)...].firstIndex(of: dot), !jws[(second + 1)...].contains(dot),
+            let payload = Base64.decodeURL(jws[(first + 1)..<second]),
+            let signature = Base64.decodeURL(jws[(second + 1)...])
         else { return nil }
-        headers[name] = Array(segments[0])
+        let header = Array(jws[..<first])
+        guard let name = Digest(SHA256.hash(header)) else { return nil }
+        headers[name] = header
         var writer = CanonicalWriter()
         writer.byte(Step.header)
         writer.digest(name)

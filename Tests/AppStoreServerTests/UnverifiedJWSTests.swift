@@ -57,7 +57,7 @@ struct UnverifiedJWSTests {
         #expect(verifier.refusal(of: "\(header).\(Self.payload).\(Self.signature)") == .malformed)
     }
 
-    @Test("256 KiB are looked at, and not a byte more")
+    @Test("512 KiB are looked at, and not a byte more")
     func size() throws {
         let envelope = Self.header.utf8.count + Self.signature.utf8.count + 2
         let room = (UnverifiedJWS.maximumLength - envelope) / 4 * 3
@@ -67,7 +67,7 @@ struct UnverifiedJWSTests {
         #expect((UnverifiedJWS.maximumLength - 3...UnverifiedJWS.maximumLength).contains(largest.utf8.count))
         _ = try UnverifiedJWS(largest)
         let larger = largest + String(repeating: "A", count: 4)
-        #expect(throws: JWSError.malformed("it is longer than 262144 bytes")) { try UnverifiedJWS(larger) }
+        #expect(throws: JWSError.malformed("it is longer than 524288 bytes")) { try UnverifiedJWS(larger) }
     }
 
     @Test("reasons hold nothing of the payload")
