@@ -41,6 +41,13 @@ let executables: [(name: String, imports: [String])] = [
         ]
     ),
     ("store-simulator", ["StoreSimulator", "OpenSSLCrypto"]),
+    (
+        "rightful-bench",
+        [
+            "Service", "Ledger", "AppStoreServer", "AppStorePayloads", "EntitlementAPI", "EntitlementCore",
+            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator", "COpenSSL",
+        ]
+    ),
 ]
 
 /// The files of schema/, in the order in which they are applied.
@@ -66,6 +73,9 @@ let migrations = [
     "0019_ensure_partitions",
     "0020_command_key",
     "0021_grant_serving_role",
+    "0022_original_view_second",
+    "0023_rebuild",
+    "0024_seen",
     "0025_event_nameless_index",
 ]
 

@@ -36,8 +36,7 @@ install_packages() {
     if ! { "${as_root[@]}" apt-get update &&
         "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
             apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
-        tail -n 5 "$log" >&2
-        die "cannot install ${packages[*]}; the whole output is in $log"
+        die "cannot install ${packages[*]}: $(tail -n 1 "$log") (all of it is in $log)"
     fi
     rm -f "$log"
     mapfile -t packages < <(missing_packages)

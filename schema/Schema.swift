@@ -33,6 +33,9 @@ package struct Migration: Sendable {
         Migration("0019_ensure_partitions", PackageResources._019_ensure_partitions_sql),
         Migration("0020_command_key", PackageResources._020_command_key_sql),
         Migration("0021_grant_serving_role", PackageResources._021_grant_serving_role_sql),
+        Migration("0022_original_view_second", PackageResources._022_original_view_second_sql),
+        Migration("0023_rebuild", PackageResources._023_rebuild_sql),
+        Migration("0024_seen", PackageResources._024_seen_sql),
         Migration("0025_event_nameless_index", PackageResources._025_event_nameless_index_sql),
     ]
 }

@@ -3,7 +3,7 @@ import Foundation
 
 /// One JSON object, read leniently: a member that is absent, `null` or of another type than asked for reads as `nil`.
 ///
-/// Duplicate names, numbers beyond `Double` and nesting beyond 512 levels are JSONSerialization's to settle.
+/// Of duplicate names the last counts; nesting beyond 512 levels is refused.
 package struct JSONObject {
     let members: [String: Any]
 
@@ -15,13 +15,17 @@ package struct JSONObject {
         guard bytes.count <= Self.maximumByteCount else {
             throw .malformed("the payload has \(bytes.count) bytes; at most \(Self.maximumByteCount) are read")
         }
-        guard let members = try? JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any] else {
+        guard let members = Self.members(of: bytes) ?? Self.members(of: JSONRepair.repaired(bytes)) else {
             throw .malformed("the payload is not a JSON object")
         }
         self.members = members
     }
 
     init(members: [String: Any]) { self.members = members }
+
+    private static func members(of bytes: [UInt8]) -> [String: Any]? {
+        try? JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any]
+    }
 
     /// The member of that name; `nil` where it is absent or `null`.
     package subscript(name: String) -> JSONValue? {

@@ -1,3 +1,4 @@
+import AppStorePayloads
 import Foundation
 import OpenSSLCrypto
 
@@ -9,7 +10,7 @@ package struct UnverifiedJWS: Sendable {
     /// The largest JWS that is looked at, in bytes.
     ///
     /// Apple's notifications, which hold two more, take about 20 kB.
-    package static let maximumLength = 256 * 1024
+    package static let maximumLength = 512 * 1024
 
     /// The exact bytes that were received.
     package let compact: [UInt8]
@@ -67,5 +68,7 @@ private func isJSONObject(_ bytes: [UInt8]) -> Bool {
         enum NoKeys: CodingKey {}
         init(from decoder: any Decoder) throws { _ = try decoder.container(keyedBy: NoKeys.self) }
     }
-    return (try? JSONDecoder().decode(AnyObject.self, from: Data(bytes))) != nil
+    if (try? JSONDecoder().decode(AnyObject.self, from: Data(bytes))) != nil { return true }
+    // Slower, and reads a little more.
+    return (try? JSONObject(parsing: bytes)) != nil
 }

@@ -8,8 +8,10 @@ struct ClusterLayout: Sendable {
     /// Where the server's Unix socket lies.
     ///
     /// Paths of sockets end at 107 bytes, so this is a short path of its own, named after the data directory's device
-    /// and inode: the same however the directory is spelled, and unlike anybody else's.
+    /// and inode: the same however the directory is spelled and whoever asks, and unlike anybody else's.
     let socketDirectory: String
+    /// Whose the data directory is.
+    private let owner: ServerUser
 
     var cluster: String { "\(dataDirectory)/postgres" }
     /// Where `initdb` works; becomes `cluster` by renaming, so that half a cluster is never taken for a whole one.
@@ -28,17 +30,32 @@ struct ClusterLayout: Sendable {
             try FileManager.default.createDirectory(
                 atPath: dataDirectory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch {
-            throw EmbeddedPostgresError(.directory, "cannot make the data directory \(dataDirectory): \(error)")
+            // Foundation's error is for programs; the system call says it in words.
+            let code = mkdir(dataDirectory, 0o700) == 0 ? 0 : errno
+            throw EmbeddedPostgresError(
+                .directory,
+                "cannot make the data directory (data_dir) \(dataDirectory): \(String(cString: strerror(code)))")
         }
         var status = stat()
         guard stat(dataDirectory, &status) == 0 else { throw .system("stat", dataDirectory) }
         guard let resolved = realpath(dataDirectory, nil) else { throw .system("realpath", dataDirectory) }
         defer { free(resolved) }
         self.dataDirectory = String(cString: resolved)
-        let identity = String(status.st_dev, radix: 36) + "-" + String(status.st_ino, radix: 36)
-        socketDirectory =
-            geteuid() == 0 && access("/run", W_OK) == 0
-            ? "/run/rightful-\(identity)" : "/tmp/rightful-\(geteuid())-\(identity)"
+        owner = ServerUser(user: status.st_uid, group: status.st_gid)
+        socketDirectory = Self.socketDirectory(
+            identity: String(status.st_dev, radix: 36) + "-" + String(status.st_ino, radix: 36),
+            server: fileStatus("\(self.dataDirectory)/postgres")?.st_uid ?? geteuid())
+    }
+
+    /// The one that is there, else the one to make: root and the server's own user, who may not write to `/run`, have
+    /// to meet in the same.
+    private static func socketDirectory(identity: String, server: uid_t) -> String {
+        let places = ["/run/rightful-\(identity)", "/tmp/rightful-\(server)-\(identity)"]
+        let present = places.first { place in
+            guard let status = fileStatus(place) else { return false }
+            return status.isDirectory && status.st_uid == server && status.st_mode & 0o077 == 0
+        }
+        return present ?? (geteuid() == 0 && access("/run", W_OK) == 0 ? places[0] : places[1])
     }
 
     /// `host=… user=…` for libpq.
@@ -46,8 +63,8 @@ struct ClusterLayout: Sendable {
         "host=\(socketDirectory) port=\(Self.port) user=\(user) dbname=\(database)"
     }
 
-    /// Who runs the server: the cluster's owner, or for a new one ourselves, or `postgres` when we are root, whom
-    /// PostgreSQL refuses.
+    /// Who runs the server: the cluster's owner, or for a new one ourselves; when we are root, whom PostgreSQL refuses,
+    /// the data directory's owner, or `postgres` when that is root too.
     func server() throws(EmbeddedPostgresError) -> ServerUser {
         if let status = fileStatus(cluster) {
             guard status.isDirectory, status.st_uid != 0 else {
@@ -56,6 +73,7 @@ struct ClusterLayout: Sendable {
             return ServerUser(user: status.st_uid, group: status.st_gid)
         }
         if geteuid() != 0 { return ServerUser(user: geteuid(), group: getegid()) }
+        if owner.user != 0 { return owner }
         guard let entry = getpwnam("postgres") else {
             throw EmbeddedPostgresError(
                 .notInstalled,
@@ -63,6 +81,16 @@ struct ClusterLayout: Sendable {
                     + "postgresql)")
         }
         return ServerUser(user: entry.pointee.pw_uid, group: entry.pointee.pw_gid)
+    }
+
+    /// Opens a file of the data directory, and makes it where it is missing; one that root makes is the directory's
+    /// owner's, who has to open it too.
+    func openShared(_ path: String, _ flags: Int32) throws(EmbeddedPostgresError) -> Descriptor {
+        let file = try Descriptor.open(path, flags | O_CREAT)
+        if geteuid() == 0, owner.user != 0, fchown(file.number, owner.user, owner.group) != 0 {
+            throw .system("chown", path)
+        }
+        return file
     }
 
     /// Makes the socket's directory, open to its owner only: whoever reaches the socket is trusted.

@@ -31,7 +31,7 @@ extension ClusterLayout {
                 command += ["-c", setting]
             }
         }
-        let log = try Descriptor.open(log, O_WRONLY | O_CREAT | O_APPEND)
+        let log = try openShared(log, O_WRONLY | O_APPEND)
         return try ChildProcess.spawn(
             server.command(command), ChildProcess.Files(output: log, directory: directory))
     }

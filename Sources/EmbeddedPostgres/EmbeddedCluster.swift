@@ -78,7 +78,7 @@ package actor EmbeddedCluster {
     private func join() async throws {
         let starting = try await lockStart()
         defer { withExtendedLifetime(starting) {} }
-        let users = try Descriptor.open(layout.usersLock, O_RDWR | O_CREAT)
+        let users = try layout.openShared(layout.usersLock, O_RDWR)
         // Exclusive holders hold the start lock too.
         guard users.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
         try await bringUp()
@@ -188,7 +188,7 @@ package actor EmbeddedCluster {
     }
 
     private func lockStart() async throws -> Descriptor {
-        let lock = try Descriptor.open(layout.startLock, O_RDWR | O_CREAT)
+        let lock = try layout.openShared(layout.startLock, O_RDWR)
         guard try await poll(for: options.startLimit, { lock.tryLock(.exclusive) }) else {
             throw EmbeddedPostgresError(
                 .timedOut,

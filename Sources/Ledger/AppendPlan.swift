@@ -35,6 +35,7 @@ struct LedgerHead: Sendable, Equatable {
     var recordedAt: Timestamp
     var hash: Digest
     var nextIdentity: Int64
+    var liveViews: ViewTable
 }
 
 /// What a batch needs to know of the database before it can be decided.
@@ -88,8 +89,9 @@ struct AppendPlan: Sendable {
     /// Gives each draft its position, or the one it already has.
     init(_ batch: [PreparedEvent], context: AppendContext, now: Timestamp) {
         head = context.head
-        // A clock set back must not make time run backwards along the log.
-        head.recordedAt = max(now, context.head.recordedAt)
+        // A clock set back must not make time run backwards along the log; and no two batches share an instant, so that
+        // nothing can be added to what was recorded by the head's.
+        head.recordedAt = max(now, context.head.recordedAt.adding(milliseconds: 1))
         states = context.states
         keys = context.keys
         commands = context.commands

@@ -7,14 +7,32 @@ import PostgresClient
 /// (READ COMMITTED), so keys, identities and states are read under the lock. A transaction becomes visible before it
 /// lets go of its locks; so whoever reads position n can read every position before it.
 enum AppendTransaction {
+    enum Outcome: Sendable {
+        case committed(AppendPlan)
+        /// The connection went before the commit was answered: it may have taken place.
+        case unheard(AppendPlan, PostgresError)
+    }
+
+    /// - Parameters:
+    ///   - unheard: what an earlier run of this batch left open; if the log holds it, that is the outcome.
+    ///   - now: read under the lock, so that the time spent waiting for it does not date the events back.
     static func run(
-        _ batch: [PreparedEvent], now: Timestamp, on connection: isolated PostgresConnection
-    ) throws -> AppendPlan {
+        _ batch: [PreparedEvent], unheard: AppendPlan?, now: @Sendable () -> Timestamp,
+        on connection: isolated PostgresConnection
+    ) throws -> Outcome {
         do {
             let context = try read(batch, on: connection)
-            let plan = AppendPlan(batch, context: context, now: now)
-            try write(plan, on: connection)
-            return plan
+            if let unheard, try holds(unheard, on: connection) {
+                try connection.execute(script: "ROLLBACK")
+                return .committed(unheard)
+            }
+            let plan = AppendPlan(batch, context: context, now: now())
+            do {
+                try write(plan, on: connection)
+            } catch let error as PostgresError where error.kind == .connection {
+                return .unheard(plan, error)
+            }
+            return .committed(plan)
         } catch {
             // If even this fails the connection is broken, and the server rolls back by itself.
             if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
@@ -22,10 +40,22 @@ enum AppendTransaction {
         }
     }
 
+    /// Whether a plan's commit took place: the chain's hash at its last position is like no other's.
+    private static func holds(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws -> Bool {
+        guard !plan.events.isEmpty else { return false }
+        let row = try connection.query(
+            "SELECT hash FROM event WHERE ledger_id = $1 AND position = $2",
+            [.int(ledgerID), .int(plan.head.position)]
+        ).first
+        return try row?.digest(0) == plan.head.hash
+    }
+
     /// Takes the head row, and with it everybody else's turn to append.
     static let lockHead = PostgresStatement(
-        "SELECT position, recorded_at, hash, next_identity FROM ledger_head WHERE ledger_id = $1 FOR UPDATE",
-        [.int(ledgerID)])
+        """
+        SELECT position, recorded_at, hash, next_identity, live_views FROM ledger_head
+        WHERE ledger_id = $1 FOR UPDATE
+        """, [.int(ledgerID)])
 
     private static func read(
         _ batch: [PreparedEvent], on connection: isolated PostgresConnection
@@ -36,12 +66,8 @@ enum AppendTransaction {
             [
                 PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED"),
                 lockHead,
-                PostgresStatement(
-                    "SELECT source_id, payload_sha256, position FROM event_key WHERE ledger_id = $1 AND source_id = ANY($2)",
-                    [.int(ledgerID), .textArray(Set(batch.compactMap(\.statementID)).sorted())]),
-                PostgresStatement(
-                    "SELECT value, identity FROM identity WHERE ledger_id = $1 AND value = ANY($2)",
-                    [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities)).sorted())]),
+                knownKeys(of: batch),
+                knownIdentities(of: batch),
                 PostgresStatement(
                     "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
                     [.int(ledgerID), .bytesArray(headers.map(\.bytes))]),
@@ -69,6 +95,29 @@ enum AppendTransaction {
         return AppendContext(
             head: head, keys: keys, commands: commands, catalogPosition: catalogPosition, identities: identities,
             states: states, knownHeaders: known)
+    }
+
+    // The next two look up one value after the other, which OFFSET 0 holds the planner to. All rows of a ledger share the
+    // index's first column, and before the first ANALYZE the planner takes that for a choice of few: with `= ANY` it
+    // would read every row of the ledger while the head is locked.
+
+    private static func knownKeys(of batch: [PreparedEvent]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT key.source_id, known.payload_sha256, known.position FROM unnest($2::text[]) AS key (source_id)
+            CROSS JOIN LATERAL (
+                SELECT payload_sha256, position FROM event_key
+                WHERE ledger_id = $1 AND event_key.source_id = key.source_id OFFSET 0) AS known
+            """, [.int(ledgerID), .textArray(Set(batch.compactMap(\.statementID)).sorted())])
+    }
+
+    private static func knownIdentities(of batch: [PreparedEvent]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT key.value, known.identity FROM unnest($2::text[]) AS key (value)
+            CROSS JOIN LATERAL (
+                SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
+            """, [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities)).sorted())])
     }
 
     /// What only commands need to know; notifications do not pay for it.
@@ -149,7 +198,8 @@ enum AppendTransaction {
                         .timestampArray(commands.map(\.value.recordedAt.milliseconds)),
                     ]))
         }
-        if let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted()) { statements.append(upsert) }
+        let upsert = StateQuery.upsert(plan.states, of: plan.touched.sorted(), in: plan.head.liveViews)
+        if let upsert { statements.append(upsert) }
         statements.append(
             PostgresStatement(
                 """
@@ -218,7 +268,7 @@ extension LedgerHead {
     init(_ row: PostgresRow) throws {
         self.init(
             position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
-            hash: try row.digest(2), nextIdentity: try row.int(3))
+            hash: try row.digest(2), nextIdentity: try row.int(3), liveViews: try ViewTable(stored: row.int(4)))
     }
 }
 

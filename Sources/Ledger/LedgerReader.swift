@@ -32,8 +32,10 @@ package struct LedgerReader: Sendable {
         self.now = now
     }
 
-    /// How far the clocks of instances that write to one ledger may be apart.
-    private static let clockMarginMilliseconds: Int64 = 5000
+    /// How long after an instant a commit may still be recorded at it: the clocks of instances that write to one ledger
+    /// may be 5 seconds apart, and a writer that stalls may keep the head for 10 (the connection's limit for idling in a
+    /// transaction) and then take some time to commit.
+    private static let settlingMilliseconds: Int64 = 20_000
 
     /// Everything that bears on a customer, and the position it rests on.
     package func customerFacts(
@@ -60,16 +62,18 @@ package struct LedgerReader: Sendable {
         }
     }
 
-    /// The environments other than `environment` in which something of this customer is known.
+    /// The environments other than `environment` in which something of this customer was known at a position.
     package func otherEnvironments(
-        of customer: CustomerID, than environment: StoreEnvironment
+        of customer: CustomerID, than environment: StoreEnvironment, upTo position: Int64
     ) async throws -> [StoreEnvironment] {
         try await read { connection in
             let result = try connection.query(
                 """
                 SELECT DISTINCT event.environment FROM event JOIN identity USING (ledger_id, identity)
-                WHERE event.ledger_id = $1 AND identity.value = $2 AND event.environment <> $3 ORDER BY 1
-                """, [.int(ledgerID), .text(customer.value), .text(environment.rawValue)])
+                WHERE event.ledger_id = $1 AND identity.value = $2 AND event.environment <> $3
+                    AND event.position <= $4
+                ORDER BY 1
+                """, [.int(ledgerID), .text(customer.value), .text(environment.rawValue), .int(position)])
             return try result.rows.map { try StoreEnvironment(stored: $0.text(0)) }
         }
     }
@@ -153,8 +157,9 @@ package struct LedgerReader: Sendable {
             return position
         case .recorded(let instant):
             let headRecordedAt = Timestamp(milliseconds: try row.timestamp(1))
-            let settled = now().adding(milliseconds: -Self.clockMarginMilliseconds)
-            guard instant < headRecordedAt || instant < settled else { throw KnownAtError.notSettled }
+            let settled = now().adding(milliseconds: -Self.settlingMilliseconds)
+            // The next batch is recorded later than the head, whatever its clock says.
+            guard instant <= headRecordedAt || instant < settled else { throw KnownAtError.notSettled }
             // Recorded time never decreases with position, so a search by halves over the primary key finds it.
             return try Statements.lastPosition(recordedBy: instant, head: head, on: connection)
         }

@@ -14,8 +14,10 @@ package actor LedgerWriter {
         package var batchBytes = 8 << 20
         /// Requests that may wait; further ones are refused as `unavailable`.
         package var waiting = 8192
-        /// Tries of one batch while the database is away; the pool waits between them.
+        /// Tries of one batch while the database is away or the head is locked.
         package var attempts = 3
+        /// How long a session may hold the head while the server waits for its program.
+        package var stalledMilliseconds = 5000
 
         package init() {}
     }
@@ -40,8 +42,9 @@ package actor LedgerWriter {
     private var waiting: [Waiter] = []
     private var isRunning = false
     private var drained: [CheckedContinuation<Void, Never>] = []
-    /// Positions for which partitions are known to exist.
-    private var partitionedUpTo: Int64 = 0
+    private var isPartitioning = false
+    /// The position from which partitions ahead are to be made again.
+    private var partitionsDueAt: Int64 = 0
 
     package init(
         pool: PostgresPool, limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp,
@@ -111,6 +114,7 @@ package actor LedgerWriter {
             for (waiter, outcome) in zip(batch, plan.outcomes) {
                 waiter.continuation.resume(returning: outcome.mapError { $0 })
             }
+            ensurePartitions(after: plan.head.position)
         } catch {
             let failure = LedgerError(error, doing: "appending to the log")
             // One event that the database refuses must not take its neighbours with it.
@@ -122,35 +126,65 @@ package actor LedgerWriter {
         }
     }
 
-    /// Writes one batch, again after a lost connection or lock: what was committed unheard is found by its keys.
+    /// Writes one batch, again after a lost connection or lock.
     private func write(_ batch: [PreparedEvent]) async throws -> AppendPlan {
+        var unheard: AppendPlan?
         var attempt = 1
         while true {
+            let failure: PostgresError
             do {
-                let now = self.now()
-                let plan = try await pool.withConnection { connection in
-                    try AppendTransaction.run(batch, now: now, on: connection)
+                let outcome = try await pool.withConnection { [unheard, now] connection in
+                    try AppendTransaction.run(batch, unheard: unheard, now: now, on: connection)
                 }
-                await ensurePartitions(after: plan.head.position)
-                return plan
-            } catch let error as PostgresError where error.isPassing && attempt < limits.attempts {
-                attempt += 1
+                switch outcome {
+                case .committed(let plan): return plan
+                case .unheard(let plan, let error): (unheard, failure) = (plan, error)
+                }
+            } catch let error as PostgresError where error.isPassing {
+                failure = error
             }
+            if failure.kind == .lockTimeout { await endStalledHolders() }
+            guard attempt < limits.attempts else { throw failure }
+            // Longer than the pool refuses at once after a failure to connect.
+            if failure.kind == .connection { try? await Task.sleep(for: .milliseconds(100 * attempt)) }
+            attempt += 1
         }
     }
 
-    /// Makes partitions well ahead of the head.
+    /// Ends sessions that hold the head while their program does not move.
     ///
-    /// A failure is no reason to refuse what is already committed: the two partitions ahead leave millions of appends
-    /// to try again in.
-    private func ensurePartitions(after position: Int64) async {
-        guard position + Self.partitionMargin > partitionedUpTo else { return }
-        let target = position + 2 * Self.partitionMargin
-        let made: Void? = try? await pool.withConnection { connection in
-            try connection.query("SELECT ensure_partitions($1)", [.int(target)])
+    /// The server's own timeouts end a session that is idle in a transaction, and one whose statement takes long. One
+    /// whose program stopped half-way through sending a batch is neither, and would hold the ledger until it goes on.
+    private func endStalledHolders() async {
+        _ = try? await pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS lock JOIN pg_stat_activity AS activity USING (pid)
+                WHERE lock.locktype = 'relation' AND lock.relation = 'ledger_head'::regclass AND lock.granted
+                    AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                    AND activity.usename = current_user AND activity.state = 'active'
+                    AND activity.wait_event IN ('ClientRead', 'ClientWrite')
+                    AND activity.state_change < clock_timestamp() - $1 * interval '1 millisecond'
+                """, [.double(Double(limits.stalledMilliseconds))])
         }
-        if made != nil { partitionedUpTo = target }
+    }
+
+    /// Makes partitions well ahead of the head, while appends go on.
+    ///
+    /// A failure is no reason to refuse or delay anything: the partitions ahead leave millions of appends to try again
+    /// in.
+    private func ensurePartitions(after position: Int64) {
+        guard !isPartitioning, position >= partitionsDueAt else { return }
+        isPartitioning = true
+        Task {
+            let made = try? await pool.withConnection { connection in
+                try connection.query("SELECT ensure_partitions($1)", [.int(position + 2 * Self.partitionMargin)])
+            }
+            partitionsDueAt = position + (made == nil ? Self.partitionRetry : Self.partitionMargin)
+            isPartitioning = false
+        }
     }
 
     private static let partitionMargin: Int64 = 1_000_000
+    private static let partitionRetry: Int64 = 1000
 }

@@ -25,8 +25,7 @@ enum StateQuery {
                 AND event.original_transaction_id = key.original_transaction_id
             ORDER BY event.position DESC LIMIT 1
         ) AS log ON true
-        LEFT JOIN original_view AS view ON view.ledger_id = $1 AND view.environment = key.environment
-            AND view.original_transaction_id = key.original_transaction_id
+        LEFT JOIN LATERAL (\(ViewTable.liveRow)) AS view ON true
         """
     }
 
@@ -84,12 +83,14 @@ enum StateQuery {
         return states
     }
 
-    static func upsert(_ states: [OriginalKey: OriginalState], of keys: [OriginalKey]) -> PostgresStatement? {
+    static func upsert(
+        _ states: [OriginalKey: OriginalState], of keys: [OriginalKey], in table: ViewTable
+    ) -> PostgresStatement? {
         let rows = keys.compactMap { key in states[key].map { (key, $0) } }
         guard !rows.isEmpty else { return nil }
         return PostgresStatement(
             """
-            INSERT INTO original_view (
+            INSERT INTO \(table.name) (
                 ledger_id, environment, original_transaction_id, fold_version, last_position, state)
             SELECT $1, new.environment, new.original_transaction_id, $2, new.last_position, new.state
             FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bytea[])

@@ -1,19 +1,6 @@
 import EntitlementCore
 import PostgresClient
 
-/// The table that reads take their views from.
-struct LiveView: Sendable {
-    let name: String
-    let number: Int64
-
-    /// The number of the live table, as part of a statement over `head`.
-    static let currentNumber = "0::bigint"
-
-    static func current(on connection: isolated PostgresConnection) throws -> LiveView {
-        LiveView(name: "original_view", number: 0)
-    }
-}
-
 extension Verifier {
     /// Folds every original transaction anew and compares its view row, and looks for rows that nothing folds to.
     func verifyViews(into summary: inout VerificationSummary) async throws {
@@ -55,13 +42,17 @@ extension Verifier {
         while true {
             let result = try connection.query(
                 """
-                SELECT key.number, event.position, event.source, event.facts
+                SELECT key.number, log.position, log.source, log.facts
                 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY
                     AS key (environment, original_transaction_id, number)
-                JOIN event ON event.ledger_id = $1 AND event.environment = key.environment
-                    AND event.original_transaction_id = key.original_transaction_id
-                WHERE event.position > $4 AND event.position <= $5
-                ORDER BY event.position LIMIT $6
+                CROSS JOIN LATERAL (
+                    SELECT position, source, facts FROM event
+                    WHERE ledger_id = $1 AND event.environment = key.environment
+                        AND event.original_transaction_id = key.original_transaction_id
+                        AND position > $4 AND position <= $5
+                    ORDER BY environment, original_transaction_id, position LIMIT $6
+                ) AS log
+                ORDER BY log.position LIMIT $6
                 """,
                 [
                     .int(ledgerID), .textArray(rows.map(\.key.environment)),
@@ -167,20 +158,9 @@ struct ViewRow: Sendable {
     static func page(
         after: Key?, limit: Int, on connection: isolated PostgresConnection
     ) throws -> [ViewRow] {
-        while true {
-            let table = try LiveView.current(on: connection)
-            let result = try read(table.name, after: after, limit: limit, on: connection)
-            // Swapped between the two statements: the rows read are nobody's business any more.
-            if let first = result.first, try first.int(9) != table.number { continue }
-            return try result.rows.map { try ViewRow($0, table: table.name) }
-        }
-    }
-
-    private static func read(
-        _ table: String, after: Key?, limit: Int, on connection: isolated PostgresConnection
-    ) throws -> PostgresResult {
+        let table = try ViewTable.live(on: connection).name
         let rest = after == nil ? "" : "AND (environment, original_transaction_id) > ($3, $4)"
-        return try connection.query(
+        let result = try connection.query(
             """
             WITH key AS (
                 (SELECT DISTINCT environment, original_transaction_id FROM event
@@ -193,7 +173,7 @@ struct ViewRow: Sendable {
             )
             SELECT key.environment, key.original_transaction_id, log.position,
                 view.fold_version, view.last_position, view.state, head.position, projection.version,
-                projection.checkpoint, \(LiveView.currentNumber)
+                projection.checkpoint
             FROM key
             LEFT JOIN LATERAL (
                 SELECT event.position FROM event
@@ -209,5 +189,6 @@ struct ViewRow: Sendable {
             """,
             [.int(ledgerID), .int(Int64(limit))]
                 + (after.map { [.text($0.environment), .text($0.originalTransactionID)] } ?? []))
+        return try result.rows.map { try ViewRow($0, table: table) }
     }
 }

@@ -13,10 +13,13 @@ package struct Application: Sendable {
     package struct Limits: Sendable {
         /// How long a read waits for `min_position`.
         package var positionWait = Duration.seconds(5)
+        /// How long a readiness probe waits for the database; one that hangs is as good as away.
+        package var readinessWait = Duration.seconds(3)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
-        /// The largest body of a notification, in bytes.
-        package var notificationBytes = 1 << 20
+        /// The largest body of a notification, in bytes: no larger than the largest JWS that is looked at, so that what
+        /// is too large is always told so.
+        package var notificationBytes = UnverifiedJWS.maximumLength
         /// The largest catalog, in bytes of JSON.
         package var catalogBytes = 4 << 20
         /// The largest body of any other request, in bytes; none of them reads it.
@@ -104,7 +107,7 @@ package struct Application: Sendable {
 
     private func authenticate(_ request: HTTPRequest, for route: Route) async throws -> APIKey? {
         guard case .scope(let scope) = route.access else { return nil }
-        let key = try await authenticator.authenticate(request)
+        let key = try await authenticator.authenticate(request, worksInOutage: scope == .metrics)
         try Authenticator.check(key, for: scope)
         return key
     }

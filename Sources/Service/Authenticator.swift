@@ -26,8 +26,11 @@ final class Authenticator: Sendable {
 
     /// The key of a request.
     ///
+    /// With `worksInOutage` a key recognised before is taken while the database is away, so that a monitor can be told
+    /// that it is.
+    ///
     /// - Throws: `unauthenticated`, or what the database throws.
-    func authenticate(_ request: HTTPRequest) async throws -> APIKey {
+    func authenticate(_ request: HTTPRequest, worksInOutage: Bool = false) async throws -> APIKey {
         guard let header = request.header("Authorization") else {
             throw Self.unauthenticated("Send an API key as Authorization: Bearer <key>.", "Bearer")
         }
@@ -37,7 +40,7 @@ final class Authenticator: Sendable {
         }
         let secret = String(words[1].drop { $0 == " " })
         guard secret.hasPrefix("rk_") || secret.hasPrefix("rp_"), secret.utf8.count <= Self.secretLimit,
-            let key = try await find(secret)
+            let key = try await find(secret, worksInOutage: worksInOutage)
         else {
             throw Self.unauthenticated("The API key is unknown or was revoked.", #"Bearer error="invalid_token""#)
         }
@@ -55,11 +58,22 @@ final class Authenticator: Sendable {
         }
     }
 
-    private func find(_ secret: String) async throws -> APIKey? {
+    private func find(_ secret: String, worksInOutage: Bool) async throws -> APIKey? {
         let hash = sha256(Array(secret.utf8))
         let now = ContinuousClock.now
-        if let known = remembered.withLock({ $0[hash] }), now < known.until { return known.key }
-        guard let key = try await keys.find(secret: secret) else { return nil }
+        let known = remembered.withLock { $0[hash] }
+        if let known, now < known.until { return known.key }
+        let found: APIKey?
+        do {
+            found = try await keys.find(secret: secret)
+        } catch let error as LedgerError where error.code == .unavailable {
+            guard worksInOutage, let known else { throw error }
+            return known.key
+        }
+        guard let key = found else {
+            remembered.withLock { $0[hash] = nil }
+            return nil
+        }
         remembered.withLock { remembered in
             if remembered.count >= Self.capacity { remembered = remembered.filter { now < $0.value.until } }
             if remembered.count >= Self.capacity { remembered.removeAll() }

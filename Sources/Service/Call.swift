@@ -53,7 +53,7 @@ struct Call: Sendable {
     /// An RFC 3339 instant of the query.
     func instant(_ name: String) throws(Problem) -> Timestamp? {
         guard let text = request.queryValue(name) else { return nil }
-        guard let instant = Timestamp(rfc3339: text) else {
+        guard let instant = Self.instant(text) else {
             throw Problem(
                 .malformedRequest, "\(name) is an RFC 3339 time, such as 2026-11-20T19:00:00Z; write + as %2B.",
                 param: name)
@@ -74,7 +74,7 @@ struct Call: Sendable {
     func knownAt() throws(Problem) -> KnownAt {
         guard let text = request.queryValue("known_at") else { return .head }
         if let position = Self.wholeNumber(text) { return .position(position) }
-        if let instant = Timestamp(rfc3339: text) { return .recorded(instant) }
+        if let instant = Self.instant(text) { return .recorded(instant) }
         throw Problem(
             .malformedRequest, "known_at is a position, or an RFC 3339 time; write + as %2B.", param: "known_at")
     }
@@ -85,6 +85,13 @@ struct Call: Sendable {
         let limit = try wholeNumber("limit") ?? 100
         guard limit > 0 else { throw Problem(.malformedRequest, "limit is 1 or more.", param: "limit") }
         return (after, Int(min(limit, Int64(LedgerReader.pageLimit))))
+    }
+
+    /// An RFC 3339 time, also one whose `+` was not percent-encoded and so was read as a space.
+    private static func instant(_ text: String) -> Timestamp? {
+        if let instant = Timestamp(rfc3339: text) { return instant }
+        guard let space = text.lastIndex(of: " ") else { return nil }
+        return Timestamp(rfc3339: text[..<space] + "+" + text[text.index(after: space)...])
     }
 
     static func wholeNumber(_ text: String) -> Int64? {

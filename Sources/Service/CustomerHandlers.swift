@@ -22,7 +22,7 @@ extension Application {
         }
         let alsoIn =
             entitlements.isEmpty
-            ? try await otherEnvironments(of: customer, than: environment, knownAt: knownAt, position: position) : []
+            ? try await reader.otherEnvironments(of: customer, than: environment, upTo: position) : []
         return try .document(
             EntitlementsDocument(
                 customerID: customer.value, environment: environment, at: at, knownAt: position,
@@ -75,19 +75,5 @@ extension Application {
                 "The ledger did not reach position \(position) within \(limits.positionWait); ask again.",
                 param: "min_position")
         }
-    }
-
-    /// Where else something of the customer is known; for a past `known_at`, where it was known then.
-    private func otherEnvironments(
-        of customer: CustomerID, than environment: StoreEnvironment, knownAt: KnownAt, position: Int64
-    ) async throws -> [StoreEnvironment] {
-        let others = try await reader.otherEnvironments(of: customer, than: environment)
-        if knownAt == .head { return others }
-        var known: [StoreEnvironment] = []
-        for other in others {
-            let (facts, _) = try await reader.customerFacts(customer, environment: other, knownAt: .position(position))
-            if !facts.originals.isEmpty { known.append(other) }
-        }
-        return known
     }
 }

@@ -1,9 +1,9 @@
-import AppStoreServer
+package import AppStoreServer
 import Dispatch
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
-import Ledger
+package import Ledger
 
 extension Application {
     /// `POST /v1/notifications/appstore`: verify, append, and only then say so.
@@ -65,7 +65,8 @@ extension Application {
 }
 
 extension EventDraft {
-    fileprivate init(_ notification: VerifiedNotification) {
+    /// What a verified notification appends.
+    package init(_ notification: VerifiedNotification) {
         self.init(
             environment: notification.environment, source: .notification, type: notification.eventLabel,
             occurredAt: notification.signedDate, fact: .notification(notification.fact),

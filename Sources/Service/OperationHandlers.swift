@@ -24,15 +24,21 @@ extension Application {
 
     /// `GET /readyz`: the database is up, its schema is this program's, and the log can be read.
     func readiness(_ call: Call) async throws -> HTTPResponse {
-        let refusal: String?
+        let standing: (refusal: String?, position: Int64)?
         do {
-            refusal = try await schemaRefusal()
+            standing = try await within(limits.readinessWait) { [schemaRefusal, reader] in
+                if let refusal = try await schemaRefusal() { return (refusal, 0) }
+                return (nil, try await reader.status().position)
+            }
         } catch {
             var problem = Problem.unavailable("The database cannot be reached at the moment.")
             problem.cause = Problem(error).cause
             throw problem
         }
-        if let refusal { throw Problem.unavailable(refusal) }
-        return try .document(HealthDocument(status: "ready"), position: try await reader.status().position)
+        guard let standing else {
+            throw Problem.unavailable("The database did not answer within \(limits.readinessWait).")
+        }
+        if let refusal = standing.refusal { throw Problem.unavailable(refusal) }
+        return try .document(HealthDocument(status: "ready"), position: standing.position)
     }
 }

@@ -1,5 +1,6 @@
 import EntitlementCore
 import Foundation
+import Glibc
 import Service
 
 /// What a command knows of the world around the process.
@@ -34,6 +35,11 @@ struct CommandContext: Sendable {
     func progress(_ text: String) {
         if isTerminal { complain(text) }
     }
+
+    /// Draws a line of the terminal over, without going to the next.
+    func draw(_ text: String) {
+        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(text)".utf8))
+    }
 }
 
 /// The reader of standard output has gone; nothing is left to do.
@@ -57,15 +63,17 @@ enum Files {
     /// The most bytes taken from one file.
     static let sizeLimit = 8 << 20
 
-    /// Reads a whole file; the error names it and says what to do about it.
-    static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
+    /// Reads a whole file; the error names it, and the key of the configuration that names it, where one does.
+    static func read(_ path: String, for key: String? = nil) throws(ConfigurationError) -> [UInt8] {
+        let subject = key.map { "\($0): " } ?? ""
         let data: Data?
         do {
             let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
             data = try handle.read(upToCount: sizeLimit + 1)
         } catch {
-            let reason = (error as NSError).code == NSFileReadNoSuchFileError ? "there is no such file" : nil
-            throw ConfigurationError(file: path, "cannot be read: \(reason ?? error.localizedDescription)")
+            // Foundation's words are for programs; the system's are for people.
+            let reason = access(path, R_OK) == 0 ? "it is not a file" : String(cString: strerror(errno))
+            throw ConfigurationError(file: path, "\(subject)cannot be read: \(reason)")
         }
         let bytes = Array(data ?? Data())
         guard bytes.count <= sizeLimit else {

@@ -40,11 +40,16 @@ struct CommandParser {
         guard let first = arguments.first else { throw UsageError("", "no command is given") }
         if first == "--help" || first == "-h" || first == "help" { return .print(Help.overview(commands)) }
         if first == "--version" { return .print(Version.line) }
-        let words = Array(arguments.prefix { !$0.hasPrefix("-") })
+        // What every command takes may stand before it as well.
+        let leading = arguments.prefix(Self.leadingOptions(arguments))
+        let words = Array(arguments.dropFirst(leading.count).prefix { !$0.hasPrefix("-") })
         guard let command = commands.first(where: { words.starts(with: $0.usage.words) }) else {
+            if arguments.contains("--help") || arguments.contains("-h") {
+                return .print(Help.overview(commands.filter { $0.usage.words.first == words.first }))
+            }
             throw unknown(words)
         }
-        var rest = arguments.dropFirst(command.usage.words.count)
+        var rest = leading + arguments.dropFirst(leading.count + command.usage.words.count)
         // Before anything else, so that help answers even a command line that is not right yet.
         if rest.prefix(while: { $0 != "--" }).contains(where: { $0 == "--help" || $0 == "-h" }) {
             return .print(Help.page(command.usage))
@@ -52,8 +57,19 @@ struct CommandParser {
         return .run(command, try split(&rest, command.usage))
     }
 
+    /// How many of the arguments are options of every command, with their values, before the command itself.
+    private static func leadingOptions(_ arguments: [String]) -> Int {
+        var count = 0
+        while count < arguments.count, arguments[count].hasPrefix("-") {
+            let parts = arguments[count].split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard CommandUsage.common.contains(where: { $0.value != nil && $0.name == parts[0] }) else { break }
+            count += parts.count == 2 ? 1 : 2
+        }
+        return min(count, arguments.count)
+    }
+
     private func unknown(_ words: [String]) -> UsageError {
-        guard let word = words.first else { return UsageError("", "a command must come before its options") }
+        guard let word = words.first else { return UsageError("", "no command is given before the options") }
         let followers = commands.map { $0.usage.words }.filter { $0.first == word }.compactMap { $0.dropFirst().first }
         if followers.isEmpty { return UsageError("", "there is no command '\(word)'") }
         return UsageError("", "after '\(word)' comes one of \(followers.joined(separator: ", "))")

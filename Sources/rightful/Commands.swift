@@ -3,7 +3,7 @@ enum Commands {
     static let all: [any Command.Type] = [
         ServeCommand.self, MigrateCommand.self, CatalogApplyCommand.self, CatalogShowCommand.self,
         KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, EventsCommand.self,
-        EntitlementsCommand.self, VerifyCommand.self, ForgetCommand.self,
+        EntitlementsCommand.self, RebuildCommand.self, VerifyCommand.self, StatusCommand.self, ForgetCommand.self,
     ]
 }
 

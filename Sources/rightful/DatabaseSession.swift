@@ -15,9 +15,9 @@ struct DatabaseSession: Sendable {
     /// Opens the configured database.
     ///
     /// An embedded one is started where nobody has, and migrated; an external one is refused unless its schema is
-    /// current.
+    /// current, or `refusesSchema` is false.
     static func open(
-        _ configuration: Configuration, _ context: CommandContext, connections: Int = 2,
+        _ configuration: Configuration, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
         log: @escaping @Sendable (String) -> Void
     ) async throws -> DatabaseSession {
         switch configuration.database {
@@ -33,18 +33,22 @@ struct DatabaseSession: Sendable {
             return DatabaseSession(conninfo: cluster.serveConninfo, cluster: cluster, connections: connections)
         case .external(let url, _):
             let session = DatabaseSession(conninfo: url.reveal(), cluster: nil, connections: connections)
-            if let refusal = try await session.schemaRefusal() { throw CommandFailure(description: refusal) }
+            if refusesSchema, let refusal = try await session.schemaRefusal() {
+                throw CommandFailure(description: refusal)
+            }
             return session
         }
     }
 
     /// Opens the database for as long as `body` needs it.
     static func with<Value: Sendable>(
-        _ arguments: ParsedArguments, _ context: CommandContext,
+        _ arguments: ParsedArguments, _ context: CommandContext, refusesSchema: Bool = true,
         _ body: @Sendable (DatabaseSession) async throws -> Value
     ) async throws -> Value {
         let configuration = try context.configuration(arguments)
-        let session = try await open(configuration, context) { context.progress($0) }
+        let session = try await open(configuration, context, refusesSchema: refusesSchema) {
+            context.progress($0)
+        }
         do {
             let value = try await body(session)
             try await session.close()
@@ -62,8 +66,10 @@ struct DatabaseSession: Sendable {
     }
 
     /// Why this program cannot use the database's schema, for people; `nil` when it can.
-    func schemaRefusal() async throws -> String? {
-        try await pool.withConnection { try Migrator().standing(on: $0) }.refusal
+    func schemaRefusal() async throws -> String? { try await schemaStanding().refusal }
+
+    func schemaStanding() async throws -> Migrator.Standing {
+        try await pool.withConnection { try Migrator().standing(on: $0) }
     }
 
     /// Lets go of the database; the embedded one stops unless somebody else uses it.

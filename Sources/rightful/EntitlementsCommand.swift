@@ -38,7 +38,8 @@ struct EntitlementsCommand: Command {
             let at = at ?? context.now()
             let answers = known.facts.answers(at: at)
             let others =
-                answers.isEmpty ? try await reader.otherEnvironments(of: customer, than: environment) : []
+                answers.isEmpty
+                ? try await reader.otherEnvironments(of: customer, than: environment, upTo: known.position) : []
             return try WireJSON.encode(
                 EntitlementsDocument(
                     customerID: customer.value, environment: environment, at: at, knownAt: known.position,
@@ -60,7 +61,8 @@ extension ParsedArguments {
     /// The value of `--known-at`.
     fileprivate func knownAt() throws(UsageError) -> KnownAt {
         guard let text = value("--known-at") else { return .head }
-        if let position = Int64(text), position >= 0 { return .position(position) }
+        // One too large to hold lies beyond every log.
+        if !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) { return .position(Int64(text) ?? .max) }
         guard let timestamp = Timestamp(rfc3339: text) else {
             throw error("--known-at must be a position or an RFC 3339 time, not '\(text)'")
         }

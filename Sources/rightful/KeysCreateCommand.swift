@@ -28,15 +28,15 @@ struct KeysCreateCommand: Command {
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
         name = try arguments.required("--name")
-        guard !name.isEmpty, name.utf8.count <= 200 else {
-            throw arguments.error("--name must have between 1 and 200 bytes")
-        }
+        guard (1...200).contains(name.utf8.count),
+            name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+        else { throw arguments.error("--name must have between 1 and 200 bytes, none of them a control character") }
         environment = try arguments.environment()
         bundleID = arguments.value("--app")
         let words = try arguments.required("--scopes").split(separator: ",").map {
             String($0.drop(while: \.isWhitespace))
         }
-        isPublishable = words == ["reconcile"]
+        isPublishable = words.count == 1 && Self.publishable.contains(words[0])
         scopes = isPublishable ? [] : try Self.scopes(words, arguments)
         if isPublishable, bundleID == nil || environment == nil {
             throw arguments.error("a publishable key needs --app and --environment")
@@ -44,13 +44,16 @@ struct KeysCreateCommand: Command {
         if let bundleID, bundleID.isEmpty { throw arguments.error("--app must not be empty") }
     }
 
+    /// What asks for a publishable key: the one thing it may do, or its name.
+    private static let publishable = ["reconcile", "publishable"]
+
     private static func scopes(
         _ words: [String], _ arguments: ParsedArguments
     ) throws(UsageError) -> Set<APIScope> {
         var scopes: Set<APIScope> = []
         for word in words {
-            if word == "reconcile" {
-                throw arguments.error("the scope reconcile makes a publishable key, which can have no other")
+            if publishable.contains(word) {
+                throw arguments.error("the scope \(word) makes a publishable key, which can have no other")
             }
             guard let scope = APIScope(rawValue: word) else {
                 let known = APIScope.allCases.map(\.rawValue).joined(separator: ", ")

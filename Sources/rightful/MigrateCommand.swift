@@ -34,7 +34,13 @@ struct MigrateCommand: Command {
             }
             try await uninterrupted { try await cluster.release() }
         case .external(let url, let migrateURL):
-            applied = try await migrate(owner: (migrateURL ?? url).reveal(), serving: url.reveal())
+            do {
+                applied = try await migrate(owner: (migrateURL ?? url).reveal(), serving: url.reveal())
+            } catch let error as PostgresError where error.kind == .insufficientPrivilege {
+                throw CommandFailure(
+                    description: "the role that migrates may not: log in as the owner of the database with "
+                        + "--migrate-database-url (\(error.message))")
+            }
         }
         for name in applied { try context.output.write("applied \(name)\n") }
         if applied.isEmpty { try context.output.write("the schema is current\n") }

@@ -31,9 +31,12 @@ struct ServeCommand: Command {
         try TrustedMaterial.checkPrivateKeys(configuration)
         let log = LogWriter()
         let logger = Logger(now: context.now) { log.write($0) }
-        report(configuration, to: logger)
         do {
             try await serve(configuration, anchors, context, logger)
+            await log.flush()
+        } catch is CancellationError {
+            // Told to stop before it began to serve: done as well.
+            logger.log(.info, "stopped before serving")
             await log.flush()
         } catch {
             await log.flush()
@@ -64,6 +67,8 @@ struct ServeCommand: Command {
             let server = application.makeServer(
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
+            // Not before: whoever cannot serve says why in one line, and nothing else.
+            report(configuration, to: logger)
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
@@ -87,12 +92,25 @@ struct ServeCommand: Command {
             if let cluster = session.cluster {
                 group.addTask { await EmbeddedKeeper(cluster: cluster, logger: logger).run() }
             }
+            group.addTask { [limits = Self.rebuildLimits] in
+                await BackgroundProjections(
+                    rebuilder: Rebuilder(pool: session.pool, limits: limits), seen: SeenProjector(pool: session.pool),
+                    logger: logger
+                ).run()
+            }
             group.addTask { await Interruption.wait() }
         }
     }
 
     /// Fewer than the embedded server's `max_connections`, so that short commands find room beside several services.
     private static let connections = 16
+
+    /// Half of the time, so that those who ask are served first.
+    private static var rebuildLimits: Rebuilder.Limits {
+        var limits = Rebuilder.Limits()
+        limits.share = 0.5
+        return limits
+    }
 
     private func report(_ configuration: Configuration, to logger: Logger) {
         for line in configuration.report {

@@ -14,7 +14,7 @@ enum TrustedMaterial {
                 roots += try TrustAnchors.apple().roots
             case .file(let path):
                 do {
-                    roots += try TrustAnchors(contents: [Files.read(path)]).roots
+                    roots += try TrustAnchors(contents: [Files.read(path, for: "root_certificates")]).roots
                 } catch let error as CryptoError {
                     throw ConfigurationError(file: path, "root_certificates: \(error)")
                 }
@@ -27,13 +27,15 @@ enum TrustedMaterial {
     static func checkPrivateKeys(_ configuration: Configuration) throws {
         for app in configuration.apps {
             guard let access = app.appStoreAPI else { continue }
-            try checkKey(access.privateKeyPath, of: "app_store_api of \(app.bundleID)")
+            try checkKey(access.privateKeyPath, of: "app_store_api.private_key_path of \(app.bundleID)")
         }
-        for key in configuration.passKeys { try checkKey(key.privateKeyPath, of: "pass_keys \(key.keyID)") }
+        for key in configuration.passKeys {
+            try checkKey(key.privateKeyPath, of: "pass_keys.private_key_path of \(key.keyID)")
+        }
     }
 
     private static func checkKey(_ path: String, of user: String) throws {
-        let text = String(decoding: try Files.read(path), as: UTF8.self)
+        let text = String(decoding: try Files.read(path, for: user), as: UTF8.self)
         do {
             guard try PrivateKey(pem: text).curve == .p256 else {
                 throw ConfigurationError(file: path, "\(user): the private key is not on the curve P-256")

@@ -24,8 +24,8 @@ struct DemoCommand {
 
     private func play(_ authority: SimulatedAuthority, now: Int64) async throws {
         say("The simulated App Store reports:")
-        for step in DemoStory(now: try directory.storyInstant(now: now)).steps {
-            let receipt = try await store.deliver(try authority.sign(step.notification))
+        for (step, payload) in try directory.story(authority, now: now) {
+            let receipt = try await store.deliver(payload)
             let label = [step.notification.type, step.notification.subtype].compactMap(\.self).joined(separator: "/")
             let day = Date(timeIntervalSince1970: Double(step.notification.signedDate) / 1000)
                 .formatted(.iso8601.year().month().day())

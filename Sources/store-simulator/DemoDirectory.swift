@@ -22,9 +22,8 @@ struct DemoDirectory: Sendable {
         return "\(path)/\(SimulatedAuthority.rootCertificateFile)"
     }
 
-    /// The instant the story leads up to: that of the first attempt, so that one that was cut short is repeated
-    /// word for word.
-    func storyInstant(now: Int64) throws -> Int64 {
+    /// The instant the story leads up to: that of the first attempt.
+    private func storyInstant(now: Int64) throws -> Int64 {
         let file = "\(path)/demo.instant"
         if let text = try? String(contentsOfFile: file, encoding: .utf8),
             let instant = Int64(text.trimmingCharacters(in: .whitespacesAndNewlines))
@@ -33,6 +32,21 @@ struct DemoDirectory: Sendable {
         }
         try write("\(now)\n", to: file)
         return now
+    }
+
+    /// The story's steps, and what the store signed for each.
+    ///
+    /// A demonstration that was cut short is repeated byte for byte, so that nothing is told twice.
+    func story(_ authority: SimulatedAuthority, now: Int64) throws -> [(step: DemoStory.Step, payload: String)] {
+        let steps = DemoStory(now: try storyInstant(now: now)).steps
+        let file = "\(path)/demo.signed"
+        if let text = try? String(contentsOfFile: file, encoding: .utf8) {
+            let lines = text.split(separator: "\n").map(String.init)
+            if lines.count == steps.count { return Array(zip(steps, lines)) }
+        }
+        let payloads = try steps.map { try authority.sign($0.notification) }
+        try write(payloads.joined(separator: "\n"), to: file)
+        return Array(zip(steps, payloads))
     }
 
     var isPlayed: Bool { FileManager.default.fileExists(atPath: "\(path)/demo.played") }

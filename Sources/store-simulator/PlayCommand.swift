@@ -29,12 +29,24 @@ struct PlayCommand {
         let life = StoreLife.random(seed: UInt64(seed), world: DemoStory.world, customers: customers)
         var duplicates = 0
         let arrivals = Delivery.plan(life.notifications, style, seed: UInt64(seed))
+        // What arrives again is the same bytes: the store signs a notification once, and no signature comes out twice.
+        var signed: [Int: String] = [:]
         for arrival in arrivals {
-            let receipt = try await store.deliver(try authority.sign(life.notifications[arrival.index]))
-            if receipt.duplicate { duplicates += 1 }
+            let payload = try signed[arrival.index] ?? authority.sign(life.notifications[arrival.index])
+            if style.repeats { signed[arrival.index] = payload }
+            if try await store.deliver(payload).duplicate { duplicates += 1 }
         }
         say(
             "\(customers) customers, \(life.notifications.count) notifications, \(arrivals.count) deliveries, "
                 + "\(duplicates) of them duplicates (seed \(seed), \(style.rawValue))")
+    }
+}
+
+extension DeliveryStyle {
+    fileprivate var repeats: Bool {
+        switch self {
+        case .duplicated, .chaotic: true
+        case .inOrder, .shuffled, .delayed, .lossy: false
+        }
     }
 }

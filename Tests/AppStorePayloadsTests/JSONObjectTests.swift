@@ -87,6 +87,29 @@ struct JSONObjectTests {
         #expect(throws: PayloadError.self) { try json(text: nested(100_000)) }
     }
 
+    @Test(
+        "what JSON can say and Swift cannot hold costs nothing else of the payload",
+        arguments: [
+            (#"{"a":1,"odd":1e400}"#, nil), (#"{"odd":-1e999,"a":1}"#, nil), (#"{"odd":[[1E+4000]],"a":1}"#, nil),
+            (#"{"odd":"x\ud83dy","a":1}"#, "x\u{fffd}y"), (#"{"odd":"\udc00","a":1}"#, "\u{fffd}"),
+            (#"{"odd":"\ud83d\ud83d\ude00","a":1}"#, "\u{fffd}😀"),
+            (#"{"odd":"1e400 \\ud83d\ud83d","a":1}"#, #"1e400 \ud83d\#u{fffd}"#),
+            (#"{"\ud83d":2,"a":1,"odd":"\"1e400\""}"#, "\"1e400\""),
+        ] as [(String, String?)])
+    func unrepresentable(text: String, odd: String?) throws {
+        let object = try json(text: text)
+        #expect(object["a"]?.int64 == 1)
+        #expect(object["odd"]?.string == odd)
+    }
+
+    @Test("an instant beyond Double is the latest there is, and of one name said twice the last counts")
+    func beyond() throws {
+        #expect(try json(text: #"{"t":1e400}"#)["t"]?.timestamp == .latest)
+        #expect(try json(text: #"{"t":-1e400}"#)["t"]?.timestamp == .earliest)
+        #expect(try json(text: #"{"t":1e400}"#)["t"]?.int64 == nil)
+        #expect(try json(text: #"{"t":1,"t":2}"#)["t"]?.int64 == 2)
+    }
+
     @Test("bytes that are not UTF-8 are malformed")
     func invalidUTF8() {
         #expect(throws: PayloadError.self) {

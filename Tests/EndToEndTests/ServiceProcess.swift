@@ -63,7 +63,7 @@ final class Installation: Sendable {
         let (output, errors) = (Pipe(), Pipe())
         process.standardOutput = output
         process.standardError = errors
-        try process.run()
+        try await process.runWithAllSignals()
         async let outputText = Self.read(output)
         async let errorText = Self.read(errors)
         let texts = await (outputText, errorText)
@@ -71,7 +71,7 @@ final class Installation: Sendable {
         return (process.terminationStatus, texts.0, texts.1)
     }
 
-    private static func read(_ pipe: Pipe) async -> String {
+    static func read(_ pipe: Pipe) async -> String {
         let handle = pipe.fileHandleForReading
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -95,6 +95,22 @@ final class Installation: Sendable {
     }
 }
 
+extension Process {
+    /// Starts the process with no signal blocked.
+    ///
+    /// A child inherits the mask of the thread that starts it, and those that run Swift tasks block nearly all.
+    func runWithAllSignals() async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            Thread.detachNewThread {
+                var none = sigset_t()
+                sigemptyset(&none)
+                pthread_sigmask(SIG_SETMASK, &none, nil)
+                continuation.resume(with: Result { try self.run() })
+            }
+        }
+    }
+}
+
 struct CommandFailure: Error {
     let arguments: [String]
     let status: Int32
@@ -115,7 +131,7 @@ final class ServiceProcess: Sendable {
         let errors = Pipe()
         process.standardError = errors
         process.standardOutput = FileHandle.nullDevice
-        try process.run()
+        try await process.runWithAllSignals()
         let (lines, continuation) = AsyncStream<String>.makeStream()
         let handle = errors.fileHandleForReading
         let collector = LogCollector()
@@ -149,6 +165,10 @@ final class ServiceProcess: Sendable {
     }
 
     var logText: String { collector.text }
+
+    func signal(_ number: Int32) {
+        if process.isRunning { kill(process.processIdentifier, number) }
+    }
 
     func killWithoutWarning() {
         kill(process.processIdentifier, SIGKILL)

@@ -24,7 +24,7 @@ struct DeadlineTests {
                 return client.trickleUntilCut("a")
             }
             #expect(elapsed > .milliseconds(200))
-            #expect(elapsed < .seconds(5))
+            #expect(elapsed < .seconds(25))
         }
     }
 
@@ -36,7 +36,7 @@ struct DeadlineTests {
                 _ = try client.get("/")
                 return client.trickleUntilCut("a")
             }
-            #expect(elapsed < .seconds(8))
+            #expect(elapsed < .seconds(25))
         }
     }
 
@@ -53,8 +53,8 @@ struct DeadlineTests {
             await responded.wait()
             // Waits for the exchange to end, which it does only because it is cut.
             let start = ContinuousClock.now
-            await server.stop(graceSeconds: 20)
-            #expect(ContinuousClock.now - start < .seconds(10))
+            await server.stop(graceSeconds: 110)
+            #expect(ContinuousClock.now - start < .seconds(100))
             withExtendedLifetime(client) {}
         }
     }
@@ -96,8 +96,8 @@ struct DeadlineTests {
             #expect(sizes == Array(repeating: 1 << 20, count: 5))
             // Ends well before the grace only if every broken exchange was ended.
             let start = ContinuousClock.now
-            await server.stop(graceSeconds: 20)
-            #expect(ContinuousClock.now - start < .seconds(10))
+            await server.stop(graceSeconds: 110)
+            #expect(ContinuousClock.now - start < .seconds(100))
         }
     }
 

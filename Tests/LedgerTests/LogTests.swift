@@ -90,17 +90,19 @@ struct LogTests {
         clock.now = Timestamp(milliseconds: Int64(3_000_000))
         _ = try await ledger.writer.append(drafts[2])
         let recorded = try await ledger.reader.events(after: 0, limit: 10).events.map(\.record.recordedAt.milliseconds)
-        #expect(recorded == [2_000_000, 2_000_000, 3_000_000])
+        #expect(recorded == [2_000_000, 2_000_001, 3_000_000])
 
         func position(_ instant: Int64) async throws -> Int64 {
             try await ledger.reader.catalog(knownAt: .recorded(Timestamp(milliseconds: instant))).position
         }
         #expect(try await position(1_999_999) == 0)
-        #expect(try await position(2_000_000) == 2)
+        #expect(try await position(2_000_000) == 1)
         #expect(try await position(2_999_999) == 2)
-        await #expect(throws: KnownAtError.notSettled) { try await position(3_000_000) }
-        clock.now = Timestamp(milliseconds: Int64(3_100_000))
+        // No later batch can be recorded at the head's instant, but at the next.
         #expect(try await position(3_000_000) == 3)
+        await #expect(throws: KnownAtError.notSettled) { try await position(3_000_001) }
+        clock.now = Timestamp(milliseconds: Int64(3_100_000))
+        #expect(try await position(3_000_001) == 3)
         await #expect(throws: KnownAtError.beyondHead(head: 3)) {
             try await ledger.reader.catalog(knownAt: .position(4))
         }

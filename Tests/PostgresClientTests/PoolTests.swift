@@ -6,7 +6,8 @@ import Testing
 struct PoolTests {
     @Test("64 users share four connections, and each is served")
     func sharing() async throws {
-        let pool = PostgresPool(try TestDatabase.conninfo(), limits: PostgresPool.Limits(connections: 4))
+        let pool = PostgresPool(
+            try TestDatabase.conninfo(), limits: PostgresPool.Limits(connections: 4, wait: .seconds(60)))
         let sessions = try await withThrowingTaskGroup(of: (Int64, Int64).self) { group in
             for user in 0..<64 {
                 group.addTask {

@@ -22,7 +22,8 @@ struct EventTests {
         #expect(event["type"] == .string("subscribed"))
         #expect(event["source"] == .string("app_store_notification"))
         #expect(event["occurred_at"] == .string("2026-01-01T00:00:01.000Z"))
-        #expect(event["recorded_at"] == .string(ServiceRig.noon))
+        // The clock stands still; each batch is recorded later than the one before.
+        #expect(event["recorded_at"] == .string("2026-11-20T12:00:00.001Z"))
         #expect(
             try event["notification"]
                 == WireValue(

@@ -3,7 +3,7 @@ package import Ledger
 import OpenSSLCrypto
 
 /// Random but well-formed notifications about a few originals: material for the log, not for the meaning of the fold.
-package struct RandomDrafts {
+package struct RandomDrafts: Sendable {
     package let seed: UInt64
     package let originals: Int
 

@@ -31,6 +31,11 @@ struct TidyTests {
             "Glibc",
         ],
         "store-simulator": ["StoreSimulator", "OpenSSLCrypto", "Foundation", "FoundationNetworking", "Glibc"],
+        "rightful-bench": [
+            "Service", "Ledger", "AppStoreServer", "AppStorePayloads", "EntitlementAPI", "EntitlementCore",
+            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator", "COpenSSL",
+            "Dispatch", "Foundation", "Glibc",
+        ],
     ]
     private static let anywhere: Set<String> = ["Synchronization"]
 

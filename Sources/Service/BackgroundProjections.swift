@@ -1,0 +1,94 @@
+package import Ledger
+
+/// Keeps the views in order behind a running service: rebuilds them where they do not count, and counts what the log
+/// speaks of.
+///
+/// Nobody waits for it: until the views are rebuilt, answers are folded from the log.
+package struct BackgroundProjections: Sendable {
+    /// How often it works.
+    package struct Intervals: Sendable {
+        /// Between attempts while another rebuild works or the database is away.
+        package var retry = Duration.seconds(5)
+        /// Between looks at what was appended.
+        package var count = Duration.seconds(2)
+        /// Between lines of the log that say how far a rebuild has come.
+        package var report = Duration.seconds(10)
+
+        package init() {}
+    }
+
+    private let rebuilder: Rebuilder
+    private let seen: SeenProjector
+    private let logger: Logger
+    private let intervals: Intervals
+
+    package init(rebuilder: Rebuilder, seen: SeenProjector, logger: Logger, intervals: Intervals = Intervals()) {
+        self.rebuilder = rebuilder
+        self.seen = seen
+        self.logger = logger
+        self.intervals = intervals
+    }
+
+    /// Works until the current task is cancelled.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await restoreViews() }
+            group.addTask { await keepCounting() }
+        }
+    }
+
+    /// Rebuilds the views if there is a reason to; returns once they count.
+    package func restoreViews() async {
+        while !Task.isCancelled {
+            do {
+                try await rebuilder.clearLeftovers()
+                guard let reason = try await rebuilder.reasonToRebuild() else { return }
+                logger.log(
+                    .warning, "rebuilding the views; until then answers are folded from the log",
+                    [("reason", .string(reason.description))])
+                try await rebuild()
+                return
+            } catch is CancellationError {
+                return
+            } catch is RebuildUnderWay {
+                logger.log(.info, "another rebuild is under way; looking again when it may be done")
+            } catch let error as LedgerError where error.code == .unavailable {
+                logger.log(.warning, "the views cannot be looked after now", [("error", .string(error.description))])
+            } catch {
+                logger.log(
+                    .error, "the views could not be rebuilt; answers are folded from the log",
+                    [("error", .string("\(error)"))])
+                return
+            }
+            try? await Task.sleep(for: intervals.retry)
+        }
+    }
+
+    private func rebuild() async throws {
+        let throttle = Throttle(intervals.report)
+        let report = try await rebuilder.run { [logger] progress in
+            guard throttle.passes() else { return }
+            logger.log(
+                .info, "rebuilding the views",
+                [
+                    ("phase", .string(progress.phase.rawValue)), ("events", .integer(progress.events)),
+                    ("originals", .integer(progress.originals)), ("total", .integer(progress.total)),
+                ])
+        }
+        logger.log(
+            .info, "the views are rebuilt",
+            [
+                ("position", .integer(report.position)), ("events", .integer(report.events)),
+                ("originals", .integer(report.originals)), ("resumed", .boolean(report.isResumed)),
+                ("seconds", .number(report.duration / .seconds(1))),
+            ])
+    }
+
+    private func keepCounting() async {
+        while !Task.isCancelled {
+            // While the database is away there is nothing to count, and others say so.
+            _ = try? await seen.catchUp()
+            try? await Task.sleep(for: intervals.count)
+        }
+    }
+}

@@ -1,0 +1,26 @@
+/// Waits no longer than `limit` for work that may not end when it is cancelled; `nil` when time was up.
+///
+/// The work then goes on by itself, and what becomes of it is lost.
+func within<Value: Sendable>(
+    _ limit: Duration, _ work: @escaping @Sendable () async throws -> Value
+) async throws -> Value? {
+    let (values, continuation) = AsyncThrowingStream<Value, any Error>.makeStream()
+    let worker = Task {
+        do {
+            continuation.yield(try await work())
+            continuation.finish()
+        } catch {
+            continuation.finish(throwing: error)
+        }
+    }
+    let timer = Task {
+        try await Task.sleep(for: limit)
+        continuation.finish()
+    }
+    defer {
+        worker.cancel()
+        timer.cancel()
+    }
+    for try await value in values { return value }
+    return nil
+}

@@ -1,0 +1,70 @@
+import Ledger
+import Service
+
+/// `rightful rebuild`.
+struct RebuildCommand: Command {
+    static let usage = CommandUsage(
+        "rebuild", "Fold the views again from the log, beside the live ones, and swap them.",
+        details: """
+            Services go on serving and recording meanwhile. The new views are compared with a fresh fold of the whole
+            log before they take the place of the old ones, in one step. A rebuild that was stopped goes on where it
+            was. On a terminal it shows how far it is.
+            """)
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        let report = try await DatabaseSession.with(arguments, context) { session in
+            let meter = ProgressMeter(context)
+            defer { meter.end() }
+            let report = try await Rebuilder(pool: session.pool).run { meter.show($0) }
+            let seen = SeenProjector(pool: session.pool)
+            try await seen.reset()
+            try await seen.catchUp()
+            return report
+        }
+        let seconds = report.duration / .seconds(1)
+        try context.output.write(
+            """
+            rebuilt \(report.originals) views from \(report.events) events, proven and live since position \
+            \(report.position); \(seconds.rounded(to: 1)) s\(report.isResumed ? ", resumed" : "")
+
+            """)
+    }
+}
+
+/// One line on a terminal that says how far a rebuild is and how fast it goes.
+private struct ProgressMeter: Sendable {
+    private let context: CommandContext
+    private let throttle = Throttle(.milliseconds(200))
+    private let rate = RateMeter()
+
+    init(_ context: CommandContext) { self.context = context }
+
+    func show(_ progress: RebuildProgress) {
+        rate.add(progress.page)
+        guard context.isTerminal, throttle.passes() else { return }
+        let share = progress.total > 0 ? " of about \(progress.total)" : ""
+        context.draw(
+            "\(progress.phase.label): \(progress.events)\(share) events, \(progress.originals) originals, "
+                + "\(Int(rate.perSecond)) events/s")
+    }
+
+    func end() { if context.isTerminal { context.draw("") } }
+}
+
+extension RebuildPhase {
+    /// For people.
+    fileprivate var label: String {
+        switch self {
+        case .emptying: "emptying"
+        case .folding: "folding"
+        case .catchingUp: "catching up"
+        case .proving: "proving"
+        case .clearing: "deleting the old views"
+        case .done: "done"
+        }
+    }
+}

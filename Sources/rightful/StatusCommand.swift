@@ -1,0 +1,49 @@
+import EntitlementAPI
+import Foundation
+import Ledger
+import Service
+
+/// `rightful status`.
+struct StatusCommand: Command {
+    static let usage = CommandUsage(
+        "status", "Show how the ledger stands: head, projections, roles, sizes, and what to look at.",
+        options: [CommandUsage.Option("--json", nil, "print one JSON object, for machines")],
+        details: """
+            A schema that is not this program's is part of the answer, and not a failure. `to look at` are kinds of
+            things in notifications that this version does not know, and products that are not in the catalog; both are
+            counted over the whole log.
+            """)
+
+    /// Events counted before the answer; the service counts them as they come.
+    private static let countedEvents: Int64 = 50_000
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        let document = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
+            let standing = try await session.schemaStanding()
+            guard standing == .current else { return StatusDocument(standing) }
+            let reader = LedgerReader(pool: session.pool, now: context.now)
+            let seen = SeenProjector(pool: session.pool)
+            try await seen.catchUp(events: Self.countedEvents)
+            return StatusDocument(
+                try await reader.status(), try await reader.statistics(), try await seen.summary(),
+                catalog: try await reader.catalog().catalog, isEmbedded: session.cluster != nil,
+                weakness: try await ServingRole.weakness(session.pool))
+        }
+        if arguments.has("--json") {
+            try context.output.write(Self.encoder.encode(document) + [UInt8(ascii: "\n")])
+        } else {
+            try context.output.write(document.table)
+        }
+    }
+
+    private static var encoder: JSONEncoder {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return encoder
+    }
+}

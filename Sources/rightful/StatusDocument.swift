@@ -1,0 +1,165 @@
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+import Service
+
+/// What `rightful status --json` prints.
+struct StatusDocument: Encodable {
+    struct SchemaStanding: Encodable {
+        /// `current`, `behind`, `ahead` or `changed`.
+        let standing: String
+        /// What to do about it.
+        @Nullable var refusal: String?
+    }
+
+    struct Database: Encodable {
+        /// `embedded` or `external`.
+        let kind: String
+        let version: String
+    }
+
+    struct Log: Encodable {
+        let position: Int64
+        let recordedAt: String
+        let hash: String
+        let foldVersion: Int
+    }
+
+    struct Projection: Encodable {
+        let name: String
+        let version: Int64
+        let checkpoint: Int64
+        /// Positions that it is behind the log.
+        let lag: Int64
+    }
+
+    struct Rebuild: Codable, Hashable {
+        let phase: String
+        let isRunning: Bool
+        let foldVersion: Int64
+        let startedAt: String
+        let startPosition: Int64
+        let events: Int64
+        let originals: Int64
+        let heartbeatAgeSeconds: Double
+    }
+
+    struct Partitions: Encodable {
+        let count: Int64
+        let through: Int64
+        /// Events that may come before a new one is needed.
+        let ahead: Int64
+    }
+
+    struct Roles: Encodable {
+        let serving: String
+        let owner: String
+        let canAlterLog: Bool
+        @Nullable var reason: String?
+    }
+
+    struct Sizes: Encodable {
+        let log: Int64
+        let logIndexes: Int64
+        let evidence: Int64
+        let views: Int64
+        let database: Int64
+    }
+
+    struct Counts: Encodable {
+        let events: Int64
+        let originals: Int64
+        let identities: Int64
+        let keys: Int64
+        /// Which of the above are estimates.
+        let estimated: [String]
+    }
+
+    struct Seen: Encodable {
+        let name: String
+        let events: Int64
+        let firstPosition: Int64
+        let lastPosition: Int64
+
+        init(_ seen: SeenName) {
+            name = seen.name
+            events = seen.events
+            firstPosition = seen.firstPosition
+            lastPosition = seen.lastPosition
+        }
+    }
+
+    struct Attention: Encodable {
+        /// The position up to which it is counted.
+        let countedTo: Int64
+        let remarks: [Seen]
+        let unmappedProducts: [Seen]
+    }
+
+    let object = "status"
+    let schema: SchemaStanding
+    /// What follows is missing while the schema is not this program's.
+    var database: Database?
+    var ledger: Log?
+    var projections: [Projection]?
+    @Nullable var rebuild: Rebuild?
+    var partitions: Partitions?
+    var roles: Roles?
+    var sizes: Sizes?
+    var counts: Counts?
+    var attention: Attention?
+}
+
+extension StatusDocument {
+    init(_ standing: Migrator.Standing) {
+        let name =
+            switch standing {
+            case .current: "current"
+            case .behind: "behind"
+            case .ahead: "ahead"
+            case .changed: "changed"
+            }
+        schema = SchemaStanding(standing: name, refusal: standing.refusal)
+        rebuild = nil
+    }
+
+    /// Everything, when the schema is current.
+    init(
+        _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, catalog: Catalog,
+        isEmbedded: Bool, weakness: String?
+    ) {
+        self.init(.current)
+        database = Database(kind: isEmbedded ? "embedded" : "external", version: statistics.serverVersion)
+        ledger = Log(
+            position: status.position, recordedAt: status.recordedAt.description, hash: status.hash.hex,
+            foldVersion: OriginalState.foldVersion)
+        projections = status.projections.map {
+            Projection(
+                name: $0.name, version: $0.version, checkpoint: $0.checkpoint,
+                lag: max(0, status.position - $0.checkpoint))
+        }
+        rebuild = statistics.rebuild.map {
+            Rebuild(
+                phase: $0.phase.rawValue, isRunning: $0.isRunning, foldVersion: $0.foldVersion,
+                startedAt: $0.startedAt.description, startPosition: $0.startPosition, events: $0.events,
+                originals: $0.originals, heartbeatAgeSeconds: ($0.silence / .seconds(1)).rounded(to: 3))
+        }
+        partitions = Partitions(
+            count: statistics.partitions.count, through: statistics.partitions.through,
+            ahead: statistics.partitions.through - status.position)
+        roles = Roles(
+            serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
+            reason: weakness)
+        sizes = Sizes(
+            log: statistics.sizes.log, logIndexes: statistics.sizes.logIndexes, evidence: statistics.sizes.evidence,
+            views: statistics.sizes.views, database: statistics.sizes.database)
+        let counted = [("originals", statistics.originals), ("identities", statistics.identities)]
+        counts = Counts(
+            events: status.position, originals: statistics.originals.rows, identities: statistics.identities.rows,
+            keys: statistics.keys, estimated: counted.filter(\.1.isEstimate).map(\.0))
+        let mapped = Set(catalog.products.map(\.productID))
+        attention = Attention(
+            countedTo: seen.checkpoint, remarks: seen.remarks.map { Seen($0) },
+            unmappedProducts: seen.products.filter { !mapped.contains($0.name) }.map { Seen($0) })
+    }
+}

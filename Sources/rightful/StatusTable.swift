@@ -1,0 +1,97 @@
+import Ledger
+
+extension StatusDocument {
+    /// For people: a line for each thing, its name in front.
+    var table: String {
+        var rows: [(String, String)] = [("schema", schema.refusal ?? "current")]
+        if let database { rows.append(("database", "\(database.kind), PostgreSQL \(database.version)")) }
+        if let roles {
+            let weakness = roles.reason.map { "could change the log: \($0)" } ?? "can only read and append to the log"
+            rows.append(("serving role", "\(roles.serving): \(weakness) (owner: \(roles.owner))"))
+        }
+        if let ledger {
+            let head = "position \(ledger.position), recorded \(ledger.recordedAt)"
+            rows.append(("head", ledger.position == 0 ? "nothing is recorded yet" : head))
+            rows.append(("hash", ledger.hash))
+        }
+        for projection in projections ?? [] {
+            let version =
+                projection.name == "originals" && projection.version != Int64(ledger?.foldVersion ?? 0)
+                ? ", not this program's" : ""
+            let lag = projection.lag == 0 ? "up to date" : "\(projection.lag) behind"
+            rows.append(
+                (
+                    "projection \(projection.name)",
+                    "at \(projection.checkpoint), \(lag) (version \(projection.version)\(version))"
+                ))
+        }
+        rows.append(("rebuild", rebuild.map(Self.line) ?? "never"))
+        if let partitions {
+            rows.append(
+                (
+                    "partitions",
+                    "\(partitions.count), up to position \(partitions.through), \(partitions.ahead) ahead of the head"
+                ))
+        }
+        if let counts {
+            func about(_ name: String, _ count: Int64) -> String {
+                "\(counts.estimated.contains(name) ? "about " : "")\(count) \(name)"
+            }
+            rows.append(
+                (
+                    "counts",
+                    [
+                        about("events", counts.events), about("originals", counts.originals),
+                        about("identities", counts.identities), about("keys", counts.keys),
+                    ].joined(separator: ", ")
+                ))
+        }
+        if let sizes {
+            rows.append(
+                (
+                    "sizes",
+                    "log \(Self.size(sizes.log)), its indexes \(Self.size(sizes.logIndexes)), evidence "
+                        + "\(Self.size(sizes.evidence)), views \(Self.size(sizes.views)), whole database "
+                        + Self.size(sizes.database)
+                ))
+        }
+        if let attention { rows += Self.rows(attention, head: ledger?.position ?? 0) }
+        let width = rows.map(\.0.count).max() ?? 0
+        return rows.map { name, text in
+            name + String(repeating: " ", count: width - name.count) + "  " + text + "\n"
+        }.joined()
+    }
+
+    private static func line(_ rebuild: Rebuild) -> String {
+        let age = "last heard from \(rebuild.heartbeatAgeSeconds) s ago"
+        if rebuild.phase == RebuildPhase.done.rawValue { return "the last one, of \(rebuild.startedAt), is done" }
+        let progress = "\(rebuild.phase), \(rebuild.events) events and \(rebuild.originals) originals into it, \(age)"
+        return rebuild.isRunning
+            ? "under way since \(rebuild.startedAt): \(progress)"
+            : "stopped unfinished: \(progress); `rightful rebuild` goes on with it"
+    }
+
+    private static func rows(_ attention: Attention, head: Int64) -> [(String, String)] {
+        let behind = attention.countedTo < head ? " up to position \(attention.countedTo)" : ""
+        guard !attention.remarks.isEmpty || !attention.unmappedProducts.isEmpty else {
+            return [("to look at", "nothing\(behind)")]
+        }
+        return attention.remarks.map { ("to look at", "\($0.name): \(count($0))\(behind)") }
+            + attention.unmappedProducts.map {
+                ("to look at", "product \($0.name) is not in the catalog: \(count($0))\(behind)")
+            }
+    }
+
+    private static func count(_ seen: Seen) -> String {
+        "\(seen.events) event\(seen.events == 1 ? "" : "s"), the last at position \(seen.lastPosition)"
+    }
+
+    private static func size(_ bytes: Int64) -> String {
+        var value = Double(bytes)
+        for unit in ["B", "kB", "MB", "GB"] {
+            if value < 1000 { return "\(unit == "B" ? "\(bytes)" : "\(value.rounded(to: 1))") \(unit)" }
+            value /= 1000
+        }
+        return "\(value.rounded(to: 1)) TB"
+    }
+}

@@ -1,0 +1,71 @@
+import Foundation
+import StoreSimulator
+import Testing
+
+/// The command line as scripts use it: what goes to which stream, and the exit status.
+@Suite("The command line", .serialized)
+struct CommandLineTests {
+    @Test("what fails says why in one line on standard error, and nothing else")
+    func failures() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let directory = installation.directory.path()
+        // Nobody listens on port 1.
+        let away = ["--database-url", "postgresql://u:sesame@127.0.0.1:1/d"]
+        let table: [(arguments: [String], status: Int32, says: String)] = [
+            (["serve"] + away, 1, "Connection refused"), (["keys", "list"] + away, 1, "Connection refused"),
+            (["catalog", "apply", directory], 1, "not a file"), (["catalog", "apply", "/nowhere"], 1, "No such file"),
+            (["keys", "list", "--data-dir", installation.configurationFile.path()], 1, "data_dir"),
+            (["nothing"], 2, "nothing"), (["keys", "create", "--name", "a\nb", "--scopes", "admin"], 2, "--name"),
+            (["--data-dir"], 2, "no command"),
+        ]
+        for item in table {
+            let result = try await installation.run(item.arguments)
+            #expect(result.status == item.status, "\(item.arguments): \(result.errors)")
+            #expect(result.output.isEmpty, "\(item.arguments): \(result.output)")
+            #expect(result.errors.contains(item.says), "\(item.arguments): \(result.errors)")
+            #expect(result.errors.filter(\.isNewline).count == 1, "\(item.arguments): \(result.errors)")
+            #expect(!result.errors.contains("sesame"))
+        }
+    }
+
+    @Test("the options of every command may stand before it; a publishable key can be asked for by name")
+    func options() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let elsewhere = installation.directory.appending(path: "elsewhere").path()
+        let key = try await installation.rightful(
+            "--data-dir", elsewhere, "keys", "create", "--name", "app", "--scopes", "publishable", "--app",
+            installation.world.bundleID, "--environment", "sandbox")
+        #expect(key.hasPrefix("rp_") && key.hasSuffix("\n") && key.filter(\.isWhitespace).count == 1)
+        #expect(try await installation.rightful("--data-dir=\(elsewhere)", "keys", "list").contains("reconcile"))
+        #expect(try await installation.rightful("keys", "--help").contains("keys revoke"))
+    }
+
+    @Test("entitlements prints what HTTP answers, in the past and in the other environment too")
+    func entitlements() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let key = try await installation.rightful("keys", "create", "--name", "k", "--scopes", "admin")
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url, key: key.trimmingCharacters(in: .whitespacesAndNewlines))
+        let life = StoreLife.random(seed: 5, world: installation.world, customers: 2)
+        for notification in life.notifications {
+            #expect(try await client.notify(installation.authority.sign(notification)).status == 200)
+        }
+        let customer = try #require(try await client.events().compactMap { $0["customer_id"] as? String }.first)
+        let at = "2026-06-01T00:00:00.000Z"
+        for environment in ["production", "sandbox"] {
+            for position in ["0", "1", "\(try await client.head())"] {
+                let printed = try await installation.rightful(
+                    "entitlements", customer, "--environment", environment, "--at", at, "--known-at", position)
+                let answered = try await client.send(
+                    "GET", "/v1/customers/\(customer)/entitlements",
+                    query: ["environment": environment, "at": at, "known_at": position])
+                #expect(printed == answered.text + "\n", "\(environment) \(position)")
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+import Foundation
+import Testing
+
+/// Does what the README says, word by word, and sees what it shows.
+@Suite("The README", .serialized)
+struct ReadmeTests {
+    private static let root = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    private struct Block {
+        let language: String
+        let text: String
+    }
+
+    private static func blocks() throws -> [Block] {
+        let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
+        var blocks: [Block] = []
+        var open: (language: String, lines: [Substring])?
+        for line in readme.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.hasPrefix("```") {
+                if let block = open {
+                    blocks.append(Block(language: block.language, text: block.lines.joined(separator: "\n")))
+                    open = nil
+                } else {
+                    open = (String(line.dropFirst(3)), [])
+                }
+            } else {
+                open?.lines.append(line)
+            }
+        }
+        return blocks
+    }
+
+    /// Dates differ from day to day, and what stands around them does not.
+    private static func undated(_ text: some StringProtocol) -> String {
+        String(text).replacingOccurrences(of: #"\d{4}-\d{2}-\d{2}"#, with: "DATE", options: .regularExpression)
+            .split(separator: " ").joined(separator: " ")
+    }
+
+    @Test("its two commands come first, and deploy/test is what continuous integration runs")
+    func twoCommands() throws {
+        let shell = try Self.blocks().filter { $0.language == "sh" }.map(\.text)
+        #expect(shell.prefix(2) == ["deploy/run", "deploy/test"])
+        let integration = try String(contentsOf: Self.root.appending(path: ".ci/run"), encoding: .utf8)
+        #expect(integration.contains("deploy/test"))
+        for script in ["deploy/run", "deploy/test", ".ci/run"] {
+            #expect(FileManager.default.isExecutableFile(atPath: Self.root.appending(path: script).path()), "\(script)")
+        }
+    }
+
+    @Test("deploy/run shows what the README shows, every command works, and a second start keeps everything")
+    func everyCommand() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let blocks = try Self.blocks()
+        let programs = try Products.url("rightful").deletingLastPathComponent()
+        try Self.writeStandIn(for: programs, in: installation.directory)
+        let environment = [
+            "RIGHTFUL_BIN_DIR": programs.path(), "RIGHTFUL_DATA_DIR": installation.dataDirectory.path(),
+            "RIGHTFUL_LISTEN": "127.0.0.1:\(try Self.freePort())",
+            "PATH": "\(installation.directory.path()):\(ProcessInfo.processInfo.environment["PATH"] ?? "")",
+        ]
+        let first = try await Self.deployRun(environment)
+        let shown = Self.undated(first.output)
+        for line in try #require(blocks.first { $0.language == "text" }).text.split(separator: "\n") {
+            #expect(shown.contains(Self.undated(line)), "not shown: \(line)")
+        }
+        let commands = blocks.filter { $0.language == "sh" }.dropFirst(2).map(\.text).joined(separator: "\n")
+        let (status, errors) = try await Self.bash("set -euxo pipefail\n" + commands, environment, installation)
+        #expect(status == 0, "\(errors.suffix(2000))")
+        first.stop()
+        #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
+
+        let key = try String(contentsOf: installation.dataDirectory.appending(path: "api-key"), encoding: .utf8)
+        let second = try await Self.deployRun(environment)
+        #expect(second.output.contains(key.trimmingCharacters(in: .whitespacesAndNewlines)))
+        #expect(!second.output.contains("SUBSCRIBED"), "the demo is played once")
+        #expect(second.output.contains("Bob"))
+        second.stop()
+        let attributes = try FileManager.default.attributesOfItem(
+            atPath: installation.dataDirectory.appending(path: "api-key").path())
+        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+    }
+
+    /// The README asks the package manager where the programs are; while the tests run it would wait for them.
+    private static func writeStandIn(for programs: URL, in directory: URL) throws {
+        let real = "\(ProcessInfo.processInfo.environment["PATH"] ?? "")"
+        let script = """
+            #!/bin/sh
+            case "$*" in
+                *--show-bin-path*) echo '\(programs.path())' ;;
+                *) PATH='\(real)' exec swift "$@" ;;
+            esac
+            """
+        let file = directory.appending(path: "swift")
+        try Data(script.utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path())
+    }
+
+    private struct Running {
+        let process: Process
+        let output: String
+
+        func stop() {
+            process.terminate()
+            process.waitUntilExit()
+        }
+    }
+
+    /// Starts deploy/run and waits until it has said all it has to say.
+    private static func deployRun(_ environment: [String: String]) async throws -> Running {
+        let process = Process()
+        process.executableURL = root.appending(path: "deploy/run")
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        process.standardError = pipe
+        try await process.runWithAllSignals()
+        let (chunks, continuation) = AsyncStream<String>.makeStream()
+        let handle = pipe.fileHandleForReading
+        Thread.detachNewThread {
+            while case let data = handle.availableData, !data.isEmpty {
+                continuation.yield(String(decoding: data, as: UTF8.self))
+            }
+            continuation.finish()
+        }
+        var output = ""
+        for await chunk in chunks {
+            output += chunk
+            if output.contains("Ctrl-C stops it") { return Running(process: process, output: output) }
+        }
+        throw CommandFailure(arguments: ["deploy/run"], status: -1, errors: output)
+    }
+
+    private static func bash(
+        _ script: String, _ environment: [String: String], _ installation: Installation
+    ) async throws -> (status: Int32, errors: String) {
+        let file = installation.directory.appending(path: "readme.sh")
+        try Data(script.utf8).write(to: file)
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/bash")
+        process.arguments = [file.path()]
+        process.currentDirectoryURL = installation.directory
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.standardOutput = FileHandle.nullDevice
+        let errors = Pipe()
+        process.standardError = errors
+        try await process.runWithAllSignals()
+        let text = await Installation.read(errors)
+        process.waitUntilExit()
+        return (process.terminationStatus, text)
+    }
+
+    /// A port that was free a moment ago.
+    private static func freePort() throws -> UInt16 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        try #require(isBound)
+        return UInt16(bigEndian: address.sin_port)
+    }
+}

@@ -1,0 +1,224 @@
+import EmbeddedPostgres
+import EntitlementCore
+import Foundation
+import Ledger
+import PostgresClient
+import StoreSimulator
+import TestSupport
+import Testing
+
+/// Rebuilds by the program itself: by hand and killed, and in the background of a service.
+@Suite("Rebuilding the views", .serialized)
+struct RebuildTests {
+    @Test("a rebuild killed without warning is finished by the next, while events are recorded")
+    func killed() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        try await installation.rightful("status")
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
+        let pool = PostgresPool(cluster.serveConninfo)
+        let writer = LedgerWriter(pool: pool, now: { Timestamp(milliseconds: Int64(1_800_000_000_000)) })
+        try await append(RandomDrafts(seed: 1, originals: 400).drafts(12_000)[...], to: writer)
+        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+        try await owner.execute(script: "UPDATE original_view SET state = 'garbled', last_position = last_position + 0")
+
+        let later = RandomDrafts(seed: 2, originals: 500).drafts(600)
+        for (round, phase) in ["folding", "proving"].enumerated() {
+            let process = Process()
+            process.executableURL = try Products.url("rightful")
+            process.arguments = ["rebuild", "--config", installation.configurationFile.path()]
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = FileHandle.nullDevice
+            try process.run()
+            try await wait {
+                let state = try await Self.rebuild(owner)
+                return state.phase == phase && state.events > 0
+            }
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+            let left = try await Self.rebuild(owner)
+            #expect(left.isHeld, "it said goodbye: it was not killed at work")
+            try await append(later[(300 * round)..<(300 * round + 300)], to: writer)
+        }
+        let (status, output, errors) = try await installation.run(["rebuild"])
+        #expect(status == 0, "\(errors)")
+        #expect(errors.isEmpty, "nobody watches a terminal, and yet: \(errors)")
+        #expect(output.contains("live since position 12600") && output.contains("resumed"), "\(output)")
+        try await Self.expectTrueViews(pool, owner)
+        try await cluster.release()
+    }
+
+    @Test("views of another fold version, or deleted, are rebuilt behind a service whose answers stay the same")
+    func background() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
+        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let life = StoreLife.random(seed: 5, world: installation.world, customers: 4)
+        let first = try await ServiceProcess.start(installation)
+        let given = try await Self.live(life, installation, HTTPClient(first.url, key: key))
+        #expect(!first.logText.contains("rebuil"), "\(first.logText)")
+        #expect(first.stop() == 0)
+
+        for damage in [
+            "UPDATE original_view SET fold_version = 0; UPDATE projection SET version = 0 WHERE name = 'originals'",
+            "DELETE FROM original_view_second",
+            "UPDATE original_view SET state = ''; UPDATE projection SET checkpoint = 1",
+        ] {
+            try await owner.execute(script: damage)
+            let service = try await ServiceProcess.start(installation)
+            let client = HTTPClient(service.url, key: key)
+            for answer in given { try await answer.expectAgain(client, damage) }
+            try await wait { service.logText.contains("the views are rebuilt") }
+            for answer in given { try await answer.expectAgain(client, damage) }
+            #expect(service.stop() == 0)
+            try await Self.expectTrueViews(PostgresPool(cluster.serveConninfo), owner)
+        }
+        try await cluster.release()
+    }
+
+    @Test("the status says how the ledger stands, to people and to machines")
+    func status() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let empty = try await installation.rightful("status")
+        #expect(empty.contains("nothing is recorded yet") && empty.contains("rebuild"), "\(empty)")
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
+        let pool = PostgresPool(cluster.serveConninfo)
+        let writer = LedgerWriter(pool: pool, now: { Timestamp(milliseconds: Int64(1_800_000_000_000)) })
+        var drafts = RandomDrafts(seed: 3, originals: 4).drafts(20)
+        if case .notification(var fact) = drafts[7].fact {
+            fact.remarks = ["unknown_type:NEW_THING"]
+            drafts[7].fact = .notification(fact)
+        }
+        for draft in drafts { _ = try await writer.append(draft) }
+        try await installation.rightful("rebuild")
+
+        let json = try await installation.rightful("status", "--json")
+        let status = try #require(JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        func number(_ path: String...) -> Int? {
+            var value: Any? = status
+            for name in path { value = (value as? [String: Any])?[name] }
+            return (value as? NSNumber)?.intValue
+        }
+        #expect(json.split(separator: "\n").count == 1)
+        #expect((status["schema"] as? [String: Any])?["standing"] as? String == "current")
+        #expect(number("ledger", "position") == 20 && number("counts", "events") == 20)
+        #expect(number("counts", "identities") == 4 && number("counts", "keys") == 0)
+        #expect(number("partitions", "ahead") == 14_999_979)
+        let projections = try #require(status["projections"] as? [[String: Any]])
+        #expect(projections.map { $0["name"] as? String } == ["originals", "seen"])
+        #expect(projections.allSatisfy { ($0["lag"] as? NSNumber)?.intValue == 0 })
+        #expect((status["rebuild"] as? [String: Any])?["phase"] as? String == "done")
+        let roles = try #require(status["roles"] as? [String: Any])
+        #expect(roles["can_alter_log"] as? Bool == false && roles["serving"] as? String == "rightful_serve")
+        #expect(try #require(number("sizes", "database")) > 1_000_000)
+        let attention = try #require(status["attention"] as? [String: Any])
+        let remark = try #require((attention["remarks"] as? [[String: Any]])?.first)
+        #expect(remark["name"] as? String == "unknown_type" && remark["last_position"] as? Int == 8)
+        let product = try #require((attention["unmapped_products"] as? [[String: Any]])?.first)
+        #expect(product["name"] as? String == "com.example.pro" && product["events"] as? Int == 20)
+
+        let text = try await installation.rightful("status")
+        for line in ["position 20", "unknown_type: 1 event, the last at position 8", "can only read and append"] {
+            #expect(text.contains(line), "\(text)")
+        }
+        try await cluster.release()
+    }
+
+    // MARK: - What the tests share
+
+    /// An answer, and how it was asked for.
+    private struct Given: Sendable {
+        let path: String
+        let query: [String: String]
+        let body: Data
+
+        func expectAgain(_ client: HTTPClient, _ comment: String) async throws {
+            let answer = try await client.send("GET", path, query: query)
+            #expect(answer.body == body, "\(comment): \(path) \(query) \(answer.text)")
+        }
+    }
+
+    /// Delivers a life, and asks after each delivery what is known now.
+    private static func live(
+        _ life: StoreLife, _ installation: Installation, _ client: HTTPClient
+    ) async throws -> [Given] {
+        let customers = life.record.customers.sorted { $0.customerID < $1.customerID }
+        var given: [Given] = []
+        for (index, notification) in life.notifications.enumerated() {
+            #expect(try await client.notify(installation.authority.sign(notification)).status == 200)
+            let position = try await client.head()
+            let customer = customers[index % customers.count]
+            let environment = customer.environment.rawValue
+            for (view, query) in [("entitlements", ["at": "2026-06-01T00:00:00.000Z"]), ("timeline", [:])] {
+                let path = "/v1/customers/\(customer.customerID)/\(view)"
+                let query = query.merging(["environment": environment]) { $1 }
+                let answer = try await client.send("GET", path, query: query)
+                #expect(answer.status == 200)
+                given.append(
+                    Given(path: path, query: query.merging(["known_at": "\(position)"]) { $1 }, body: answer.body))
+            }
+        }
+        return given
+    }
+
+    private func append(_ drafts: ArraySlice<EventDraft>, to writer: LedgerWriter) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (started, draft) in drafts.enumerated() {
+                if started >= 256 { try await group.next() }
+                group.addTask { _ = try await writer.append(draft) }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private static func rebuild(
+        _ owner: PostgresConnection
+    ) async throws -> (phase: String, events: Int64, isHeld: Bool) {
+        try await owner.run { connection in
+            let row = try connection.query("SELECT phase, events, holder IS NOT NULL FROM rebuild").first
+            return try row.map { (try $0.text(0), try $0.int(1), try $0.bool(2)) } ?? ("", 0, false)
+        }
+    }
+
+    /// Looks again and again, for at most a minute.
+    private func wait(_ condition: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(60)
+        while try await !condition() {
+            try #require(ContinuousClock.now < end, "it did not come to that within a minute")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    /// The live table holds the fold of every original of the log, made here from the events, and nothing else.
+    private static func expectTrueViews(_ pool: PostgresPool, _ owner: PostgresConnection) async throws {
+        var folded: [String: OriginalState] = [:]
+        var after: Int64 = 0
+        let reader = LedgerReader(pool: pool, now: { .latest })
+        while true {
+            let page = try await reader.events(after: after, limit: 1000)
+            for event in page.events {
+                let record = event.record
+                guard let environment = record.environment, let original = record.originalTransactionID else {
+                    continue
+                }
+                folded["\(environment) \(original)", default: OriginalState()].join(
+                    event.fact, originalTransactionID: original, source: .notification, position: record.position)
+            }
+            after = page.nextAfter
+            if !page.hasMore { break }
+        }
+        let views = try await owner.run { connection in
+            let live = try connection.query("SELECT live_views FROM ledger_head").first?.int(0)
+            let table = live == 0 ? "original_view" : "original_view_second"
+            let rows = try connection.query("SELECT environment, original_transaction_id, state FROM \(table)").rows
+            return try rows.map { ("\(try $0.text(0)) \(try $0.text(1))", try $0.bytes(2)) }
+        }
+        #expect(views.count == folded.count)
+        for (key, state) in views { #expect(state == folded[key]?.encoded(), "\(key)") }
+    }
+}

@@ -1,0 +1,167 @@
+import EntitlementCore
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A rebuild's lease, its reasons and its proof")
+struct RebuildLeaseTests {
+    @Test("of two rebuilds at once, the second says so")
+    func twoAtOnce() async throws {
+        let rig = try await RebuildRig(seed: 21, originals: 10, events: 200)
+        let (started, start) = AsyncStream<Void>.makeStream()
+        let slow = rig.rebuilder { $0.share = 0.1 }
+        let first = Task { try await slow.run { _ in start.yield() } }
+        for await _ in started { break }
+        await #expect(throws: RebuildUnderWay.self) { try await rig.rebuilder().run() }
+        _ = try await first.value
+        try await rig.expectRebuilt()
+    }
+
+    @Test("a dead rebuild's lease runs out, and the next goes on from where it was")
+    func deadHolder() async throws {
+        let rig = try await RebuildRig(seed: 22, originals: 10, events: 100)
+        try await rig.interrupt { $0.phase == .folding && $0.originals >= 3 }
+        try await rig.owner.execute(script: "UPDATE rebuild SET holder = 'dead', heartbeat_at = clock_timestamp()")
+        let progress = ProgressKeeper()
+        let report = try await rig.rebuilder().run { progress.keep($0) }
+        #expect(report.isResumed)
+        #expect(try #require(progress.all.first).originals >= 3, "it began again")
+        try await rig.expectRebuilt()
+    }
+
+    @Test("one whose lease was taken writes nothing more")
+    func takenOver() async throws {
+        let rig = try await RebuildRig(seed: 23, originals: 10, events: 200)
+        let (started, start) = AsyncStream<Void>.makeStream()
+        let slow = rig.rebuilder { $0.share = 0.05 }
+        let first = Task { try await slow.run { if $0.phase == .folding { start.yield() } } }
+        for await _ in started { break }
+        try await rig.owner.execute(script: "UPDATE rebuild SET holder = 'another'")
+        let rows = try await rig.rows(rig.live.other)
+        await #expect(throws: LedgerError.self) { try await first.value }
+        #expect(try await rig.rows(rig.live.other) == rows)
+        #expect(try await rig.owner.query("SELECT holder FROM rebuild").first?.text(0) == "another")
+    }
+
+    @Test("another fold version, events without views, missing and old rows are each a reason, and healed")
+    func reasons() async throws {
+        let rig = try await RebuildRig(seed: 24, originals: 6, events: 60)
+        #expect(try await rig.rebuilder().reasonToRebuild() == nil)
+        let cases: [(String, (RebuildReason?) -> Bool)] = [
+            ("UPDATE projection SET version = 0", { $0 == .otherVersion(0) }),
+            ("DELETE FROM projection", { $0 == .otherVersion(nil) }),
+            ("UPDATE projection SET checkpoint = 3", { $0 == .behind(checkpoint: 3, head: 61) }),
+            ("DELETE FROM LIVE WHERE environment = 'sandbox'", { if case .unproven = $0 { true } else { false } }),
+            ("UPDATE LIVE SET fold_version = 0", { if case .unproven = $0 { true } else { false } }),
+            ("UPDATE LIVE SET last_position = 1", { if case .unproven = $0 { true } else { false } }),
+            ("TRUNCATE LIVE", { if case .unproven = $0 { true } else { false } }),
+        ]
+        for (damage, isExpected) in cases {
+            try await rig.owner.execute(script: damage.replacing("LIVE", with: rig.live.name))
+            let reason = try await rig.rebuilder().reasonToRebuild()
+            #expect(isExpected(reason), "\(damage): \(String(describing: reason))")
+            _ = try await rig.rebuilder().run()
+            try await rig.expectRebuilt(damage)
+        }
+        try await rig.interrupt { $0.phase == .folding }
+        #expect(try await rig.rebuilder().reasonToRebuild() == .unfinished)
+    }
+
+    @Test("a rebuilt row that is not the fold is found by the proof, and the live views stay what they are")
+    func failedProof() async throws {
+        let damages = [
+            "UPDATE TARGET SET state = state || '\\x00'", "UPDATE TARGET SET last_position = last_position - 1",
+            "UPDATE TARGET SET fold_version = 0", "DELETE FROM TARGET WHERE original_transaction_id > '20004'",
+            "INSERT INTO TARGET SELECT ledger_id, environment, original_transaction_id || 'x', 1, 1, state FROM TARGET",
+            "INSERT INTO TARGET VALUES (1, 'sandbox', 'zzz', 1, 1, 'x')",
+            "INSERT INTO TARGET VALUES (1, 'zzz', 'zzz', 1, 1, 'x')",
+        ]
+        let rig = try await RebuildRig(seed: 25, originals: 6, events: 80)
+        for damage in damages {
+            let live = try await rig.live
+            try await rig.interrupt { $0.phase == .proving }
+            try await rig.owner.execute(script: damage.replacing("TARGET", with: live.other.name))
+            let error = await #expect(throws: LedgerError.self, "\(damage)") { try await rig.rebuilder().run() }
+            #expect(error?.code == .corrupt, "\(damage)")
+            #expect(try await rig.live == live)
+            _ = try await rig.rebuilder().run()
+            try await rig.expectRebuilt(damage)
+        }
+    }
+
+    @Test("what an interrupted rebuild left of the old views is deleted")
+    func leftovers() async throws {
+        let rig = try await RebuildRig(seed: 26, originals: 12, events: 80)
+        try await rig.interrupt { $0.phase == .clearing }
+        let live = try await rig.live
+        #expect(live == .second)
+        #expect(try await !rig.rows(live.other).isEmpty)
+        try await rig.rebuilder().clearLeftovers()
+        #expect(try await rig.live == live)
+        try await rig.expectRebuilt()
+    }
+
+    @Test("kinds of remarks and products are counted behind the log, each event once")
+    func seen() async throws {
+        let rig = try await RebuildRig(seed: 27, originals: 2, events: 30)
+        let projector = SeenProjector(pool: rig.ledger.pool)
+        #expect(try await projector.catchUp())
+        let odd = RandomDrafts(seed: 28, originals: 2).drafts(3).map { draft -> EventDraft in
+            var draft = draft
+            guard case .notification(var fact) = draft.fact else { return draft }
+            fact.remarks = ["unknown_field:a", "unknown_field:b", "grace_without_end"]
+            draft.fact = .notification(fact)
+            return draft
+        }
+        for draft in odd { _ = try await rig.ledger.writer.append(draft) }
+        for _ in 0..<2 {
+            try await projector.catchUp()
+            let summary = try await projector.summary()
+            #expect(summary.checkpoint == 34)
+            #expect(
+                summary.remarks == [
+                    SeenName(name: "grace_without_end", events: 3, firstPosition: 32, lastPosition: 34),
+                    SeenName(name: "unknown_field", events: 3, firstPosition: 32, lastPosition: 34),
+                ])
+            #expect(
+                summary.products == [
+                    SeenName(name: "com.example.pro", events: 33, firstPosition: 2, lastPosition: 34)
+                ])
+            try await projector.reset()
+        }
+        #expect(try await projector.summary().checkpoint == 0)
+    }
+
+    @Test("the statistics say what is there")
+    func statistics() async throws {
+        let rig = try await RebuildRig(seed: 29, originals: 5, events: 50)
+        let statistics = try await rig.ledger.reader.statistics()
+        #expect(statistics.partitions == LedgerStatistics.Partitions(count: 3, through: 14_999_999))
+        #expect(statistics.roles == LedgerStatistics.Roles(serving: "rightful_serve", owner: "rightful"))
+        #expect(statistics.originals == RowCount(rows: Int64(try await rig.folded().count), isEstimate: false))
+        #expect(statistics.identities == RowCount(rows: 5, isEstimate: false))
+        #expect(statistics.identitiesGiven == 5)
+        #expect(statistics.rebuild == nil)
+        #expect(statistics.sizes.log > 0 && statistics.sizes.evidence > 0 && statistics.sizes.views > 0)
+        #expect(statistics.sizes.database > statistics.sizes.log)
+        try await rig.interrupt { $0.phase == .proving }
+        let rebuild = try #require(try await rig.ledger.reader.statistics().rebuild)
+        #expect(rebuild.phase == .proving && !rebuild.isRunning && rebuild.isUnfinished)
+    }
+}
+
+extension RebuildRig {
+    /// Runs a rebuild and stops it when its progress is such.
+    fileprivate func interrupt(_ condition: @escaping @Sendable (RebuildProgress) -> Bool) async throws {
+        let rebuilder = rebuilder()
+        let task = Task {
+            try await rebuilder.run { progress in
+                // Progress is reported from within the rebuild's own task.
+                if condition(progress) { withUnsafeCurrentTask { $0?.cancel() } }
+            }
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+}

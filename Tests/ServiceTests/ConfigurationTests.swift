@@ -1,0 +1,166 @@
+import EntitlementCore
+import Testing
+
+@testable import Service
+
+@Suite("Configuration")
+struct ConfigurationTests {
+    private static func read(
+        _ file: String? = nil, flags: [ConfigurationKey: String] = [:], environment: [String: String] = [:],
+        isRoot: Bool = false
+    ) throws -> Configuration {
+        try Configuration(
+            ConfigurationInput(
+                flags: flags, environment: environment,
+                file: file.map { (path: "/etc/rightful/config.json", content: Array($0.utf8)) }, isRoot: isRoot))
+    }
+
+    @Test("without any input everything has its default")
+    func defaults() throws {
+        let configuration = try Self.read()
+        #expect(configuration.listen == ListenAddress(host: "127.0.0.1", port: 8080))
+        #expect(configuration.dataDirectory == ".rightful")
+        #expect(configuration.rootCertificates == [.apple])
+        #expect(configuration.apps.isEmpty && configuration.passKeys.isEmpty && configuration.trustedProxies.isEmpty)
+        guard case .embedded = configuration.database else {
+            Issue.record("the database is not the embedded one")
+            return
+        }
+        #expect(try Self.read(isRoot: true).dataDirectory == "/var/lib/rightful")
+        #expect(configuration.notices.contains { $0.contains("unknown_app") })
+    }
+
+    @Test("a flag is stronger than a variable, a variable than the file, the file than the default")
+    func precedence() throws {
+        let file = #"{"listen": "127.0.0.1:1"}"#
+        let variable = ["RIGHTFUL_LISTEN": "127.0.0.1:2"]
+        let byFile = try Self.read(file)
+        #expect(byFile.listen.port == 1)
+        #expect(byFile.sources[.listen] == .file("/etc/rightful/config.json"))
+        let byVariable = try Self.read(file, environment: variable)
+        #expect(byVariable.listen.port == 2)
+        #expect(byVariable.sources[.listen] == .variable("RIGHTFUL_LISTEN"))
+        let byFlag = try Self.read(file, flags: [.listen: "127.0.0.1:3"], environment: variable)
+        #expect(byFlag.listen.port == 3)
+        #expect(byFlag.sources[.listen] == .flag("--listen"))
+    }
+
+    @Test("an empty variable counts as unset, an empty flag does not")
+    func emptiness() throws {
+        #expect(try Self.read(environment: ["RIGHTFUL_LISTEN": ""]).listen.port == 8080)
+        #expect(throws: ConfigurationError.self) { try Self.read(flags: [.listen: ""]) }
+    }
+
+    @Test("an app, its environments and its access to the Server API are read")
+    func apps() throws {
+        let configuration = try Self.read(
+            """
+            {"apps": [{"bundle_id": "com.example.app", "app_apple_id": 123,
+                       "app_store_api": {"issuer_id": "i", "key_id": "k", "private_key_path": "keys/api.p8",
+                                         "base_url": "https://store.example/"}},
+                      {"bundle_id": "com.example.beta", "environments": ["sandbox"]}],
+             "root_certificates": ["apple", "root.pem", "/roots/other.der"],
+             "pass_keys": [{"key_id": "p1", "private_key_path": "/keys/p1.pem", "not_before": "2026-01-01T00:00:00Z"}],
+             "trusted_proxies": ["10.0.0.0/8", "::1"]}
+            """)
+        #expect(configuration.apps[0].environments == [.production, .sandbox])
+        #expect(configuration.apps[0].appAppleID == 123)
+        #expect(configuration.apps[0].appStoreAPI?.privateKeyPath == "/etc/rightful/keys/api.p8")
+        #expect(configuration.apps[0].appStoreAPI?.baseURL == "https://store.example")
+        #expect(configuration.apps[1].environments == [.sandbox])
+        #expect(
+            configuration.rootCertificates == [.apple, .file("/etc/rightful/root.pem"), .file("/roots/other.der")])
+        #expect(configuration.passKeys[0].notBefore == Timestamp(rfc3339: "2026-01-01T00:00:00Z"))
+        #expect(configuration.notices.contains { $0.contains("com.example.beta has no app_store_api") })
+    }
+
+    @Test(
+        "what is unknown or wrong is refused, and the key is named",
+        arguments: [
+            (#"{"lisen": "127.0.0.1:1"}"#, "lisen"),
+            (#"{"listen": 8080}"#, "listen"),
+            (#"{"listen": "8080"}"#, "listen"),
+            (#"{"listen": "127.0.0.1:65536"}"#, "listen"),
+            (#"{"listen": "::1:80"}"#, "listen"),
+            (#"{"apps": {}}"#, "apps"),
+            (#"{"apps": [{}]}"#, "apps[0].bundle_id"),
+            (#"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "enviroments": []}]}"#, "apps[0].enviroments"),
+            (#"{"apps": [{"bundle_id": "b"}]}"#, "apps[0].app_apple_id"),
+            (#"{"apps": [{"bundle_id": "b", "environments": ["production"]}]}"#, "apps[0].app_apple_id"),
+            (#"{"apps": [{"bundle_id": "b", "app_apple_id": "1"}]}"#, "apps[0].app_apple_id"),
+            (#"{"apps": [{"bundle_id": "b", "environments": ["xcode"]}]}"#, "apps[0].environments[0]"),
+            (#"{"apps": [{"bundle_id": "b", "environments": []}]}"#, "apps[0].environments"),
+            (
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1}, {"bundle_id": "b", "app_apple_id": 2}]}"#,
+                "apps[1].bundle_id"
+            ),
+            (
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "app_store_api": {"issuer_id": "i"}}]}"#,
+                "apps[0].app_store_api.key_id"
+            ),
+            (#"{"root_certificates": []}"#, "root_certificates"),
+            (#"{"pass_keys": [{"key_id": "k"}]}"#, "pass_keys[0].private_key_path"),
+            (#"{"trusted_proxies": ["10.0.0.0/33"]}"#, "trusted_proxies[0]"),
+            (#"{"trusted_proxies": ["proxy.example"]}"#, "trusted_proxies[0]"),
+            (#"{"database_url": "db.example"}"#, "database_url"),
+            (#"{"migrate_database_url": "postgresql://owner@db/x"}"#, "migrate_database_url"),
+        ])
+    func refusals(file: String, key: String) throws {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(file) }
+        let text = error?.description ?? ""
+        #expect(text.hasPrefix("configuration: \(key) (file /etc/rightful/config.json): "), "\(text)")
+    }
+
+    @Test("a file that is no JSON object is refused by its path", arguments: ["", "{", "[]", "\"text\""])
+    func brokenFiles(file: String) {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(file) }
+        #expect(error?.description.contains("/etc/rightful/config.json") == true)
+    }
+
+    @Test("passwords show neither in the report nor in an error nor in a dump")
+    func secrets() throws {
+        let url = "postgresql://serve:hunter2@db.example:5433/ledger?sslpassword=hunter2"
+        let configuration = try Self.read(
+            environment: ["DATABASE_URL": url, "RIGHTFUL_MIGRATE_DATABASE_URL": "host=db password=hunter2"])
+        let report = configuration.report
+        #expect(report.first { $0.key == "database_url" }?.value == "postgresql://serve:***@db.example:5433/ledger")
+        #expect(report.allSatisfy { !$0.value.contains("hunter2") })
+        var dumped = ""
+        dump(configuration, to: &dumped)
+        #expect(!dumped.contains("hunter2") && !"\(configuration)".contains("hunter2"))
+        let error = #expect(throws: ConfigurationError.self) {
+            try Self.read(environment: ["DATABASE_URL": "hunter2"])
+        }
+        #expect(error?.description.contains("hunter2") == false)
+        guard case .external(let secret, _) = configuration.database else {
+            Issue.record("the database is not the one of the variable")
+            return
+        }
+        #expect(secret.reveal() == url)
+    }
+
+    @Test("a misspelt variable is pointed out, but does not stop the service")
+    func unknownVariables() throws {
+        let notices = try Self.read(environment: ["RIGHTFUL_LISTN": "x", "HOME": "/root"]).notices
+        #expect(notices.filter { $0.contains("RIGHTFUL_LISTN") }.count == 1)
+        #expect(!notices.contains { $0.contains("HOME") })
+    }
+
+    @Test("listen addresses are read and written", arguments: ["127.0.0.1:0", "[::1]:8080", "localhost:65535"])
+    func listenAddresses(text: String) {
+        #expect(ListenAddress(text)?.description == text)
+    }
+
+    @Test("network ranges hold what they say")
+    func networkRanges() throws {
+        let wide = try #require(NetworkRange("10.0.0.0/8"))
+        #expect(wide.contains("10.255.0.1") && wide.contains("::ffff:10.1.2.3"))
+        #expect(!wide.contains("11.0.0.1") && !wide.contains("::1") && !wide.contains("frog"))
+        let odd = try #require(NetworkRange("192.168.1.128/25"))
+        #expect(odd.contains("192.168.1.200") && !odd.contains("192.168.1.127"))
+        let six = try #require(NetworkRange("fd00::/8"))
+        #expect(six.contains("fd12::1") && !six.contains("fe80::1"))
+        #expect(try #require(NetworkRange("0.0.0.0/0")).contains("8.8.8.8"))
+        #expect(NetworkRange("10.0.0.0/-1") == nil && NetworkRange("10.0.0.0/8/8") == nil)
+    }
+}

@@ -1,0 +1,84 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import PostgresClient
+import Testing
+
+@testable import Service
+
+/// Corners of the outside surface that programs run into.
+@Suite("Corners of the outside surface", .serialized, .timeLimit(.minutes(5)))
+struct SurfaceTests {
+    @Test("an offset whose plus was not percent-encoded reads as what was meant")
+    func unescapedPlus() async throws {
+        let rig = try await ServiceRig.make()
+        for at in ["2026-02-01T02:00:00+01:00", "2026-02-01T02:00:00%2B01:00", "2026-02-01%2002:00:00+01:00"] {
+            let answer = try await rig.get("/v1/customers/c-1/entitlements?at=\(at)")
+            #expect(try answer.json["at"] == .string("2026-02-01T01:00:00.000Z"), "\(at): \(answer.text)")
+        }
+        for at in ["2026-02-01T02:00:00", "2026-02-01+", "+", "2026-02-01T02:00:00++01:00"] {
+            let answer = try await rig.get("/v1/customers/c-1/entitlements?at=\(at)")
+            #expect(answer.verdict == "400 malformed_request", "\(at)")
+        }
+        let known = try await rig.get("/v1/customers/c-1/entitlements?known_at=2026-02-01T02:00:00+01:00")
+        #expect(known.status == 200, "\(known.text)")
+    }
+
+    @Test("an idempotency key of 255 long characters is too long rather than our fault")
+    func idempotencyKeyLength() async throws {
+        let rig = try await ServiceRig.make()
+        let family = "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}\u{200D}\u{1F466}"
+        let table = [
+            (String(repeating: family, count: 255), "400 malformed_request"),
+            (String(repeating: "\u{1F468}", count: 255), "200 -"), (String(repeating: "k", count: 255), "200 -"),
+            (String(repeating: "k", count: 256), "400 malformed_request"),
+        ]
+        for (key, verdict) in table {
+            let answer = try await rig.put(ServiceRig.proCatalog, headers: [("Idempotency-Key", key)])
+            #expect(answer.verdict == verdict, "\(key.prefix(4)) \(answer.text)")
+        }
+    }
+
+    @Test("also_in says where the customer was known at known_at")
+    func alsoIn() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        try await rig.notify(Purchase(environment: "Sandbox"))
+        let path = "/v1/customers/\(Purchase.customer)/entitlements?known_at="
+        #expect(try await rig.get(path + "1").json["also_in"] == nil)
+        #expect(try await rig.get(path + "2").json["also_in"] == .array([.string("sandbox")]))
+    }
+
+    @Test("a database that hangs is not ready, and the probe is told so in time")
+    func hangingDatabase() async throws {
+        let rig = try await ServiceRig.make()
+        var limits = Application.Limits()
+        limits.readinessWait = .milliseconds(50)
+        let app = rig.application
+        let (never, continuation) = AsyncStream<Never>.makeStream()
+        let hanging = Application(
+            writer: app.writer, reader: app.reader, keys: rig.keys, verifier: app.verifier,
+            schemaRefusal: {
+                for await _ in never {}
+                return nil
+            }, sha256: app.sha256, metrics: app.metrics, logger: app.logger, limits: limits, now: app.now)
+        let answer = await hanging.handle(try .init(head: .init(method: "GET", target: "/readyz")))
+        #expect(answer.verdict == "503 unavailable")
+        #expect(answer.header("Retry-After") != nil)
+        continuation.finish()
+    }
+
+    @Test("metrics say that the database is away to a key known before, and to no other")
+    func metricsInOutage() async throws {
+        var limits = Application.Limits()
+        limits.keyLifetime = .zero
+        let rig = try await ServiceRig.make(limits: limits)
+        let other = try await rig.keys.create(name: "other", scopes: [.admin]).secret
+        #expect(try await rig.get("/metrics").status == 200)
+        await rig.pool.close()
+        #expect(try await rig.get("/metrics").text.contains("\nrightful_database_up 0\n"))
+        #expect(try await rig.get("/v1/ledger").verdict == "503 unavailable")
+        #expect(try await rig.send("GET", "/metrics", key: other).verdict == "503 unavailable")
+    }
+}
