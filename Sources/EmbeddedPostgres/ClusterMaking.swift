@@ -55,10 +55,12 @@ extension ClusterLayout {
     private static func settings(_ durability: EmbeddedCluster.Durability) -> String {
         let memory = Int(ProcessInfo.processInfo.physicalMemory / (1024 * 1024))
         let buffers = durability == .throwaway ? 32 : max(32, min(256, memory / 8))
+        // All tests of a process share one server, each with pools of its own.
+        let connections = durability == .throwaway ? 500 : 100
         return """
 
             # Written by rightful. ALTER SYSTEM overrides.
-            max_connections = 100
+            max_connections = \(connections)
             shared_buffers = \(buffers)MB
             max_wal_size = 4GB
             checkpoint_timeout = 15min

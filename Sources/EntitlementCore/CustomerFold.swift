@@ -23,23 +23,35 @@ package struct CustomerFacts: Sendable {
 
     /// The timelines of all entitlements this customer ever held, in the order of their ids.
     package func timelines() -> [EntitlementTimeline] {
-        var sources: [String: [[Reading]]] = [:]
+        Dictionary(grouping: sources(), by: \.entitlementID).sorted { $0.key < $1.key }.map { id, sources in
+            EntitlementTimeline(entitlementID: id, sources: sources.map(\.readings), policy: catalog.policy)
+        }
+    }
+
+    /// What gives, or gave, this customer something, each by itself: in the order in which equals are shown.
+    func sources() -> [SourceTimeline] {
+        var sources: [SourceTimeline] = []
         for (originalID, state) in originals.sorted(by: { $0.key < $1.key }) {
             for chain in state.chains(catalog) {
                 let owned = ownedSegments(of: chain, state: state, originalID: originalID)
                 for entitlementID in entitlements(givenBy: owned) {
                     let readings = self.readings(of: entitlementID, owned: owned)
-                    if !readings.isEmpty { sources[entitlementID, default: []].append(readings) }
+                    if !readings.isEmpty {
+                        sources.append(
+                            SourceTimeline(entitlementID: entitlementID, readings: readings, giver: .chain(chain)))
+                    }
                 }
             }
         }
         for grant in grants.sorted(by: { $0.grantID < $1.grantID })
         where ownership.customer(of: grant.customer) == customer {
-            if !grant.readings.isEmpty { sources[grant.entitlementID, default: []].append(grant.readings) }
+            let readings = grant.readings
+            if !readings.isEmpty {
+                sources.append(
+                    SourceTimeline(entitlementID: grant.entitlementID, readings: readings, giver: .grant(grant)))
+            }
         }
-        return sources.sorted { $0.key < $1.key }.map { id, sources in
-            EntitlementTimeline(entitlementID: id, sources: sources, policy: catalog.policy)
-        }
+        return sources
     }
 
     private func entitlements(givenBy segments: [OwnedSegment]) -> [String] {
@@ -48,7 +60,7 @@ package struct CustomerFacts: Sendable {
     }
 
     /// One chain's segments, cut at transfers, each marked as this customer's or not.
-    private func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
+    func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
         let transfers = ownership.transfers(of: originalID)
         return state.segments(of: chain, policy: catalog.policy).flatMap { segment -> [OwnedSegment] in
             let period = chain.periods[segment.periodIndex]
@@ -107,10 +119,23 @@ private struct OwnerSpan {
     let positions: [Int64]
 }
 
-private struct OwnedSegment {
+/// A segment, and whether it is the customer's.
+struct OwnedSegment {
     let segment: Segment
     let period: Period
     let isOwned: Bool
+}
+
+/// How one chain of periods, or one grant, reads for one entitlement.
+struct SourceTimeline {
+    enum Giver {
+        case chain(PeriodChain)
+        case grant(GrantState)
+    }
+
+    let entitlementID: String
+    let readings: [Reading]
+    let giver: Giver
 }
 
 extension Reading {

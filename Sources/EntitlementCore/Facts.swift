@@ -320,6 +320,16 @@ package enum LedgerFact: Hashable, Sendable {
 }
 
 extension LedgerFact {
+    /// The original transaction the fact is about.
+    package var originalTransactionID: String? {
+        switch self {
+        case .notification(let fact): fact.transaction?.originalTransactionID ?? fact.renewal?.originalTransactionID
+        case .claim(let fact): fact.originalTransactionID
+        case .transfer(let fact): fact.originalTransactionID
+        case .catalog, .link, .grant, .grantRevocation, .forgetting: nil
+        }
+    }
+
     /// The same fact with every identity replaced; how a draft's local references become the ledger's.
     package func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> LedgerFact {
         switch self {

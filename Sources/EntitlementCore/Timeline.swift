@@ -133,7 +133,7 @@ package struct EntitlementTimeline: Hashable, Sendable {
 extension Reading {
     /// The order of what overlaps: what gives access; the state; the period or grant that ends last; the
     /// smallest source.
-    fileprivate func isShown(before other: Reading, policy: AccessPolicy) -> Bool {
+    func isShown(before other: Reading, policy: AccessPolicy) -> Bool {
         let gives = policy.givesAccess(state)
         if gives != policy.givesAccess(other.state) { return gives }
         if state != other.state { return state.precedence < other.state.precedence }

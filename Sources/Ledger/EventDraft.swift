@@ -11,7 +11,7 @@ package enum EventSource: String, Sendable, Hashable {
     case operatorCommand = "operator"
 
     /// Whose word its signed statements are.
-    var statementSource: StatementSource {
+    package var statementSource: StatementSource {
         switch self {
         case .notification, .api, .operatorCommand: .notification
         case .serverAPI: .serverAPI
@@ -99,16 +99,6 @@ package struct OriginalKey: Hashable, Sendable, Comparable {
 }
 
 extension LedgerFact {
-    /// The original transaction the fact is about.
-    var originalTransactionID: String? {
-        switch self {
-        case .notification(let fact): fact.transaction?.originalTransactionID ?? fact.renewal?.originalTransactionID
-        case .claim(let fact): fact.originalTransactionID
-        case .transfer(let fact): fact.originalTransactionID
-        case .catalog, .link, .grant, .grantRevocation, .forgetting: nil
-        }
-    }
-
     var transaction: TransactionFact? {
         switch self {
         case .notification(let fact): fact.transaction

@@ -3,7 +3,7 @@ import PostgresClient
 /// Why the ledger could not do what was asked.
 package struct LedgerError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Equatable {
-        /// The database is away, slow or overloaded; trying again later will do.
+        /// The database is away, slow or overloaded, or the wait for it was cancelled; trying again later will do.
         case unavailable
         /// The database's schema is not the one this program was built for.
         case schema
@@ -30,6 +30,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
             self = error
         case let error as PostgresError:
             self.init(error.isPassing ? .unavailable : .invalid, "\(what): \(error)")
+        case is CancellationError:
+            self.init(.unavailable, "\(what): cancelled")
         default:
             self.init(.corrupt, "\(what): \(error)")
         }

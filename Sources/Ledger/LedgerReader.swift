@@ -38,25 +38,34 @@ package struct LedgerReader: Sendable {
     private static let settlingMilliseconds: Int64 = 20_000
 
     /// Everything that bears on a customer, and the position it rests on.
+    ///
+    /// Looked up in one round trip and one snapshot, so that all of it is as of the same head.
     package func customerFacts(
         _ customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head
     ) async throws -> (facts: CustomerFacts, position: Int64) {
         try await read { connection in
-            let results = try connection.pipeline([Statements.head, Statements.identity(of: customer.value)])
-            let position = try settle(knownAt, head: results[0], on: connection)
-            let catalog = try catalogs.catalog(at: position, on: connection)
-            guard let identity = try results[1].first.map({ IdentityRef(try $0.int(0)) }) else {
+            let limit: Int64
+            switch knownAt {
+            case .head: limit = .max
+            case .position(let position): limit = position
+            case .recorded:
+                let head = try connection.query(Statements.head.sql, Statements.head.parameters)
+                limit = try settle(knownAt, head: head, on: connection)
+            }
+            let results = try connection.pipeline([
+                PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+                Statements.head,
+                CatalogCache.lastWritten(upTo: limit),
+                Statements.identity(of: customer.value),
+                StateQuery.latest(of: customer.value, environment, upTo: limit),
+                PostgresStatement("COMMIT"),
+            ])
+            let position = try settle(limit == .max ? .head : .position(limit), head: results[1], on: connection)
+            let catalog = try catalogs.catalog(writtenAt: results[2].first?.int(0), on: connection)
+            guard let identity = try results[3].first.map({ IdentityRef(try $0.int(0)) }) else {
                 return (CustomerFacts(customer: IdentityRef(0), originals: [:], catalog: catalog), position)
             }
-            let rows = try connection.query(
-                StateQuery.latestSQL(
-                    of: """
-                        (SELECT DISTINCT environment, original_transaction_id FROM event
-                        WHERE ledger_id = $1 AND identity = $2 AND environment = $3
-                            AND original_transaction_id IS NOT NULL AND position <= $4)
-                        """),
-                [.int(ledgerID), .int(identity.number), .text(environment.rawValue), .int(position)])
-            let states = try StateQuery.states(from: rows, upTo: position, on: connection)
+            let states = try StateQuery.states(from: results[4], upTo: position, on: connection)
             let originals = Dictionary(uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) })
             return (CustomerFacts(customer: identity, originals: originals, catalog: catalog), position)
         }
@@ -227,14 +236,24 @@ final class CatalogCache: Sendable {
     func entry(
         at position: Int64, on connection: isolated PostgresConnection
     ) throws -> (writtenAt: Int64, catalog: Catalog) {
-        let row = try connection.query(
+        let last = Self.lastWritten(upTo: position)
+        let writtenAt = try connection.query(last.sql, last.parameters).first?.int(0)
+        return (writtenAt ?? 0, try catalog(writtenAt: writtenAt, on: connection))
+    }
+
+    /// Asks where the catalog that answers at a position was written.
+    static func lastWritten(upTo position: Int64) -> PostgresStatement {
+        PostgresStatement(
             """
             SELECT position FROM event WHERE ledger_id = $1 AND type = 'catalog_applied' AND position <= $2
             ORDER BY position DESC LIMIT 1
-            """, [.int(ledgerID), .int(position)]
-        ).first
-        guard let writtenAt = try row?.int(0) else { return (0, .empty) }
-        if let known = entries.withLock({ $0[writtenAt] }) { return (writtenAt, known) }
+            """, [.int(ledgerID), .int(position)])
+    }
+
+    /// The catalog written at a position; an empty one where there is no such position.
+    func catalog(writtenAt: Int64?, on connection: isolated PostgresConnection) throws -> Catalog {
+        guard let writtenAt else { return .empty }
+        if let known = entries.withLock({ $0[writtenAt] }) { return known }
         let facts = try connection.query(
             "SELECT facts FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(writtenAt)]
         ).first
@@ -245,6 +264,6 @@ final class CatalogCache: Sendable {
             if entries.count >= Self.limit { entries.removeAll() }
             entries[writtenAt] = catalog
         }
-        return (writtenAt, catalog)
+        return catalog
     }
 }

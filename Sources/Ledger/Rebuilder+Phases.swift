@@ -26,28 +26,34 @@ extension Rebuilder {
         }
     }
 
-    /// Folds again what was touched since the walk began, round after round, until little is left.
+    /// Folds again what was touched since the walk began, up to the head of now.
     func catchUp(_ state: inout RebuildState, _ report: Report) async throws {
-        let limits = limits
-        for _ in 0..<limits.rounds {
-            let head = try await page(&state) { connection, _ in try Self.head(on: connection) }
-            guard head - state.caughtUp > limits.swapPositions || state.phase == .catchingUp else { return }
-            while state.caughtUp < head {
-                let before = state.caughtUp
-                try await page(&state) { connection, state in
-                    let end = min(head, state.caughtUp + limits.catchUpPositions)
-                    try Self.catchUp(&state, to: end, on: connection)
-                }
-                report(RebuildProgress(state, total: 0, page: Int(state.caughtUp - before)))
+        let step = limits.catchUpPositions
+        let head = try await page(&state, isRacing: true) { connection, _ in try Self.head(on: connection) }
+        while state.caughtUp < head {
+            let before = state.caughtUp
+            try await page(&state, isRacing: true) { connection, state in
+                try Self.catchUp(&state, to: min(head, state.caughtUp + step), on: connection)
             }
-            // Once is enough before the proof: it is about one fixed position.
-            if state.phase == .catchingUp { return }
+            report(RebuildProgress(state, total: 0, page: Int(state.caughtUp - before)))
         }
     }
 
-    /// Makes the target live, in one step under the head's lock; returns the position at which it did.
-    func swap(_ state: inout RebuildState) async throws -> Int64 {
-        try await page(&state) { connection, state in
+    /// Catches up round after round until little is left, and makes the target live; returns the position at which it
+    /// did.
+    func catchUpAndSwap(_ state: inout RebuildState, _ report: Report) async throws -> Int64 {
+        for _ in 0..<limits.rounds {
+            try await catchUp(&state, report)
+            if let position = try await swap(&state) { return position }
+        }
+        throw LedgerError(
+            .unavailable, "events are appended faster than they can be folded; run `rightful rebuild` again later")
+    }
+
+    /// Makes the target live, in one step under the head's lock; `nil` when too much is left for that.
+    private func swap(_ state: inout RebuildState) async throws -> Int64? {
+        let limit = limits.swapPositions
+        return try await page(&state, isRacing: true) { connection, state in
             // A commit that went unheard is not repeated.
             if let written = try RebuildState.read(on: connection), written.phase == .clearing {
                 state = written
@@ -61,6 +67,7 @@ extension Rebuilder {
             guard try row.int(1) == state.target.other.rawValue else {
                 throw LedgerError(.invalid, "the views were swapped by somebody else; run `rightful rebuild` again")
             }
+            guard head - state.caughtUp <= limit else { return nil }
             try Self.catchUp(&state, to: head, on: connection)
             try connection.query(
                 "UPDATE ledger_head SET live_views = $2 WHERE ledger_id = $1",

@@ -13,9 +13,9 @@ package struct Rebuilder: Sendable {
         package var catchUpPositions: Int64 = 500
         /// View rows deleted at a time.
         package var deletedRows: Int64 = 5000
-        /// Positions that may be left to catch up under the head's lock.
-        package var swapPositions: Int64 = 100
-        /// Rounds of catching up before the swap takes whatever is left.
+        /// Positions that may be left to catch up under the head's lock: no more than a batch or two of appends.
+        package var swapPositions: Int64 = 500
+        /// Rounds of catching up before it is said that appends outrun the rebuild.
         package var rounds = 50
         /// How long it may be silent before another may take over.
         package var lease = Rebuilder.Limits.leaseOfOthers
@@ -68,8 +68,7 @@ package struct Rebuilder: Sendable {
             }
             try await prove(&state, progress)
             let proven = state
-            try await catchUp(&state, progress)
-            let position = try await swap(&state)
+            let position = try await catchUpAndSwap(&state, progress)
             try await clear(&state, progress)
             return RebuildReport(
                 isResumed: isResumed, events: proven.events, originals: proven.originals, position: position,
@@ -127,8 +126,9 @@ package struct Rebuilder: Sendable {
 
     /// Runs one page in a transaction that holds the lease, saves what the page made of `state`, and then rests for
     /// the share of time that is not the rebuild's.
+    @discardableResult
     func page<Value: Sendable>(
-        _ state: inout RebuildState,
+        _ state: inout RebuildState, isRacing: Bool = false,
         _ body: @escaping @Sendable (isolated PostgresConnection, inout RebuildState) throws -> Value
     ) async throws -> Value {
         try Task.checkCancellation()
@@ -144,7 +144,8 @@ package struct Rebuilder: Sendable {
             }
         }
         state = after
-        if limits.share < 1 {
+        // What is caught up is a race against those who append, and short.
+        if limits.share < 1, !isRacing {
             let worked = start.duration(to: clock.now)
             try await Task.sleep(for: min(.seconds(1), worked * (1 / max(limits.share, 0.01) - 1)))
         }

@@ -101,7 +101,15 @@ package struct SeenProjector: Sendable {
 
     /// Returns how many events it counted.
     private static func page(_ connection: isolated PostgresConnection) throws -> Int64 {
-        try connection.transaction { connection in
+        // A look first: an idle service writes nothing.
+        let isCurrent = try connection.query(
+            """
+            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE ledger_id = $1 AND name = 'seen' AND version = $2 AND checkpoint = head.position
+            """, [.int(ledgerID), .int4(Int32(version))]
+        ).first
+        if isCurrent != nil { return 0 }
+        return try connection.transaction { connection in
             let checkpoint = try checkpoint(on: connection)
             let rows = try connection.query(
                 """

@@ -13,8 +13,23 @@ enum StateQuery {
             ])
     }
 
+    /// The same for the originals whose statements up to a position are a customer's.
+    static func latest(
+        of customer: String, _ environment: StoreEnvironment, upTo position: Int64
+    ) -> PostgresStatement {
+        PostgresStatement(
+            latestSQL(
+                of: """
+                    (SELECT DISTINCT environment, original_transaction_id FROM event
+                    WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id IS NOT NULL
+                        AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
+                        AND position <= $4)
+                    """),
+            [.int(ledgerID), .text(customer), .text(environment.rawValue), .int(position)])
+    }
+
     /// The same for the originals that `source`, a FROM item of two columns, names.
-    static func latestSQL(of source: String) -> String {
+    private static func latestSQL(of source: String) -> String {
         """
         SELECT key.environment, key.original_transaction_id, log.position,
             view.fold_version, view.last_position, view.state

@@ -57,8 +57,7 @@ package struct Verifier: Sendable {
             try Task.checkCancellation()
             do {
                 return try await pool.withConnection { connection in
-                    // One snapshot for the page, so that a rebuild cannot swap the tables in the middle of it.
-                    try connection.transaction(.repeatableReadReadOnly) { connection in
+                    try connection.transaction(.readCommittedReadOnly) { connection in
                         try connection.goByIndex()
                         return try body(connection)
                     }

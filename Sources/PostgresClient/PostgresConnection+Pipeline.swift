@@ -24,29 +24,29 @@ extension PostgresConnection {
         var expected: [Expected] = []
         var names: [StatementCache.Key: String] = [:]
         for (index, key) in keys.enumerated() {
-            let label = batch[index].label
+            let statement = batch[index]
             let name: String
             if let known = names[key] ?? statements.name(of: key) {
                 name = known
             } else {
                 name = statements.newName()
-                try sent(PQsendPrepare(pointer, name, key.sql, Int32(key.types.count), key.types), label)
-                expected.append(.preparation(key, name: name, label: label))
+                try sent(PQsendPrepare(pointer, name, key.sql, Int32(key.types.count), key.types), statement.label)
+                expected.append(.preparation(key, name: name))
             }
             names[key] = name
             let sending = buffers[index].withPointers { count, _, values, lengths, formats in
                 PQsendQueryPrepared(pointer, name, count, values, lengths, formats, 1)
             }
-            try sent(sending, label)
-            expected.append(.execution(label: label))
+            try sent(sending, statement.label)
+            expected.append(.execution(statement))
         }
         try sent(PQpipelineSync(pointer), "SYNC")
         return try receive(expected)
     }
 
     private enum Expected {
-        case preparation(StatementCache.Key, name: String, label: String)
-        case execution(label: String)
+        case preparation(StatementCache.Key, name: String)
+        case execution(PostgresStatement)
     }
 
     /// Reads up to the Sync whatever happens, so that the next command finds a clean connection.
@@ -74,11 +74,11 @@ extension PostgresConnection {
             }
             do throws(PostgresError) {
                 switch expected[position] {
-                case .preparation(let key, let name, let label):
-                    _ = try checked(result, label)
+                case .preparation(let key, let name):
+                    _ = try checked(result, PostgresStatement.label(of: key.sql))
                     statements.insert(key, name: name)
-                case .execution(let label):
-                    results.append(try checked(result, label))
+                case .execution(let statement):
+                    results.append(try checked(result, statement.label))
                 }
             } catch {
                 if failure == nil { failure = error }
@@ -122,9 +122,9 @@ extension PostgresConnection {
         _ = PQsetnonblocking(pointer, 0)
     }
 
-    private func sent(_ accepted: Int32, _ label: String) throws(PostgresError) {
+    private func sent(_ accepted: Int32, _ label: @autoclosure () -> String) throws(PostgresError) {
         guard accepted == 1 else {
-            throw PostgresError(connection: pointer, fallback: "the statement could not be sent", statement: label)
+            throw PostgresError(connection: pointer, fallback: "the statement could not be sent", statement: label())
         }
     }
 

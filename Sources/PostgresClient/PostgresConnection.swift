@@ -82,19 +82,19 @@ extension PostgresConnection {
     }
 
     private func runPrepared(_ sql: String, _ buffer: ParameterBuffer) throws(PostgresError) -> PostgresResult {
-        let label = PostgresStatement.label(of: sql)
-        let name = try prepare(StatementCache.Key(sql: sql, types: buffer.types), label)
+        let name = try prepare(StatementCache.Key(sql: sql, types: buffer.types))
         let result = buffer.withPointers { count, _, values, lengths, formats in
             PQexecPrepared(pointer, name, count, values, lengths, formats, 1)
         }
-        return try checked(result, label)
+        return try checked(result, PostgresStatement.label(of: sql))
     }
 
-    private func prepare(_ key: StatementCache.Key, _ label: String) throws(PostgresError) -> String {
+    private func prepare(_ key: StatementCache.Key) throws(PostgresError) -> String {
         if let name = statements.name(of: key) { return name }
         try makeRoom(for: 1, sparing: [])
         let name = statements.newName()
-        _ = try checked(PQprepare(pointer, name, key.sql, Int32(key.types.count), key.types), label)
+        let result = PQprepare(pointer, name, key.sql, Int32(key.types.count), key.types)
+        _ = try checked(result, PostgresStatement.label(of: key.sql))
         statements.insert(key, name: name)
         return name
     }
@@ -107,18 +107,22 @@ extension PostgresConnection {
     }
 
     /// Takes ownership of a result; throws unless it says success.
-    func checked(_ result: OpaquePointer?, _ label: String) throws(PostgresError) -> PostgresResult {
+    ///
+    /// The label is only made for an error: it costs more than a short statement's own work here.
+    func checked(
+        _ result: OpaquePointer?, _ label: @autoclosure () -> String
+    ) throws(PostgresError) -> PostgresResult {
         guard let result else {
-            throw PostgresError(connection: pointer, fallback: "the connection gave no result", statement: label)
+            throw PostgresError(connection: pointer, fallback: "the connection gave no result", statement: label())
         }
         let owned = PostgresResult(owning: result)
         let status = PQresultStatus(result)
         if status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY { return owned }
         guard status == PGRES_FATAL_ERROR else {
             throw PostgresError(
-                kind: .other, message: "unexpected answer: \(String(cString: PQresStatus(status)))", statement: label)
+                kind: .other, message: "unexpected answer: \(String(cString: PQresStatus(status)))", statement: label())
         }
-        let error = PostgresError(result: result, statement: label)
+        let error = PostgresError(result: result, statement: label())
         withExtendedLifetime(owned) {}
         if error.kind == .stalePlan { statements.orphanAll() }
         throw error

@@ -62,6 +62,7 @@ struct Route: Sendable {
         Route("POST", "/v1/notifications/appstore", .open) { try await $0.receiveNotification($1) },
         Route("GET", "/v1/customers/{id}/entitlements", .scope(.customersRead)) { try await $0.entitlements($1) },
         Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead)) { try await $0.timeline($1) },
+        Route("GET", "/v1/customers/{id}/explain", .scope(.customersRead)) { try await $0.explain($1) },
         Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
         Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
         Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead)) {

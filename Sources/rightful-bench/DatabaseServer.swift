@@ -25,15 +25,20 @@ actor DatabaseServer {
     }
 
     private func removeWhenInterrupted() {
-        interruptions = [SIGINT, SIGTERM].map { number in
+        interruptions = Self.onInterruption {
+            Task {
+                await self.stop()
+                exit(1)
+            }
+        }
+    }
+
+    /// Outside the actor: a handler made inside it would be held to its executor, and Dispatch calls it elsewhere.
+    private static func onInterruption(_ stop: @escaping @Sendable () -> Void) -> [any DispatchSourceSignal] {
+        [SIGINT, SIGTERM].map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler {
-                Task {
-                    await self.stop()
-                    exit(1)
-                }
-            }
+            source.setEventHandler { stop() }
             source.activate()
             return source
         }

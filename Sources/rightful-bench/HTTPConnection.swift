@@ -62,18 +62,34 @@ final class HTTPConnection {
         /// Head and body together, in bytes.
         let length: Int
 
+        /// `nil` until the whole head is there.
         init?(_ bytes: ArraySlice<UInt8>) {
-            let text = String(decoding: bytes, as: UTF8.self)
-            guard let end = text.utf8.firstRange(of: "\r\n\r\n".utf8) else { return nil }
-            let lines = text[..<end.lowerBound].split(separator: "\r\n")
-            guard let status = lines.first?.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
-                return nil
+            let newline = UInt8(ascii: "\n")
+            var status: Int?
+            var body = 0
+            var start = bytes.startIndex
+            while let end = bytes[start...].firstIndex(of: newline) {
+                let line = bytes[start..<end].dropLast()
+                start = end + 1
+                if line.isEmpty {
+                    guard let status else { return nil }
+                    self.status = status
+                    length = start - bytes.startIndex + body
+                    return
+                }
+                if status == nil {
+                    // HTTP/1.1 200 OK
+                    status = Self.number(line.dropFirst(9).prefix(3))
+                } else if line.count > 15,
+                    String(decoding: line.prefix(15), as: UTF8.self).lowercased() == "content-length:"
+                {
+                    body = Self.number(line.dropFirst(16)) ?? 0
+                }
             }
-            let field = lines.first { $0.lowercased().hasPrefix("content-length:") }
-            let body = field?.split(separator: " ").last.flatMap { Int($0) } ?? 0
-            self.status = status
-            length = text.utf8.distance(from: text.startIndex, to: end.upperBound) + body
+            return nil
         }
+
+        private static func number(_ digits: ArraySlice<UInt8>) -> Int? { Int(String(decoding: digits, as: UTF8.self)) }
     }
 }
 

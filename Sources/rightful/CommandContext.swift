@@ -50,10 +50,17 @@ struct Output: Sendable {
     func write(_ text: String) throws { try write(Array(text.utf8)) }
 
     func write(_ bytes: [UInt8]) throws {
-        do {
-            try FileHandle.standardOutput.write(contentsOf: Data(bytes))
-        } catch {
-            throw OutputClosed()
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if errno == EPIPE {
+                throw OutputClosed()
+            } else if errno != EINTR {
+                throw CommandFailure(
+                    description: "cannot write to standard output: \(String(cString: strerror(errno)))")
+            }
         }
     }
 }

@@ -103,10 +103,10 @@ struct CommandParser {
                 try parsed.set(name, value)
             }
         }
-        guard parsed.operands.count >= usage.operands.count else {
+        guard parsed.operands.count >= usage.mandatoryOperands else {
             throw parsed.error("\(usage.operands[parsed.operands.count]) is missing")
         }
-        guard parsed.operands.count == usage.operands.count else {
+        guard parsed.operands.count <= usage.operands.count else {
             throw parsed.error("'\(parsed.operands[usage.operands.count])' is one argument too many")
         }
         return parsed

@@ -3,7 +3,8 @@ enum Commands {
     static let all: [any Command.Type] = [
         ServeCommand.self, MigrateCommand.self, CatalogApplyCommand.self, CatalogShowCommand.self,
         KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, EventsCommand.self,
-        EntitlementsCommand.self, RebuildCommand.self, VerifyCommand.self, StatusCommand.self, ForgetCommand.self,
+        EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, StatusCommand.self,
+        ExportCommand.self, ForgetCommand.self,
     ]
 }
 
@@ -36,6 +37,7 @@ struct CommandUsage: Sendable {
     /// One word or two.
     let words: [String]
     let summary: String
+    /// One in brackets may be left out, and all after it.
     let operands: [String]
     let options: [Option]
     /// Further paragraphs of its help.
@@ -51,6 +53,7 @@ struct CommandUsage: Sendable {
         self.details = details
     }
 
+    var mandatoryOperands: Int { operands.count { !$0.hasPrefix("[") } }
     var name: String { words.joined(separator: " ") }
     var allOptions: [Option] { options + Self.common }
 

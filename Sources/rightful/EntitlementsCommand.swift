@@ -59,7 +59,7 @@ extension ParsedArguments {
     }
 
     /// The value of `--known-at`.
-    fileprivate func knownAt() throws(UsageError) -> KnownAt {
+    func knownAt() throws(UsageError) -> KnownAt {
         guard let text = value("--known-at") else { return .head }
         // One too large to hold lies beyond every log.
         if !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) { return .position(Int64(text) ?? .max) }

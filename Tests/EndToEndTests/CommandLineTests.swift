@@ -29,6 +29,23 @@ struct CommandLineTests {
         }
     }
 
+    @Test("a key that could not be printed is a failure")
+    func fullDisk() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let process = Process()
+        process.executableURL = try Products.url("rightful")
+        process.arguments = ["keys", "list", "--config", installation.configurationFile.path()]
+        process.standardOutput = try FileHandle(forWritingTo: URL(filePath: "/dev/full"))
+        let errors = Pipe()
+        process.standardError = errors
+        try process.run()
+        let text = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 1)
+        #expect(text.contains("No space left on device"))
+    }
+
     @Test("the options of every command may stand before it; a publishable key can be asked for by name")
     func options() async throws {
         let installation = try Installation()

@@ -173,4 +173,36 @@ struct FaultTests {
         try await owner.execute(script: "REVOKE EXECUTE ON FUNCTION ensure_partitions(bigint) FROM rightful_serve")
         #expect(try await ledger.writer.append(TestLedger.catalogDraft(.empty)).position == 5_000_051)
     }
+
+    @Test("no more appends wait than the limit says; those that do are carried out when the head is free")
+    func boundedQueue() async throws {
+        let database = try await TestDatabase.make()
+        let holder = try await database.owner()
+        try await holder.execute(script: "BEGIN; SELECT position FROM ledger_head FOR UPDATE")
+        var limits = LedgerWriter.Limits()
+        (limits.waiting, limits.batchEvents) = (20, 5)
+        let writer = LedgerWriter(pool: database.pool(), limits: limits, now: { .earliest })
+        let drafts = RandomDrafts(seed: 13, originals: 3).drafts(60)
+        let (done, refused) = await withTaskGroup(of: Result<AppendOutcome, any Error>.self) { group in
+            for draft in drafts {
+                group.addTask {
+                    do { return .success(try await writer.append(draft)) } catch { return .failure(error) }
+                }
+            }
+            var (done, refused) = (0, 0)
+            for await result in group {
+                switch result {
+                case .success: done += 1
+                case .failure(let error):
+                    #expect((error as? LedgerError)?.code == .unavailable)
+                    refused += 1
+                    // As many wait as can, beside one batch of 1 to 5 at the head, which is freed only now.
+                    if refused == 35 { try? await holder.execute(script: "COMMIT") }
+                }
+            }
+            return (done, refused)
+        }
+        #expect((21...25).contains(done) && done + refused == drafts.count, "\(done) done, \(refused) refused")
+        try await LogInspection(database).expectSound("after a full queue")
+    }
 }

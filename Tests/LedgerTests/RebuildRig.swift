@@ -125,7 +125,9 @@ final class ProgressKeeper: Sendable {
 final class Tally: Sendable {
     private let value = Atomic(0)
 
-    func add() { value.add(1, ordering: .relaxed) }
+    /// Returns what it was before.
+    @discardableResult
+    func add() -> Int { value.add(1, ordering: .relaxed).oldValue }
 
     var count: Int { value.load(ordering: .relaxed) }
 }

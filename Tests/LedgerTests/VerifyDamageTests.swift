@@ -131,16 +131,16 @@ struct VerifyDamageTests {
             "the tail gone, and the head set back to fit",
             """
             DELETE FROM event WHERE position > 40;
-            UPDATE ledger_head SET position = 40, (hash, recorded_at) = (
-                SELECT hash, recorded_at FROM event WHERE position = 40)
+            UPDATE ledger_head SET (position, hash, recorded_at) =
+                (SELECT position, hash, recorded_at FROM event WHERE position = 40)
             """, "evidence"
         ),
         (
             "the tail gone with its evidence, and the head set back to fit",
             """
             DELETE FROM event WHERE position > 40; DELETE FROM evidence WHERE position > 40;
-            UPDATE ledger_head SET position = 40, (hash, recorded_at) = (
-                SELECT hash, recorded_at FROM event WHERE position = 40)
+            UPDATE ledger_head SET (position, hash, recorded_at) =
+                (SELECT position, hash, recorded_at FROM event WHERE position = 40)
             """, "event_key"
         ),
         (
@@ -148,8 +148,8 @@ struct VerifyDamageTests {
             """
             DELETE FROM event WHERE position > 40; DELETE FROM evidence WHERE position > 40;
             DELETE FROM event_key WHERE position > 40;
-            UPDATE ledger_head SET position = 40, (hash, recorded_at) = (
-                SELECT hash, recorded_at FROM event WHERE position = 40)
+            UPDATE ledger_head SET (position, hash, recorded_at) =
+                (SELECT position, hash, recorded_at FROM event WHERE position = 40)
             """, "projection"
         ),
         (

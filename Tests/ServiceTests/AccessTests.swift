@@ -12,6 +12,7 @@ struct AccessTests {
     private static let routes: [(method: String, target: String, scope: APIScope)] = [
         ("GET", "/v1/customers/c/entitlements", .customersRead),
         ("GET", "/v1/customers/c/timeline", .customersRead),
+        ("GET", "/v1/customers/c/explain", .customersRead),
         ("GET", "/v1/customers/c/events", .eventsRead),
         ("GET", "/v1/customers?transaction_id=1", .customersRead),
         ("GET", "/v1/subscriptions/1", .customersRead),

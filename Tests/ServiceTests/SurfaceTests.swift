@@ -81,4 +81,21 @@ struct SurfaceTests {
         #expect(try await rig.get("/v1/ledger").verdict == "503 unavailable")
         #expect(try await rig.send("GET", "/metrics", key: other).verdict == "503 unavailable")
     }
+
+    @Test("whoever waited to append records the instant at which the wait was over")
+    func recordedUnderTheLock() async throws {
+        let rig = try await ServiceRig.make()
+        let later = "2026-11-20T12:00:30.000Z"
+        let arrival = try await rig.pool.withConnection { connection in
+            try connection.execute(script: "BEGIN; SELECT position FROM ledger_head FOR UPDATE")
+            let arrival = Task { try await rig.notify(Purchase()) }
+            let waitsForUs = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+            while try connection.query(waitsForUs).isEmpty {}
+            rig.clock.now = try instant(later)
+            try connection.execute(script: "COMMIT")
+            return arrival
+        }
+        #expect(try await arrival.value.status == 200)
+        #expect(try await rig.get("/v1/events/1").json["recorded_at"] == .string(later))
+    }
 }

@@ -1,0 +1,145 @@
+/// Something else that was weighed for an entitlement, and why it did not decide.
+package struct Alternative: Hashable, Sendable {
+    package enum Loss: String, Hashable, Sendable, Codable, CaseIterable {
+        /// It gives no access, and what was shown does.
+        case givesNoAccess = "gives_no_access"
+        /// Its state comes after the one shown.
+        case weakerState = "weaker_state"
+        /// It reads alike and ends earlier.
+        case endsEarlier = "ends_earlier"
+        /// It reads alike in all, and its source comes later in the order of sources.
+        case laterInOrder = "later_in_order"
+        /// It begins after the instant.
+        case notBegun = "not_begun"
+        /// The catalog does not map its product to the entitlement.
+        case productNotMapped = "product_not_mapped"
+        /// It is another customer's.
+        case belongsToAnother = "belongs_to_another"
+        /// Nobody has claimed it.
+        case unclaimed
+    }
+
+    package let loss: Loss
+    /// `nil` where it has not begun.
+    package let state: EntitlementState?
+    package let productID: String?
+    package let source: EntitlementOrigin
+    package let originalTransactionID: String?
+    package let positions: [Int64]
+    package let sentence: String
+}
+
+/// Gathers what else was weighed.
+struct Alternatives {
+    let facts: CustomerFacts
+    let instant: Timestamp
+    let entitlementID: String
+    /// Those of this entitlement.
+    let sources: [SourceTimeline]
+    let verdict: Verdict
+
+    func all() -> [Alternative] {
+        var isShownSeen = false
+        var alternatives: [Alternative] = []
+        for source in sources {
+            guard let candidate = ShownReading(source, at: instant) else {
+                if let first = source.readings.first { alternatives.append(notBegun(first)) }
+                continue
+            }
+            if let shown = verdict.shown?.reading, candidate.reading == shown, !isShownSeen {
+                isShownSeen = true
+            } else if let shown = verdict.shown?.reading {
+                alternatives.append(lost(candidate, to: shown))
+            }
+        }
+        if !verdict.decision.givesAccess { alternatives += elsewhere() }
+        return alternatives
+    }
+
+    private func notBegun(_ first: Reading) -> Alternative {
+        let name = Self.name(first.productID)
+        return alternative(
+            .notBegun, first, state: nil, "\(name) begins to give \(entitlementID) only on \(first.start.inWords).")
+    }
+
+    private func lost(_ candidate: ShownReading, to shown: Reading) -> Alternative {
+        let reading = candidate.reading
+        let policy = facts.catalog.policy
+        let clause = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts).clause(for: candidate)
+        let loss: Alternative.Loss
+        let why: String
+        if policy.givesAccess(reading.state) != policy.givesAccess(shown.state) {
+            loss = .givesNoAccess
+            why = "it gives no access"
+        } else if reading.state != shown.state {
+            loss = .weakerState
+            why = "\(reading.state.rawValue) comes after \(shown.state.rawValue)"
+        } else if reading.periodEnd != shown.periodEnd {
+            loss = .endsEarlier
+            why = "it ends earlier than what decided"
+        } else {
+            loss = .laterInOrder
+            why = "it reads the same, and comes later in the order of sources"
+        }
+        return alternative(loss, reading, state: reading.state, "\(Self.capitalized(clause)); \(why).")
+    }
+
+    /// For a no: what would read as something here, were it mapped or the customer's.
+    private func elsewhere() -> [Alternative] {
+        var alternatives: [Alternative] = []
+        for (originalID, state) in facts.originals.sorted(by: { $0.key < $1.key }) {
+            for chain in state.chains(facts.catalog) {
+                let segments = facts.ownedSegments(of: chain, state: state, originalID: originalID)
+                guard let item = segments.last(where: { $0.segment.start <= instant }) else { continue }
+                if let alternative = elsewhere(item, originalID) { alternatives.append(alternative) }
+            }
+        }
+        return alternatives
+    }
+
+    private func elsewhere(_ item: OwnedSegment, _ originalID: String) -> Alternative? {
+        let product = item.period.fact.productID
+        let isMapped = facts.catalog.product(product)?.entitlements.contains(entitlementID) ?? false
+        let reads = "reads \(item.segment.state.rawValue)"
+        let loss: Alternative.Loss
+        let sentence: String
+        switch (item.isOwned, isMapped) {
+        case (true, true):
+            return nil
+        case (true, false):
+            loss = .productNotMapped
+            sentence = "\(product) \(reads), and the catalog does not say that it gives \(entitlementID)."
+        case (false, true):
+            let isClaimed =
+                facts.ownership.owner(of: item.period.fact) != nil
+                || !facts.ownership.transfers(of: originalID).isEmpty
+            loss = isClaimed ? .belongsToAnother : .unclaimed
+            sentence =
+                isClaimed
+                ? "\(product) \(reads), and is another customer's."
+                : "\(product) \(reads), and nobody has claimed it."
+        case (false, false):
+            return nil
+        }
+        return Alternative(
+            loss: loss, state: item.segment.state, productID: product, source: .appStore,
+            originalTransactionID: originalID, positions: item.segment.positions, sentence: sentence)
+    }
+
+    private func alternative(
+        _ loss: Alternative.Loss, _ reading: Reading, state: EntitlementState?, _ sentence: String
+    ) -> Alternative {
+        Alternative(
+            loss: loss, state: state, productID: reading.productID, source: reading.source,
+            originalTransactionID: reading.originalTransactionID, positions: reading.positions, sentence: sentence)
+    }
+
+    private static func name(_ productID: String?) -> String { productID ?? "A grant" }
+
+    /// A product's name keeps its spelling; a clause that begins with a word begins the sentence.
+    private static func capitalized(_ clause: String) -> String {
+        let first = clause.prefix { $0 != " " }
+        guard ["the", "it"].contains(first) else { return clause }
+        return clause.prefix(1).uppercased() + clause.dropFirst()
+    }
+}

@@ -1,0 +1,64 @@
+/// Finds the events that a decision rests on.
+struct BasisFinder {
+    let history: CustomerHistory
+    let instant: Timestamp
+    let wanted: Decision
+
+    /// Positions of which none can be left out: folding only these events gives the same decision and sentence, and
+    /// without any one of them another.
+    ///
+    /// - Parameter likely: what the fold itself names, which nearly always is what it takes.
+    func positions(likely: Set<Int64>) -> [Int64] {
+        switch wanted.rule {
+        case .neverHeld, .unknownEntitlement, .unknownCustomer:
+            // That there is nothing rests on nothing.
+            return []
+        case .reading, .notBegun:
+            break
+        }
+        var positions = history.events.map(\.position)
+        if holds(Array(likely)) {
+            positions = likely.sorted()
+        } else if let original = wanted.originalTransactionID {
+            // What another original transaction says can take the place of this one, never change how it reads.
+            let near = history.events.filter {
+                $0.fact.originalTransactionID.map { $0 == original } ?? true
+            }.map(\.position)
+            if holds(near) { positions = near }
+        }
+        return irreducible(positions)
+    }
+
+    private func holds(_ positions: [Int64]) -> Bool {
+        let facts = history.facts(believing: Set(positions))
+        return facts.verdict(
+            on: wanted.entitlementID, at: instant, sources: facts.sources(), knowsCustomer: true,
+            environment: history.environment
+        ).decision == wanted
+    }
+
+    /// Leaves out ever smaller parts until no single event can be left out.
+    private func irreducible(_ positions: [Int64]) -> [Int64] {
+        var kept = positions
+        var length = max(kept.count / 2, 1)
+        while true {
+            var isSmaller = false
+            var start = 0
+            while start < kept.count {
+                let end = min(start + length, kept.count)
+                let rest = Array(kept[..<start] + kept[end...])
+                if holds(rest) {
+                    kept = rest
+                    isSmaller = true
+                } else {
+                    start = end
+                }
+            }
+            if length > 1 {
+                length /= 2
+            } else if !isSmaller {
+                return kept
+            }
+        }
+    }
+}

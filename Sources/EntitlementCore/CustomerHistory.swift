@@ -1,0 +1,175 @@
+/// An event as an explanation cites it.
+package struct HistoryEvent: Hashable, Sendable {
+    package let position: Int64
+    package let recordedAt: Timestamp
+    /// `nil` for what concerns no environment, or all of them.
+    package let environment: StoreEnvironment?
+    /// Who stated it, in the log's own word.
+    package let source: String
+    /// Whose word its signed statements are.
+    package let statementSource: StatementSource
+    /// The ledger's label; it decides nothing.
+    package let type: String
+    /// The statement's own signed date.
+    package let occurredAt: Timestamp?
+    package let fact: LedgerFact
+    package let evidenceHash: Digest?
+
+    package init(
+        position: Int64, recordedAt: Timestamp, environment: StoreEnvironment?, source: String,
+        statementSource: StatementSource, type: String, occurredAt: Timestamp?, fact: LedgerFact,
+        evidenceHash: Digest? = nil
+    ) {
+        self.position = position
+        self.recordedAt = recordedAt
+        self.environment = environment
+        self.source = source
+        self.statementSource = statementSource
+        self.type = type
+        self.occurredAt = occurredAt
+        self.fact = fact
+        self.evidenceHash = evidenceHash
+    }
+
+    var catalog: Catalog? {
+        if case .catalog(let catalog) = fact { catalog } else { nil }
+    }
+}
+
+/// The events that bear on one customer in one environment, up to some position.
+///
+/// Facts are folded from all of them or from any part of them by the same code, wherever they were read from.
+package struct CustomerHistory: Sendable {
+    /// How many catalogs are kept: as far back as an explanation looks for the change that made a difference.
+    package static let catalogLimit = 8
+
+    /// Who was asked about, links not followed; `nil` for somebody the log does not know.
+    package let customer: IdentityRef?
+    package let environment: StoreEnvironment
+    /// Up to where the log is believed.
+    package let position: Int64
+    /// In the order of their positions.
+    package let events: [HistoryEvent]
+    /// Everybody who is this customer, as far as links say.
+    package let identities: Set<IdentityRef>
+
+    /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
+    package init(
+        of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, events: [HistoryEvent]
+    ) {
+        self.customer = customer
+        self.environment = environment
+        self.position = position
+        let known = events.filter {
+            $0.position <= position && ($0.environment == nil || $0.environment == environment)
+        }.sorted { $0.position < $1.position }
+        let identities = Self.identities(linkedTo: customer, by: known)
+        self.identities = identities
+        let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
+        let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
+        let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: identities) }
+        self.events = known.filter { event in
+            if event.catalog != nil { return event.position >= catalogs.first?.position ?? 0 }
+            return shared[event.fact.originalTransactionID] != nil || event.fact.isWord(ofAny: identities)
+        }
+    }
+
+    private static func identities(linkedTo customer: IdentityRef?, by events: [HistoryEvent]) -> Set<IdentityRef> {
+        guard let customer else { return [] }
+        var neighbours: [IdentityRef: [IdentityRef]] = [:]
+        for event in events {
+            guard case .link(let link) = event.fact else { continue }
+            neighbours[link.identity, default: []].append(link.customer)
+            neighbours[link.customer, default: []].append(link.identity)
+        }
+        var found: Set<IdentityRef> = [customer]
+        var frontier = [customer]
+        while let next = frontier.popLast() {
+            for neighbour in neighbours[next] ?? [] where found.insert(neighbour).inserted {
+                frontier.append(neighbour)
+            }
+        }
+        return found
+    }
+
+    /// Whether the customer has, or had, a part in the original transaction whose events these are.
+    ///
+    /// A claim of what bears somebody else's identity, or was claimed before, gives none; so it shows nothing of it.
+    private static func isShared(_ events: [HistoryEvent], by identities: Set<IdentityRef>) -> Bool {
+        var firstClaim: IdentityRef?
+        var bearsNoIdentity = false
+        for event in events {
+            switch event.fact {
+            case .notification(let fact):
+                guard let transaction = fact.transaction else { continue }
+                if transaction.accountToken == nil && transaction.appTransaction == nil { bearsNoIdentity = true }
+                if event.fact.isWord(ofAny: identities) { return true }
+            case .transfer(let fact):
+                if identities.contains(fact.customer) { return true }
+            case .claim(let fact):
+                firstClaim = firstClaim ?? fact.customer
+            case .catalog, .link, .grant, .grantRevocation, .forgetting:
+                continue
+            }
+        }
+        return bearsNoIdentity && (firstClaim.map { identities.contains($0) } ?? false)
+    }
+
+    /// Whether anything at all is known of the customer here.
+    package var knowsCustomer: Bool { events.contains { $0.catalog == nil } }
+
+    /// The catalogs, oldest first; the last is in force.
+    package var catalogs: [(event: HistoryEvent, catalog: Catalog)] {
+        events.compactMap { event in event.catalog.map { (event, $0) } }
+    }
+
+    /// What the events say: all of them, or only those at the positions given.
+    package func facts(believing positions: Set<Int64>? = nil) -> CustomerFacts {
+        var originals: [String: OriginalState] = [:]
+        var grants: [String: GrantState] = [:]
+        var ownership = OwnershipMap()
+        var catalog = Catalog.empty
+        for event in events where positions?.contains(event.position) ?? true {
+            if let originalID = event.fact.originalTransactionID {
+                originals[originalID, default: OriginalState()].join(
+                    event.fact, originalTransactionID: originalID, source: event.statementSource,
+                    position: event.position)
+            }
+            ownership.apply(event.fact, position: event.position, recordedAt: event.recordedAt)
+            switch event.fact {
+            case .catalog(let applied):
+                catalog = applied
+            case .grant(let fact):
+                grants[fact.grantID] = GrantState(fact: fact, position: event.position, recordedAt: event.recordedAt)
+            case .grantRevocation(let fact):
+                // Once it is taken back nothing is left to take.
+                if grants[fact.grantID]?.revokedAt == nil {
+                    grants[fact.grantID]?.revokedAt = event.recordedAt
+                    grants[fact.grantID]?.revokedPosition = event.position
+                }
+            case .notification, .link, .claim, .transfer, .forgetting:
+                break
+            }
+        }
+        return CustomerFacts(
+            customer: ownership.customer(of: customer ?? IdentityRef(0)), originals: originals,
+            grants: Array(grants.values), ownership: ownership, catalog: catalog)
+    }
+}
+
+extension LedgerFact {
+    /// Whether it says by itself that it is about one of these: an account token before an app transaction id.
+    fileprivate func isWord(ofAny identities: Set<IdentityRef>) -> Bool {
+        let named: [IdentityRef?] =
+            switch self {
+            case .notification(let fact): [fact.transaction.flatMap { $0.accountToken ?? $0.appTransaction }]
+            case .link(let fact): [fact.identity, fact.customer]
+            case .claim(let fact): [fact.customer]
+            case .transfer(let fact): [fact.customer]
+            case .grant(let fact): [fact.customer]
+            case .grantRevocation(let fact): [fact.customer]
+            case .catalog, .forgetting: []
+            }
+        return named.contains { $0.map { identities.contains($0) } ?? false }
+    }
+}

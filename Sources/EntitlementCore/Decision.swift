@@ -1,0 +1,126 @@
+/// The rule that decided about an entitlement, also where there is nothing to read.
+package enum DecidingRule: Hashable, Sendable {
+    /// The rule by which a period or grant reads as it does.
+    case reading(ReasonCode)
+    /// What gives it begins later.
+    case notBegun
+    /// Nothing the customer bought or was given gives it.
+    case neverHeld
+    /// No product of the catalog gives it, and nobody was granted it.
+    case unknownEntitlement
+    /// Nothing is known of the customer in this environment.
+    case unknownCustomer
+
+    package var code: String {
+        switch self {
+        case .reading(let reason): reason.rawValue
+        case .notBegun: "not_begun"
+        case .neverHeld: "never_held"
+        case .unknownEntitlement: "unknown_entitlement"
+        case .unknownCustomer: "unknown_customer"
+        }
+    }
+}
+
+/// A yes or a no about one entitlement at one instant, and the rule behind it.
+package struct Decision: Hashable, Sendable {
+    package let entitlementID: String
+    package let givesAccess: Bool
+    /// The rest is `nil` where nothing gives, or gave, the entitlement by then.
+    package let state: EntitlementState?
+    package let productID: String?
+    package let source: EntitlementOrigin?
+    package let originalTransactionID: String?
+    package let rule: DecidingRule
+    /// The rule applied, in one sentence for people; it names no identity.
+    package let sentence: String
+}
+
+/// A decision, and what was shown.
+struct Verdict {
+    let decision: Decision
+    /// `nil` where nothing gives, or gave, the entitlement by then.
+    let shown: ShownReading?
+}
+
+/// What one source says at an instant.
+struct ShownReading {
+    let source: SourceTimeline
+    let index: Int
+
+    var reading: Reading { source.readings[index] }
+
+    /// What the source says next; `nil` where this is its last word.
+    var next: Reading? { index + 1 < source.readings.count ? source.readings[index + 1] : nil }
+
+    /// `nil` before the source begins.
+    init?(_ source: SourceTimeline, at instant: Timestamp) {
+        guard let index = source.readings.lastIndex(where: { $0.start <= instant }) else { return nil }
+        self.source = source
+        self.index = index
+    }
+
+    /// The period of the instant; `nil` for a grant.
+    func period(at instant: Timestamp) -> Period? {
+        switch source.giver {
+        case .chain(let chain): chain.periods.last { $0.start <= instant }
+        case .grant: nil
+        }
+    }
+
+    var grant: GrantState? {
+        switch source.giver {
+        case .chain: nil
+        case .grant(let grant): grant
+        }
+    }
+}
+
+extension CustomerFacts {
+    /// Decides about one entitlement.
+    ///
+    /// - Parameter sources: those of `sources()`.
+    func verdict(
+        on entitlementID: String, at instant: Timestamp, sources: [SourceTimeline], knowsCustomer: Bool,
+        environment: StoreEnvironment
+    ) -> Verdict {
+        let own = sources.filter { $0.entitlementID == entitlementID }
+        var best: ShownReading?
+        for candidate in own.compactMap({ ShownReading($0, at: instant) }) {
+            if let best, !candidate.reading.isShown(before: best.reading, policy: catalog.policy) { continue }
+            best = candidate
+        }
+        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: self)
+        guard let best else {
+            let rule: DecidingRule
+            let clause: String
+            if let first = own.compactMap(\.readings.first).min(by: { $0.start < $1.start }) {
+                rule = .notBegun
+                clause = words.notBegun(first)
+            } else if !knowsCustomer {
+                rule = .unknownCustomer
+                clause = "nothing is known of this customer in \(environment.rawValue)"
+            } else if catalog.products.contains(where: { $0.entitlements.contains(entitlementID) }) {
+                rule = .neverHeld
+                clause = "nothing that this customer bought or was given gives \(entitlementID)"
+            } else {
+                rule = .unknownEntitlement
+                clause = "no product of the catalog gives \(entitlementID), and nobody granted it to this customer"
+            }
+            return Verdict(
+                decision: Decision(
+                    entitlementID: entitlementID, givesAccess: false, state: nil, productID: nil, source: nil,
+                    originalTransactionID: nil, rule: rule, sentence: words.sentence(givesAccess: false, clause)),
+                shown: nil)
+        }
+        let reading = best.reading
+        let givesAccess = catalog.policy.givesAccess(reading.state)
+        return Verdict(
+            decision: Decision(
+                entitlementID: entitlementID, givesAccess: givesAccess, state: reading.state,
+                productID: reading.productID, source: reading.source,
+                originalTransactionID: reading.originalTransactionID, rule: .reading(reading.reason),
+                sentence: words.sentence(givesAccess: givesAccess, words.clause(for: best))),
+            shown: best)
+    }
+}

@@ -1,0 +1,119 @@
+/// Why one entitlement reads as it does at an instant, what else was weighed, and what would change it.
+package struct Explanation: Hashable, Sendable {
+    package let decision: Decision
+    /// `nil` where nothing gives, or gave, the entitlement by then.
+    package let answer: EntitlementAnswer?
+    /// The events it rests on, none of which can be left out.
+    package let events: [HistoryEvent]
+    package let considered: [Alternative]
+    package let outlook: [Outlook]
+    /// The last change of the catalog that made a difference here; `nil` where none did.
+    package let catalogChange: CatalogChange?
+    /// `nil` for an entitlement that nothing ever gave.
+    package let timeline: EntitlementTimeline?
+}
+
+/// A change of the catalog after which the same facts read differently.
+package struct CatalogChange: Hashable, Sendable {
+    /// The event that wrote the new catalog.
+    package let event: HistoryEvent
+    package let gaveAccess: Bool
+    /// `nil` where nothing gave the entitlement before.
+    package let stateBefore: EntitlementState?
+    package let sentence: String
+}
+
+/// Explains a customer's entitlements at one instant.
+package struct Explainer: Sendable {
+    package let history: CustomerHistory
+    package let instant: Timestamp
+    package let facts: CustomerFacts
+
+    package init(_ history: CustomerHistory, at instant: Timestamp) {
+        self.history = history
+        self.instant = instant
+        facts = history.facts()
+    }
+
+    /// The catalog's word on every product that the customer's purchases name.
+    package var products: [CatalogProduct] {
+        let named = facts.originals.values.flatMap { state in
+            state.transactions.map(\.fact.productID) + state.renewals.compactMap(\.fact.autoRenewProductID)
+        }
+        return Set(named).sorted().map {
+            facts.catalog.product($0) ?? CatalogProduct(productID: $0, entitlements: [])
+        }
+    }
+
+    /// Where the catalog in force was written; 0 before any.
+    package var catalogPosition: Int64 { history.catalogs.last?.event.position ?? 0 }
+
+    /// How many entitlements are explained to somebody who holds none of them and asks for none by name.
+    package static let unheldLimit = 50
+
+    /// Every entitlement that something gives, or gave, or will give the customer, as far as known; where there is
+    /// none, those that the catalog knows.
+    package func explanations() -> [Explanation] {
+        let sources = facts.sources()
+        let held = Set(sources.map(\.entitlementID)).sorted()
+        let known = Set(facts.catalog.products.flatMap(\.entitlements)).sorted().prefix(Self.unheldLimit)
+        return (held.isEmpty ? Array(known) : held).map { explain($0, sources: sources) }
+    }
+
+    /// One entitlement, also one that nothing ever gave.
+    package func explanation(of entitlementID: String) -> Explanation {
+        explain(entitlementID, sources: facts.sources())
+    }
+
+    private func explain(_ entitlementID: String, sources: [SourceTimeline]) -> Explanation {
+        let verdict = verdict(on: entitlementID, facts, sources)
+        let own = sources.filter { $0.entitlementID == entitlementID }
+        let timeline =
+            own.isEmpty
+            ? nil
+            : EntitlementTimeline(
+                entitlementID: entitlementID, sources: own.map(\.readings), policy: facts.catalog.policy)
+        let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
+        let finder = BasisFinder(history: history, instant: instant, wanted: verdict.decision)
+        let named = verdict.shown?.reading.positions ?? own.compactMap(\.readings.first).flatMap(\.positions)
+        let positions = Set(finder.positions(likely: Set(named + [catalogPosition])))
+        let considered = Alternatives(
+            facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict
+        ).all()
+        return Explanation(
+            decision: verdict.decision, answer: answer,
+            events: history.events.filter { positions.contains($0.position) }, considered: considered,
+            outlook: OutlookFinder(
+                facts: facts, instant: instant, verdict: verdict, answer: answer, timeline: timeline,
+                considered: considered
+            ).all(),
+            catalogChange: catalogChange(for: verdict.decision), timeline: timeline)
+    }
+
+    private func verdict(on entitlementID: String, _ facts: CustomerFacts, _ sources: [SourceTimeline]) -> Verdict {
+        facts.verdict(
+            on: entitlementID, at: instant, sources: sources, knowsCustomer: history.knowsCustomer,
+            environment: history.environment)
+    }
+
+    private func catalogChange(for decision: Decision) -> CatalogChange? {
+        let catalogs = history.catalogs
+        var after = decision
+        for (older, newer) in zip(catalogs, catalogs.dropFirst()).reversed() {
+            var facts = facts
+            facts.catalog = older.catalog
+            let before = verdict(on: decision.entitlementID, facts, facts.sources()).decision
+            if before.givesAccess != after.givesAccess || before.state != after.state {
+                let id = decision.entitlementID
+                let word = before.givesAccess ? "open" : "closed"
+                let state = before.state.map { " (\($0.rawValue))" } ?? " (not held)"
+                return CatalogChange(
+                    event: newer.event, gaveAccess: before.givesAccess, stateBefore: before.state,
+                    sentence: "Under the catalog that was in force until \(newer.event.recordedAt.inWords), "
+                        + "\(id) was \(word)\(state) at this instant.")
+            }
+            after = before
+        }
+        return nil
+    }
+}

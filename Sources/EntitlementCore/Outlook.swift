@@ -1,0 +1,252 @@
+/// Something that would change a decision: known to come, or still to be heard.
+package struct Outlook: Hashable, Sendable {
+    package enum Code: String, Hashable, Sendable, Codable, CaseIterable {
+        /// What gives it begins.
+        case begins
+        /// The paid period ends.
+        case expiry
+        /// The store states a renewal.
+        case renewal
+        /// What is known already to follow.
+        case knownNext = "known_next"
+        /// The grace period ends.
+        case graceEnd = "grace_end"
+        /// The store gives up collecting.
+        case retryLimit = "retry_limit"
+        case leewayEnd = "leeway_end"
+        case grantEnd = "grant_end"
+        case grantRevocation = "grant_revocation"
+        case refund
+        case refundReversal = "refund_reversal"
+        /// A purchase of a product that gives it.
+        case purchase
+        case grant
+        /// What a product was upgraded to is heard of.
+        case upgrade
+        case familySharing = "family_sharing"
+        /// It becomes this customer's.
+        case transfer
+        case catalogMapping = "catalog_mapping"
+        case policy
+    }
+
+    package let code: Code
+    /// When, where that is known.
+    package let at: Timestamp?
+    package let sentence: String
+}
+
+/// Finds what would change a decision.
+struct OutlookFinder {
+    let facts: CustomerFacts
+    let instant: Timestamp
+    let verdict: Verdict
+    let answer: EntitlementAnswer?
+    let timeline: EntitlementTimeline?
+    let considered: [Alternative]
+
+    private var entitlementID: String { verdict.decision.entitlementID }
+    private var policy: AccessPolicy { facts.catalog.policy }
+
+    func all() -> [Outlook] {
+        var outlook: [Outlook] = []
+        if let shown = verdict.shown {
+            let product = shown.reading.productID ?? "it"
+            outlook += ofReading(shown, product)
+            if let known = knownNext(shown) { outlook.append(known) }
+        } else if let start = timeline?.readings.first?.start {
+            outlook.append(Outlook(code: .begins, at: start, sentence: "It begins on \(start.inWords)."))
+        } else {
+            outlook.append(contentsOf: [purchase(), grant()])
+        }
+        let unmapped = considered.filter { alternative in
+            alternative.loss == .productNotMapped && alternative.state.map { policy.givesAccess($0) } ?? false
+        }
+        let openers = Set(unmapped.compactMap(\.productID)).sorted()
+        // The particular word makes the general one idle.
+        if !openers.isEmpty { outlook.removeAll { $0.code == .catalogMapping } }
+        for product in openers {
+            outlook.append(
+                Outlook(
+                    code: .catalogMapping, at: nil,
+                    sentence: "A catalog that says \(product) gives \(entitlementID) would open it, also for the past.")
+            )
+        }
+        return outlook
+    }
+
+    private func ofReading(_ shown: ShownReading, _ product: String) -> [Outlook] {
+        let reading = shown.reading
+        switch reading.reason {
+        case .paidPeriod:
+            return ofPaidPeriod(shown, product)
+        case .oneTimePurchase:
+            return [refund(product)]
+        case .leeway:
+            return [
+                Outlook(code: .leewayEnd, at: reading.end, sentence: "The leeway ends on \(reading.end.inWords)."),
+                renewal(product, by: nil),
+            ]
+        case .gracePeriod:
+            return grace(shown, product)
+        case .billingRetry:
+            return retry(shown, product)
+        case .expired:
+            return shown.grant == nil ? [renewal(product, by: nil), grant()] : [purchase(), grant()]
+        case .billingGivenUp, .replaced:
+            return [purchase(), grant()]
+        case .refunded:
+            return [
+                Outlook(
+                    code: .refundReversal, at: nil,
+                    sentence: "If the store reverses the refund, the period reads as if it had never been refunded."),
+                purchase(),
+            ]
+        case .familyRevoked:
+            return [
+                Outlook(
+                    code: .familySharing, at: nil, sentence: "It opens again when \(product) is shared again."),
+                purchase(),
+            ]
+        case .upgradedElsewhere:
+            return [
+                Outlook(
+                    code: .upgrade, at: nil,
+                    sentence: "The store's word about the purchase that \(product) was upgraded to is still to come.")
+            ]
+        case .ownedByAnother:
+            return [
+                Outlook(code: .transfer, at: nil, sentence: "A transfer of \(product) to this customer would open it."),
+                purchase(),
+            ]
+        case .grant:
+            return ofGrant(shown)
+        case .grantRevoked:
+            return [grant(), purchase()]
+        }
+    }
+
+    private func ofPaidPeriod(_ shown: ShownReading, _ product: String) -> [Outlook] {
+        guard let period = shown.period(at: instant), period.end != .endless else { return [refund(product)] }
+        let end = shown.reading.end
+        var outlook: [Outlook] = []
+        // Where anything but plain expiry follows, `knownNext` says so.
+        if shown.next.map({ $0.reason == .expired || $0.reason == .leeway }) ?? true {
+            if period.isSubscription, answer?.willRenew == true {
+                outlook.append(renewal(product, by: period.expiry))
+            }
+            let renews = answer?.willRenew == false ? "It is set not to renew, and" : "Without a renewal"
+            let word = period.isSubscription ? "\(renews) the paid period" : "It"
+            outlook.append(
+                Outlook(code: .expiry, at: end, sentence: "\(word) ends on \(end.inWords)."))
+        }
+        return outlook + [refund(product)]
+    }
+
+    private func grace(_ shown: ShownReading, _ product: String) -> [Outlook] {
+        var outlook = [renewal(product, by: nil)]
+        if let period = shown.period(at: instant),
+            let end = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts)
+                .graceEnd(of: shown.reading, period)
+        {
+            outlook.insert(
+                Outlook(code: .graceEnd, at: end, sentence: "The grace period ends on \(end.inWords)."), at: 0)
+        }
+        if !policy.graceGivesAccess { outlook.append(policyChange("a grace period")) }
+        return outlook
+    }
+
+    private func retry(_ shown: ShownReading, _ product: String) -> [Outlook] {
+        var outlook = [renewal(product, by: nil)]
+        if let period = shown.period(at: instant), period.expiry != .endless {
+            let limit = period.expiry.adding(milliseconds: 60 * Timestamp.millisecondsPerDay)
+            outlook.append(
+                Outlook(
+                    code: .retryLimit, at: limit,
+                    sentence: "The store retries for 60 days at most, until \(limit.inWords)."))
+        }
+        if !policy.billingRetryGivesAccess { outlook.append(policyChange("billing retry")) }
+        return outlook
+    }
+
+    private func ofGrant(_ shown: ShownReading) -> [Outlook] {
+        var outlook: [Outlook] = []
+        if let until = shown.grant?.until {
+            outlook.append(Outlook(code: .grantEnd, at: until, sentence: "The grant ends on \(until.inWords)."))
+        }
+        outlook.append(
+            Outlook(code: .grantRevocation, at: nil, sentence: "It closes when the grant is taken back."))
+        return outlook
+    }
+
+    /// What is known already to follow, where the answer itself changes or the reason does.
+    private func knownNext(_ shown: ShownReading) -> Outlook? {
+        guard let timeline, let answer else { return nil }
+        if !answer.givesAccess, let until = answer.until {
+            return Outlook(
+                code: .knownNext, at: until, sentence: "As far as is known it opens on \(until.inWords).")
+        }
+        guard let next = timeline.readings.first(where: { $0.start > instant }) else { return nil }
+        let gives = policy.givesAccess(next.state)
+        if next.reason == .expired || next.state == shown.reading.state && next.reason == shown.reading.reason {
+            // The next period of the same kind is known.
+            guard gives else { return nil }
+            let until = answer.until.map { "until \($0.inWords)" } ?? "without an end"
+            return Outlook(
+                code: .knownNext, at: next.start,
+                sentence: "What follows on \(next.start.inWords) is known already; as far as is known it stays open "
+                    + "\(until).")
+        }
+        guard answer.givesAccess || gives else { return nil }
+        return Outlook(
+            code: .knownNext, at: next.start,
+            sentence: "It is known already that from \(next.start.inWords) on it reads \(next.state.rawValue)"
+                + "\(gives ? "" : ", which gives no access").")
+    }
+
+    // MARK: - What may be heard
+
+    private func renewal(_ product: String, by date: Timestamp?) -> Outlook {
+        guard let date else {
+            return Outlook(
+                code: .renewal, at: nil,
+                sentence: verdict.decision.givesAccess
+                    ? "A renewal of \(product) would keep it open; none has been heard of."
+                    : "A renewal of \(product), or a new purchase of it, would open it from its purchase date on; "
+                        + "none has been heard of.")
+        }
+        return Outlook(
+            code: .renewal, at: date,
+            sentence: "The store is to renew \(product) by \(date.inWords); that renewal has not been heard of yet.")
+    }
+
+    private func refund(_ product: String) -> Outlook {
+        Outlook(code: .refund, at: nil, sentence: "A refund of \(product) would close it from the refund's date on.")
+    }
+
+    private func grant() -> Outlook {
+        Outlook(code: .grant, at: nil, sentence: "A grant of \(entitlementID) would open it from then on.")
+    }
+
+    private func policyChange(_ word: String) -> Outlook {
+        Outlook(
+            code: .policy, at: nil,
+            sentence: "A catalog whose policy gives access in \(word) would open it, also for the past.")
+    }
+
+    private static let productsNamed = 5
+
+    private func purchase() -> Outlook {
+        let products = facts.catalog.products.filter { $0.entitlements.contains(entitlementID) }.map(\.productID)
+        guard !products.isEmpty else {
+            return Outlook(
+                code: .catalogMapping, at: nil,
+                sentence: "A catalog must first say which products give \(entitlementID).")
+        }
+        let more = products.count > Self.productsNamed ? ", …" : ""
+        return Outlook(
+            code: .purchase, at: nil,
+            sentence: "A purchase of a product that gives \(entitlementID) would open it: "
+                + products.prefix(Self.productsNamed).joined(separator: ", ") + more + ".")
+    }
+}

@@ -1,0 +1,134 @@
+/// Says in one sentence, for people, which rule decided.
+///
+/// Dates are in UTC, floored to seconds. What it says must follow from the decision's own events, so it names what was
+/// signed (an expiry, a grace end) and not how a later statement cut it short.
+struct RuleWords {
+    let entitlementID: String
+    let instant: Timestamp
+    let facts: CustomerFacts
+
+    func sentence(givesAccess: Bool, _ clause: String) -> String {
+        "On \(instant.inWords), \(entitlementID) is \(givesAccess ? "open" : "closed"), because \(clause)."
+    }
+
+    func notBegun(_ first: Reading) -> String {
+        "\(first.productID.map { "what \($0) gives" } ?? "the grant that gives it") begins only on \(first.start.inWords)"
+    }
+
+    /// Why a source reads as it does.
+    func clause(for shown: ShownReading) -> String {
+        let reading = shown.reading
+        if let grant = shown.grant { return clause(reading, of: grant) }
+        let product = reading.productID ?? ""
+        guard let period = shown.period(at: instant) else { return "\(product) reads \(reading.state.rawValue)" }
+        switch reading.reason {
+        case .paidPeriod:
+            return paid(product, period, reading)
+        case .oneTimePurchase:
+            return "\(product) was bought\(shared(period)) on \(period.start.inWords) and does not run out"
+                + sinceWhen(period, reading)
+        case .leeway:
+            return "\(product) ran out on \(period.end.inWords), and the catalog's policy leaves it open for "
+                + "\(facts.catalog.policy.leewaySeconds) seconds more"
+        case .gracePeriod:
+            let end = graceEnd(of: reading, period)
+            let until = end.map { " until \($0.inWords)" } ?? ""
+            let policy =
+                facts.catalog.policy.graceGivesAccess ? "" : ", in which the catalog's policy gives no access"
+            return "the charge for \(product) that was due on \(period.expiry.inWords) failed, and the store grants "
+                + "a grace period\(until)\(policy)"
+        case .billingRetry:
+            let policy =
+                facts.catalog.policy.billingRetryGivesAccess ? ", during which the catalog's policy gives access" : ""
+            return "the charge for \(product) that was due on \(period.expiry.inWords) failed, and the store is still "
+                + "trying to collect it\(policy)"
+        case .billingGivenUp:
+            return "the charge for \(product) that was due on \(period.expiry.inWords) failed, and the store no longer "
+                + "tries to collect it"
+        case .expired:
+            let end = period.ending == .ranOut ? period.end : period.expiry
+            return "\(product) ran out on \(end.inWords)"
+                + (period.isSubscription ? " and no renewal of it is known" : "")
+        case .upgradedElsewhere:
+            return "\(product) was upgraded to another product on \(period.end.inWords), and nothing has been heard of "
+                + "that one yet"
+        case .replaced:
+            return replaced(product, shown)
+        case .refunded:
+            return "\(product) was refunded on \((period.revokedAt ?? reading.start).inWords)"
+        case .familyRevoked:
+            return "\(product) is no longer shared by the family since \((period.revokedAt ?? reading.start).inWords)"
+        case .ownedByAnother:
+            return "\(product) is another customer's since \(reading.start.inWords)"
+        case .grant, .grantRevoked:
+            return "\(product) reads \(reading.state.rawValue)"
+        }
+    }
+
+    private func clause(_ reading: Reading, of grant: GrantState) -> String {
+        switch reading.state {
+        case .revoked:
+            return "the grant of \(grant.from.inWords) was taken back on \(reading.start.inWords)"
+        case .expired:
+            return "the grant of \(grant.from.inWords) ended on \(reading.start.inWords)"
+        case .active, .inGracePeriod, .inBillingRetry:
+            let until = grant.until.map { "until \($0.inWords)" } ?? "without an end"
+            return "it was granted on \(grant.from.inWords), \(until)"
+        }
+    }
+
+    private func paid(_ product: String, _ period: Period, _ reading: Reading) -> String {
+        let until = "from \(period.start.inWords) until \(period.expiry.inWords)"
+        let since = sinceWhen(period, reading)
+        guard period.isSubscription else {
+            return "\(product) was bought\(shared(period)) and runs \(until)\(since)"
+        }
+        if period.fact.offer?.discount == "FREE_TRIAL" {
+            return "the free trial of \(product)\(shared(period)) runs \(until)\(since)"
+        }
+        return "\(product) is paid\(shared(period)) \(until)\(since)"
+    }
+
+    private func shared(_ period: Period) -> String {
+        period.fact.ownership == .known(.familyShared) ? " through Family Sharing" : ""
+    }
+
+    /// A period that was transferred begins anew for whom it was transferred to.
+    private func sinceWhen(_ period: Period, _ reading: Reading) -> String {
+        reading.start > period.start ? ", and is this customer's since \(reading.start.inWords)" : ""
+    }
+
+    private func replaced(_ product: String, _ shown: ShownReading) -> String {
+        let start = shown.reading.start
+        let date = start.inWords
+        guard let other = shown.period(at: start)?.fact.productID, other != product else {
+            return "\(product) was replaced on \(date) by a later purchase that does not give \(entitlementID)"
+        }
+        return "\(product) was replaced on \(date) by \(other), which does not give \(entitlementID)"
+    }
+
+    /// The grace end that speaks at the instant.
+    func graceEnd(of reading: Reading, _ period: Period) -> Timestamp? {
+        facts.originals[period.fact.originalTransactionID]?.renewals.last {
+            reading.positions.contains($0.position) && ($0.fact.graceEnd ?? .earliest) > instant
+        }?.fact.graceEnd
+    }
+}
+
+extension Timestamp {
+    private static let months = [
+        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+        "December",
+    ]
+
+    /// As people write it: `20 November 2026, 19:00 UTC`; seconds where there are any.
+    package var inWords: String {
+        if self == .endless { return "no day" }
+        func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let date = CivilDate(daysSinceEpoch: daysSinceEpoch)
+        let second = millisecondOfDay / 1000
+        var time = "\(two(second / 3600)):\(two(second / 60 % 60))"
+        if second % 60 != 0 { time += ":\(two(second % 60))" }
+        return "\(date.day) \(Self.months[Int(date.month) - 1]) \(date.year), \(time) UTC"
+    }
+}

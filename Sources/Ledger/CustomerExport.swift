@@ -1,0 +1,160 @@
+package import EntitlementCore
+import OpenSSLCrypto
+import PostgresClient
+
+/// Everything the log holds about one customer.
+package struct CustomerExport: Sendable {
+    package struct Item: Sendable {
+        package let record: EventRecord
+        package let fact: LedgerFact
+        /// The signed bytes; `nil` where there are none, they were erased, or they are withheld.
+        package let evidence: [UInt8]?
+        /// They name somebody else, and so are left out.
+        package let isWithheld: Bool
+
+        package init(record: EventRecord, fact: LedgerFact, evidence: [UInt8]?, isWithheld: Bool) {
+            self.record = record
+            self.fact = fact
+            self.evidence = evidence
+            self.isWithheld = isWithheld
+        }
+
+        /// What shows that the event is not the log's; `nil` where everything fits.
+        package var fault: String? {
+            if record.computedHash() != record.hash { return "its hash is not that of its content" }
+            if let evidence, Digest(SHA256.hash(evidence)) != record.evidenceHash {
+                return "its evidence is not what the event was taken from"
+            }
+            return nil
+        }
+    }
+
+    /// The ledger's number for the customer.
+    package let identity: IdentityRef
+    /// What is known of the customer in clear: customer ids, account tokens and app transaction ids.
+    package let identities: [IdentityRef: String]
+    /// In the order of their positions; every catalog among them.
+    package let items: [Item]
+    /// The end of the log when it was read.
+    package let position: Int64
+    package let recordedAt: Timestamp
+    package let hash: Digest
+}
+
+extension LedgerReader {
+    /// Everything known about a customer; `nil` where nothing is.
+    ///
+    /// Of others it holds only the numbers that stand for them.
+    package func export(
+        of customer: CustomerID, environments: [StoreEnvironment]
+    ) async throws -> CustomerExport? {
+        try await read { connection in
+            let results = try connection.pipeline([Statements.head, Statements.identity(of: customer.value)])
+            guard let head = results[0].first else { throw Statements.missingHead }
+            guard let identity = try results[1].first.map({ IdentityRef(try $0.int(0)) }) else { return nil }
+            let position = try head.int(0)
+            var selection = ExportSelection()
+            for environment in environments {
+                var query = CustomerHistoryQuery(environment: environment, upTo: position)
+                try query.gather(identity, on: connection)
+                selection.add(
+                    query.events,
+                    bearingOn: CustomerHistory(
+                        of: identity, environment: environment, position: position, events: query.events.map(\.history))
+                )
+            }
+            guard !selection.events.isEmpty else { return nil }
+            var catalogs = CustomerHistoryQuery(environment: .production, upTo: position)
+            try catalogs.addCatalogs(latest: nil, on: connection)
+            let events = (catalogs.events + selection.events.values).sorted { $0.record.position < $1.record.position }
+            let evidence = try Self.evidence(
+                of: events.map(\.record).filter { $0.evidenceHash != nil && !selection.withheld.contains($0.position) }
+                    .map(\.position), on: connection)
+            return CustomerExport(
+                identity: identity,
+                identities: try Statements.customerIDs(
+                    of: Array(selection.identities.union([identity])), on: connection),
+                items: events.map { event in
+                    let position = event.record.position
+                    return CustomerExport.Item(
+                        record: event.record, fact: event.fact, evidence: evidence[position],
+                        isWithheld: selection.withheld.contains(position))
+                }, position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
+                hash: try head.digest(2))
+        }
+    }
+
+    /// How many pieces of evidence are put together at once.
+    private static let evidenceBatch = 500
+
+    private static func evidence(
+        of positions: [Int64], on connection: isolated PostgresConnection
+    ) throws -> [Int64: [UInt8]] {
+        var evidence: [Int64: [UInt8]] = [:]
+        for start in stride(from: 0, to: positions.count, by: evidenceBatch) {
+            let batch = Array(positions[start..<min(start + evidenceBatch, positions.count)])
+            let rows = try connection.query(
+                "SELECT position, parts FROM evidence WHERE ledger_id = $1 AND position = ANY($2)",
+                [.int(ledgerID), .intArray(batch)]
+            ).rows
+            let parts = try rows.map { (position: try $0.int(0), bytes: try $0.bytes(1)) }
+            let names = try parts.reduce(into: Set<Digest>()) {
+                $0.formUnion(try EvidenceParts.headerNames(in: $1.bytes))
+            }
+            let stored = try connection.query(
+                "SELECT sha256, header FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
+                [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
+            var headers: [Digest: [UInt8]] = [:]
+            for row in stored.rows { headers[try row.digest(0)] = try row.bytes(1) }
+            for part in parts {
+                evidence[part.position] = try EvidenceParts.assemble(part.bytes, headers: headers)
+            }
+        }
+        return evidence
+    }
+}
+
+/// What of the gathered events is exported, and whose identities.
+private struct ExportSelection {
+    private(set) var events: [Int64: DecodedEvent] = [:]
+    private(set) var identities: Set<IdentityRef> = []
+    private(set) var withheld: Set<Int64> = []
+
+    /// Evidence that bears somebody else's identity is withheld; so is, in an original transaction of several owners,
+    /// what does not say whose it is.
+    mutating func add(_ gathered: [DecodedEvent], bearingOn history: CustomerHistory) {
+        identities.formUnion(history.identities)
+        let positions = Set(history.events.map(\.position))
+        let kept = gathered.filter { positions.contains($0.record.position) }
+        let foreign = kept.filter { event in event.record.identity.map { !history.identities.contains($0) } ?? false }
+        let mixed = Set(foreign.compactMap(\.record.originalTransactionID))
+        for event in kept {
+            let record = event.record
+            events[record.position] = event
+            let isOwn = record.identity.map { history.identities.contains($0) }
+            let isInMixed = record.originalTransactionID.map { mixed.contains($0) } ?? false
+            if isOwn == false || isOwn == nil && isInMixed {
+                withheld.insert(record.position)
+            } else if case .notification = event.fact, let other = record.otherIdentity {
+                // The app transaction id beside the customer's own account token.
+                identities.insert(other)
+            }
+        }
+    }
+}
+
+extension EventRecord {
+    /// An event read from a file.
+    package static func read(
+        position: Int64, recordedAt: Timestamp, occurredAt: Timestamp?, environment: StoreEnvironment?,
+        source: EventSource, type: String, originalTransactionID: String?, transactionID: String?, productID: String?,
+        identity: IdentityRef?, otherIdentity: IdentityRef?, facts: [UInt8], evidenceHash: Digest?,
+        previousHash: Digest, hash: Digest
+    ) -> EventRecord {
+        EventRecord(
+            position: position, recordedAt: recordedAt, occurredAt: occurredAt, environment: environment,
+            source: source, type: type, originalTransactionID: originalTransactionID, transactionID: transactionID,
+            productID: productID, identity: identity, otherIdentity: otherIdentity, facts: facts,
+            evidenceHash: evidenceHash, previousHash: previousHash, hash: hash)
+    }
+}

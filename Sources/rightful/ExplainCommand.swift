@@ -1,0 +1,107 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import Ledger
+import Service
+
+/// `rightful explain CUSTOMER [ENTITLEMENT]`.
+struct ExplainCommand: Command {
+    static let usage = CommandUsage(
+        "explain", "Show why a customer has, or has not, an entitlement.", operands: ["CUSTOMER", "[ENTITLEMENT]"],
+        options: [
+            CommandUsage.environment,
+            CommandUsage.Option("--at", "T", "the instant asked about, in RFC 3339; default now"),
+            CommandUsage.Option(
+                "--known-at", "P", "believe the log up to this position, or to what was recorded by a time"),
+            CommandUsage.Option("--from", "FILE", "fold a file of `rightful export`, without any database"),
+            CommandUsage.Option("--json", nil, "print the answer of GET /v1/customers/CUSTOMER/explain"),
+        ],
+        details: """
+            It shows the decision, the rule behind it, the events it rests on, what else was weighed, and what would
+            change it; on a terminal it draws the timeline. Without ENTITLEMENT it explains all that the customer holds
+            or held.
+            """)
+
+    /// The largest export read, in bytes; that of 50,000 events with their evidence is smaller.
+    private static let fileLimit = 1 << 30
+
+    private let arguments: ParsedArguments
+    private let customer: CustomerID
+    private let entitlementID: String?
+    private let environment: StoreEnvironment
+    private let at: Timestamp?
+    private let knownAt: KnownAt
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        guard let customer = CustomerID(arguments.operands[0]) else {
+            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
+        }
+        self.customer = customer
+        entitlementID = arguments.operands.dropFirst().first
+        if entitlementID?.isEmpty == true { throw arguments.error("ENTITLEMENT is empty") }
+        environment = try arguments.environment() ?? .production
+        at = try arguments.timestamp("--at")
+        knownAt = try arguments.knownAt()
+        if arguments.has("--from"), arguments.has("--database-url") || arguments.has("--data-dir") {
+            throw arguments.error("--from needs no database, so give it without --database-url and --data-dir")
+        }
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let question = ExplainQuestion(
+            customer: customer, environment: environment, entitlementID: entitlementID, at: at ?? context.now())
+        let answer: ExplainQuestion.Answer
+        if let path = arguments.value("--from") {
+            answer = try self.answer(question, from: path)
+        } else {
+            answer = try await DatabaseSession.with(arguments, context) { session in
+                try await question.answer(
+                    from: LedgerReader(pool: session.pool, now: context.now), knownAt: knownAt)
+            }
+        }
+        if arguments.has("--json") {
+            try context.output.write(WireJSON.encode(answer.document) + [UInt8(ascii: "\n")])
+        } else {
+            let isTerminal = isatty(STDOUT_FILENO) == 1
+            try context.output.write(
+                ExplanationText(answer: answer, mark: at == nil ? "now" : "at", draws: isTerminal).text)
+        }
+    }
+
+    private static func read(_ path: String) throws -> [UInt8] {
+        let data: Data?
+        do {
+            data = try FileHandle(forReadingFrom: URL(fileURLWithPath: path)).read(upToCount: fileLimit + 1)
+        } catch {
+            throw CommandFailure(description: "\(path): cannot be read; see whether it exists and may be read")
+        }
+        guard let data, data.count <= fileLimit else {
+            throw CommandFailure(description: "\(path): is empty, or larger than \(fileLimit) bytes")
+        }
+        return Array(data)
+    }
+
+    /// The answer folded from a file, as the database that wrote it would give it.
+    private func answer(_ question: ExplainQuestion, from path: String) throws -> ExplainQuestion.Answer {
+        let bytes = try Self.read(path)
+        do {
+            let (document, events) = try CustomerExportDocument.read(bytes)
+            guard document.customerID == customer.value else {
+                throw CommandFailure(description: "\(path): is the export of another customer")
+            }
+            guard document.environments.contains(environment) else {
+                throw CommandFailure(
+                    description: "\(path): holds nothing of \(environment.rawValue); see its \"environments\"")
+            }
+            let position = try document.position(knownAt)
+            func history(_ environment: StoreEnvironment) -> CustomerHistory {
+                CustomerHistory(
+                    of: IdentityRef(document.identity), environment: environment, position: position, events: events)
+            }
+            return question.answer(from: history(environment)) { history($0).knowsCustomer }
+        } catch let error as ExportFileError {
+            throw CommandFailure(description: "\(path): \(error)")
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import Ledger
+import Service
+
+/// `rightful export CUSTOMER`.
+struct ExportCommand: Command {
+    static let usage = CommandUsage(
+        "export", "Write everything known about a customer as one JSON file.", operands: ["CUSTOMER"],
+        options: [
+            CommandUsage.Option("--environment", "E", "production or sandbox; default both"),
+            CommandUsage.Option("--output", "FILE", "write to this file, for its owner's eyes only; default: print"),
+        ],
+        details: """
+            It holds the customer's events with their facts and signed evidence, the customer's identities, and the
+            catalogs; of others only the numbers that stand for them. `rightful explain --from FILE` folds it without
+            a database.
+            """)
+
+    private let arguments: ParsedArguments
+    private let customer: CustomerID
+    private let environments: [StoreEnvironment]
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        guard let customer = CustomerID(arguments.operands[0]) else {
+            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
+        }
+        self.customer = customer
+        environments = try arguments.environment().map { [$0] } ?? StoreEnvironment.allCases
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let export = try await DatabaseSession.with(arguments, context) { session in
+            try await LedgerReader(pool: session.pool, now: context.now).export(
+                of: customer, environments: environments)
+        }
+        guard let export else {
+            let place = environments.map(\.rawValue).joined(separator: " or ")
+            throw CommandFailure(description: "nothing is known of the customer '\(customer.value)' in \(place)")
+        }
+        let document = CustomerExportDocument(export, customer: customer, environments: environments)
+        let bytes = try WireJSON.encode(document) + [UInt8(ascii: "\n")]
+        guard let path = arguments.value("--output") else { return try context.output.write(bytes) }
+        try write(bytes, to: path)
+        try context.output.write("wrote \(export.items.count) events to \(path)\n")
+    }
+
+    /// Writes the whole file or none of it; nobody but its owner may read it.
+    private func write(_ bytes: [UInt8], to path: String) throws {
+        let temporary = "\(path).\(UUID().uuidString)"
+        let isWritten = FileManager.default.createFile(
+            atPath: temporary, contents: Data(bytes), attributes: [.posixPermissions: 0o600])
+        guard isWritten, rename(temporary, path) == 0 else {
+            try? FileManager.default.removeItem(atPath: temporary)
+            throw CommandFailure(description: "\(path): cannot be written; see whether its directory exists")
+        }
+    }
+}

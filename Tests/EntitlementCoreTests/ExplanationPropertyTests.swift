@@ -1,0 +1,75 @@
+import Testing
+
+@testable import EntitlementCore
+
+@Suite("Every explanation holds", .timeLimit(.minutes(10)))
+struct ExplanationPropertyTests {
+    /// A log about a few people and originals, in which statements collide and ownership changes hands.
+    private func history(_ random: inout SplitMix64) -> CustomerHistory {
+        let originals = Array(["1000", "1001", "0999"].prefix(Int.random(in: 1...3, using: &random)))
+        var told = originals.flatMap { random.deliveries(of: $0) }.map { Entry.statement($0) }
+        for _ in 0..<Int.random(in: 0...5, using: &random) {
+            let (one, other) = (IdentityRef(Int64.random(in: 1...4, using: &random)), random.pick([alice, bob]))
+            let grantID = random.pick(["g1", "g2"])
+            told.append(
+                .fact(
+                    random.pick([
+                        link(one, to: other), claim(by: one, of: random.pick(originals)),
+                        transfer(to: one, of: random.pick(originals)), granted(grantID, until: 60, to: other),
+                        takenBack(grantID, from: other),
+                    ]), recorded: random.days(0...40)))
+        }
+        if random.chance(3) {
+            let products = products.filter { _ in !random.chance(3) }
+            told.append(.fact(.catalog(Catalog(products: products, policy: random.policy())), recorded: 7))
+        }
+        return CustomerHistory(
+            of: random.pick([alice, bob]), policy: random.policy(), told.shuffled(using: &random))
+    }
+
+    @Test(
+        "folding only the cited events gives the same decision, and without any one of them another",
+        arguments: 0..<40 as Range<UInt64>)
+    func basis(block: UInt64) {
+        for seed in block * 5..<(block + 1) * 5 {
+            var random = SplitMix64(seed: seed &+ 4_000_000)
+            let history = history(&random)
+            let bounds = history.facts().timelines().flatMap(\.readings).map(\.start)
+            let around = Set(bounds.flatMap { [$0.adding(milliseconds: -1), $0, $0.adding(milliseconds: 1)] })
+            for instant in around.sorted().shuffled(using: &random).prefix(10) {
+                let answers = history.facts().answers(at: instant)
+                for explanation in Explainer(history, at: instant).explanations() {
+                    let context = "seed \(seed) at \(instant): \(explanation.decision)"
+                    expectBasis(of: explanation, history, instant, context)
+                    let answer = answers.first { $0.entitlementID == explanation.decision.entitlementID }
+                    #expect(explanation.answer == answer, "\(context)")
+                    #expect(explanation.decision.givesAccess == (answer?.givesAccess ?? false), "\(context)")
+                    #expect(explanation.decision.state == answer?.state, "\(context)")
+                    #expect(explanation.decision.originalTransactionID == answer?.reading.originalTransactionID)
+                }
+            }
+        }
+    }
+
+    private func expectBasis(
+        of explanation: Explanation, _ history: CustomerHistory, _ instant: Timestamp, _ context: String
+    ) {
+        let decision = explanation.decision
+        func decide(_ events: [HistoryEvent]) -> Decision {
+            let part = CustomerHistory(
+                of: history.customer, environment: .production, position: history.position, events: events)
+            return Explainer(part, at: instant).explanation(of: decision.entitlementID).decision
+        }
+        let refolded = decide(explanation.events)
+        #expect(refolded.givesAccess == decision.givesAccess && refolded.state == decision.state, "\(context)")
+        guard !explanation.events.isEmpty else {
+            #expect(decision.state == nil, "\(context)")
+            return
+        }
+        #expect(refolded == decision, "\(context)")
+        for left in explanation.events {
+            let without = explanation.events.filter { $0 != left }
+            #expect(decide(without) != decision, "\(context) does not need position \(left.position)")
+        }
+    }
+}

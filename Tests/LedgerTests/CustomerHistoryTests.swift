@@ -1,0 +1,162 @@
+import EntitlementCore
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A customer's history, found by index", .timeLimit(.minutes(5)))
+struct CustomerHistoryTests {
+    private func id(_ value: String) throws -> CustomerID { try #require(CustomerID(value)) }
+
+    /// What a notification says about one original transaction.
+    private func draft(
+        _ uuid: String, original: String, token: String?, app: String? = nil, month: Int64 = 0,
+        environment: StoreEnvironment = .production
+    ) -> EventDraft {
+        let length = 30 * Timestamp.millisecondsPerDay
+        let start = Timestamp(milliseconds: 1_700_000_000_000 + month * length)
+        let identities = [token, app].compactMap(\.self)
+        let transaction = TransactionFact(
+            payloadHash: RandomDrafts.digest(uuid), signedDate: start, transactionID: "\(original)-\(month)",
+            originalTransactionID: original, productID: "com.example.pro", bundleID: "com.example",
+            kind: .known(.autoRenewable), purchaseDate: start, expiresDate: start.adding(milliseconds: length),
+            reason: .known(month == 0 ? .purchase : .renewal), ownership: .known(.purchased),
+            accountToken: token.map { _ in IdentityRef(0) },
+            appTransaction: app.map { _ in IdentityRef(token == nil ? 0 : 1) })
+        return EventDraft(
+            environment: environment, source: .notification, type: "renewed", occurredAt: start,
+            fact: .notification(
+                NotificationFact(
+                    type: "DID_RENEW", subtype: nil, uuid: uuid, signedDate: start,
+                    payloadHash: RandomDrafts.digest(uuid), bundleID: "com.example", transaction: transaction,
+                    renewal: nil, remarks: [])),
+            identities: identities,
+            identity: .statement(id: "notification:\(uuid)", payloadHash: RandomDrafts.digest(uuid)),
+            evidence: Array("evidence of \(uuid), which names \(identities.joined(separator: " "))".utf8))
+    }
+
+    private func command(_ fact: LedgerFact, _ identities: String...) -> EventDraft {
+        EventDraft(
+            environment: .production, source: .api, type: "commanded", occurredAt: nil, fact: fact,
+            identities: identities, identity: .unique)
+    }
+
+    private func told(_ drafts: [EventDraft]) async throws -> TestLedger {
+        let ledger = try await TestLedger()
+        for draft in [TestLedger.catalogDraft(TestLedger.catalog)] + drafts {
+            _ = try await ledger.writer.append(draft)
+        }
+        return ledger
+    }
+
+    private func positions(
+        _ ledger: TestLedger, of customer: String, knownAt: KnownAt = .head
+    ) async throws -> [Int64] {
+        try await ledger.reader.history(of: id(customer), environment: .production, knownAt: knownAt)
+            .events.map(\.position)
+    }
+
+    @Test("it holds what bears on the customer and nothing else, up to the position asked for")
+    func selection() async throws {
+        let ledger = try await told([
+            draft("a", original: "1", token: "ann"), draft("b", original: "2", token: "ben"),
+            draft("c", original: "1", token: "ann", month: 1),
+            draft("d", original: "3", token: "ann", environment: .sandbox),
+            command(
+                .grant(GrantFact(grantID: "g", customer: IdentityRef(0), entitlementID: "x", until: nil, reason: "")),
+                "ann"),
+        ])
+        #expect(try await positions(ledger, of: "ann") == [1, 2, 4, 6])
+        #expect(try await positions(ledger, of: "ann", knownAt: .position(3)) == [1, 2])
+        #expect(try await positions(ledger, of: "ben") == [1, 3])
+        #expect(try await positions(ledger, of: "nobody") == [1])
+        let history = try await ledger.reader.history(of: id("ann"), environment: .production)
+        let facts = try await ledger.reader.customerFacts(id("ann"), environment: .production).facts
+        #expect(history.facts().originals == facts.originals, "the same states as the views hold")
+        await #expect(throws: KnownAtError.beyondHead(head: 6)) {
+            try await positions(ledger, of: "ann", knownAt: .position(7))
+        }
+    }
+
+    @Test("links are followed both ways, as they were known then; claims and transfers bring what they moved")
+    func ownership() async throws {
+        let ledger = try await told([
+            draft("a", original: "1", token: "ann"),
+            command(.link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))), "ann", "bea"),
+            draft("b", original: "2", token: nil),
+            command(.claim(ClaimFact(originalTransactionID: "2", customer: IdentityRef(0))), "bea"),
+            command(.claim(ClaimFact(originalTransactionID: "2", customer: IdentityRef(0))), "eve"),
+            draft("c", original: "3", token: "cid"),
+            command(.transfer(TransferFact(originalTransactionID: "3", customer: IdentityRef(0))), "bea"),
+        ])
+        for customer in ["ann", "bea"] {
+            #expect(try await positions(ledger, of: customer) == [1, 2, 3, 4, 5, 6, 7, 8])
+            let history = try await ledger.reader.history(of: id(customer), environment: .production)
+            let timeline = try #require(history.facts().timelines().first)
+            #expect(Set(timeline.readings.compactMap(\.originalTransactionID)).isSubset(of: ["1", "2", "3"]))
+            #expect(
+                history.facts().customer == history.facts().ownership.customer(of: history.customer ?? IdentityRef(0)))
+        }
+        #expect(try await positions(ledger, of: "bea", knownAt: .position(2)) == [1])
+        #expect(try await positions(ledger, of: "ann", knownAt: .position(2)) == [1, 2])
+        #expect(try await positions(ledger, of: "eve") == [1, 6], "a claim that came too late shows nothing")
+        #expect(try await positions(ledger, of: "cid") == [1, 7, 8])
+    }
+
+    @Test("an export has all of the customer and, of others, only their numbers")
+    func export() async throws {
+        let ledger = try await told([
+            draft("a", original: "1", token: "ann", app: "apple:7"),
+            draft("b", original: "1", token: "ben", app: "apple:7", month: 1),
+            draft("c", original: "2", token: "ben", app: "apple:7"),
+            draft("d", original: "3", token: "ann", environment: .sandbox),
+            command(.link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))), "ann", "main"),
+        ])
+        let export = try #require(
+            try await ledger.reader.export(of: id("ann"), environments: StoreEnvironment.allCases))
+        #expect(export.items.map(\.record.position) == [1, 2, 3, 5, 6])
+        #expect(Set(export.identities.values) == ["ann", "apple:7", "main"])
+        #expect(export.items.map(\.isWithheld) == [false, false, true, false, false])
+        let evidence = export.items.map { $0.evidence.map { String(decoding: $0, as: UTF8.self) } }
+        #expect(evidence[1] == "evidence of a, which names ann apple:7")
+        #expect(evidence.compactMap(\.self).allSatisfy { !$0.contains("ben") })
+        #expect(export.items.allSatisfy { $0.fault == nil })
+        #expect(try await export.hash == ledger.reader.status().hash)
+        #expect(try await ledger.reader.export(of: id("nobody"), environments: [.production]) == nil)
+        let sandbox = try #require(try await ledger.reader.export(of: id("ann"), environments: [.sandbox]))
+        #expect(sandbox.items.map(\.record.position) == [1, 5])
+    }
+
+    @Test("an event that was changed, or whose evidence was, shows it")
+    func faults() async throws {
+        let ledger = try await told([draft("a", original: "1", token: "ann")])
+        let export = try #require(try await ledger.reader.export(of: id("ann"), environments: [.production]))
+        let item = try #require(export.items.last)
+        var record = item.record
+        record.type = "refunded"
+        func fault(_ record: EventRecord, _ evidence: [UInt8]?) -> String? {
+            CustomerExport.Item(record: record, fact: item.fact, evidence: evidence, isWithheld: false).fault
+        }
+        #expect(fault(item.record, item.evidence) == nil && fault(item.record, nil) == nil)
+        #expect(fault(record, item.evidence) != nil)
+        #expect(fault(item.record, [1]) != nil)
+    }
+
+    @Test("a customer's answer is the same from the history as from the views, for random logs and positions")
+    func sameAnswers() async throws {
+        let drafts = RandomDrafts(seed: 11, originals: 5)
+        let ledger = try await told(drafts.drafts(60))
+        var random = SplitMix64(seed: 11)
+        for number in 0..<5 {
+            let customer = try id(drafts.customer(of: "2000\(number)"))
+            for environment in StoreEnvironment.allCases {
+                let knownAt = KnownAt.position(Int64.random(in: 0...61, using: &random))
+                let history = try await ledger.reader.history(
+                    of: customer, environment: environment, knownAt: knownAt)
+                let known = try await ledger.reader.customerFacts(customer, environment: environment, knownAt: knownAt)
+                #expect(history.position == known.position)
+                #expect(history.facts().timelines() == known.facts.timelines(), "\(customer) \(knownAt)")
+            }
+        }
+    }
+}
