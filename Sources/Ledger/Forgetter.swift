@@ -21,7 +21,12 @@ package struct Forgetter: Sendable {
 
     /// What forgetting this customer would erase now; `nil` for a customer the ledger does not know.
     package func preview(_ customer: CustomerID) async throws -> ForgettingScope? {
-        try await run { connection in try ForgettingScope(of: customer, on: connection) }
+        try await run { connection in
+            try connection.transaction(.readCommittedReadOnly) { connection in
+                try connection.goByIndex()
+                return try ForgettingScope(of: customer, on: connection)
+            }
+        }
     }
 
     /// Forgets a customer for good; `nil`, and nothing is written, for one the ledger does not know.
@@ -38,6 +43,7 @@ package struct Forgetter: Sendable {
         return try await run { connection in
             do {
                 try connection.execute(script: "BEGIN ISOLATION LEVEL READ COMMITTED")
+                try connection.goByIndex()
                 return try Self.forget(customer, now: now, on: connection)
             } catch {
                 // If even this fails the connection is broken, and the server rolls back by itself.
@@ -69,7 +75,10 @@ package struct Forgetter: Sendable {
                     "DELETE FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
                     [.int(ledgerID), .intArray(scope.identities.map(\.ref.number))]),
                 PostgresStatement(
-                    "DELETE FROM evidence WHERE ledger_id = $1 AND position = ANY($2)",
+                    """
+                    DELETE FROM evidence USING unnest($2::bigint[]) AS erased (position)
+                    WHERE evidence.ledger_id = $1 AND evidence.position = erased.position
+                    """,
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
             ], on: connection)
         return ForgettingOutcome(

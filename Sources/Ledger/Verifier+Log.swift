@@ -178,8 +178,10 @@ private struct LogPage: Sendable {
             )
         }
         let known = try connection.query(
-            "SELECT identity FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
-            [.int(ledgerID), .intArray(firstUse.keys.sorted())])
+            """
+            SELECT identity.identity FROM unnest($2::bigint[]) AS named (identity)
+            JOIN identity ON identity.ledger_id = $1 AND identity.identity = named.identity
+            """, [.int(ledgerID), .intArray(firstUse.keys.sorted())])
         for row in known.rows { firstUse[try row.int(0)] = nil }
         missingIdentities = firstUse
     }
@@ -190,17 +192,21 @@ private struct LogPage: Sendable {
             guard let fact = event.fact.forgetting else { continue }
             let results = try connection.pipeline([
                 PostgresStatement(
-                    "SELECT min(identity) FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
-                    [.int(ledgerID), .intArray(fact.identities.map(\.number))]),
+                    """
+                    SELECT identity.identity FROM unnest($2::bigint[]) AS erased (identity)
+                    JOIN identity ON identity.ledger_id = $1 AND identity.identity = erased.identity LIMIT 1
+                    """, [.int(ledgerID), .intArray(fact.identities.map(\.number))]),
                 PostgresStatement(
-                    "SELECT min(position) FROM evidence WHERE ledger_id = $1 AND position = ANY($2)",
-                    [.int(ledgerID), .intArray(fact.evidencePositions)]),
+                    """
+                    SELECT evidence.position FROM unnest($2::bigint[]) AS erased (position)
+                    JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = erased.position LIMIT 1
+                    """, [.int(ledgerID), .intArray(fact.evidencePositions)]),
             ])
             let erased = "is there, though event \(event.record.position) erased it"
-            if let identity = try results[0].first?.optionalInt(0) {
+            if let identity = try results[0].first?.int(0) {
                 throw VerificationDifference("identity", "identity \(identity)", erased)
             }
-            if let position = try results[1].first?.optionalInt(0) {
+            if let position = try results[1].first?.int(0) {
                 throw VerificationDifference("evidence", "position \(position)", erased)
             }
         }

@@ -42,13 +42,17 @@ extension Verifier {
         while true {
             let result = try connection.query(
                 """
-                SELECT key.number, event.position, event.source, event.facts
+                SELECT key.number, log.position, log.source, log.facts
                 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY
                     AS key (environment, original_transaction_id, number)
-                JOIN event ON event.ledger_id = $1 AND event.environment = key.environment
-                    AND event.original_transaction_id = key.original_transaction_id
-                WHERE event.position > $4 AND event.position <= $5
-                ORDER BY event.position LIMIT $6
+                CROSS JOIN LATERAL (
+                    SELECT position, source, facts FROM event
+                    WHERE ledger_id = $1 AND event.environment = key.environment
+                        AND event.original_transaction_id = key.original_transaction_id
+                        AND position > $4 AND position <= $5
+                    ORDER BY environment, original_transaction_id, position LIMIT $6
+                ) AS log
+                ORDER BY log.position LIMIT $6
                 """,
                 [
                     .int(ledgerID), .textArray(rows.map(\.key.environment)),

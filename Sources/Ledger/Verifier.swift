@@ -57,7 +57,10 @@ package struct Verifier: Sendable {
             try Task.checkCancellation()
             do {
                 return try await pool.withConnection { connection in
-                    try connection.transaction(.readCommittedReadOnly, body)
+                    try connection.transaction(.readCommittedReadOnly) { connection in
+                        try connection.goByIndex()
+                        return try body(connection)
+                    }
                 }
             } catch let error as PostgresError where error.isPassing && attempt < limits.attempts {
                 attempt += 1
@@ -137,5 +140,13 @@ struct LogEnd: Sendable {
         guard position == 0 || recordedAt == lastRecordedAt else {
             throw Self.difference("recorded_at is \(recordedAt); event \(position) was recorded at \(lastRecordedAt)")
         }
+    }
+}
+
+extension PostgresConnection {
+    /// Holds the planner of this transaction to indexes: a page is small, whatever statistics say or do not say yet.
+    func goByIndex() throws {
+        try walkByIndex()
+        try execute(script: "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
     }
 }

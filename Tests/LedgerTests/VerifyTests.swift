@@ -84,7 +84,7 @@ struct VerifyTests {
         #expect(summary.views + summary.outdatedViews + summary.missingViews == all)
     }
 
-    @Test("three writers and a forgetting beside it raise no false alarm", arguments: [UInt64(4), 5])
+    @Test("three writers, a forgetting and a rebuild beside it raise no false alarm", arguments: [UInt64(4), 5])
     func besideWriters(seed: UInt64) async throws {
         let rig = try await VerifyRig(seed: seed)
         let isDone = Flag()
@@ -116,6 +116,11 @@ struct VerifyTests {
                         _ = try await forgetter.forget(customer)
                         try await Task.sleep(for: .milliseconds(20))
                     }
+                }
+                writers.addTask {
+                    let rebuilder = Rebuilder(
+                        pool: rig.ledger.database.pool(connections: 2), limits: RebuildRig.limits())
+                    for _ in 0..<3 { _ = try await rebuilder.run { _ in } }
                 }
                 try await writers.waitForAll()
             }
