@@ -96,9 +96,11 @@ struct ClusterLayout: Sendable {
     /// Makes the socket's directory, open to its owner only: whoever reaches the socket is trusted.
     func prepareSocketDirectory(for server: ServerUser) throws(EmbeddedPostgresError) {
         guard mkdir(socketDirectory, 0o700) == 0 || errno == EEXIST else { throw .system("mkdir", socketDirectory) }
-        // In a shared directory such as /tmp, anybody may have made this one first, or a link.
+        // In a shared directory such as /tmp, anybody may have made this one first, or a link. In /run only root makes
+        // any: one of another owner was left by a data directory that is gone, whose inode this one has now.
+        let isRoots = geteuid() == 0 && socketDirectory.hasPrefix("/run/")
         guard let status = fileStatus(socketDirectory), status.isDirectory,
-            status.st_uid == server.user || status.st_uid == geteuid(), status.st_mode & 0o077 == 0
+            isRoots || status.st_uid == server.user || status.st_uid == geteuid(), status.st_mode & 0o077 == 0
         else {
             throw EmbeddedPostgresError(
                 .directory, "\(socketDirectory) belongs to somebody else or is open to others; remove it")

@@ -60,7 +60,7 @@ package struct LedgerReader: Sendable {
                 StateQuery.latest(of: customer.value, environment, upTo: limit),
                 PostgresStatement("COMMIT"),
             ])
-            let position = try settle(limit == .max ? .head : .position(limit), head: results[1], on: connection)
+            let position = try settle(knownAt == .head ? .head : .position(limit), head: results[1], on: connection)
             let catalog = try catalogs.catalog(writtenAt: results[2].first?.int(0), on: connection)
             guard let identity = try results[3].first.map({ IdentityRef(try $0.int(0)) }) else {
                 return (CustomerFacts(customer: IdentityRef(0), originals: [:], catalog: catalog), position)

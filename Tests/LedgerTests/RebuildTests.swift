@@ -62,7 +62,7 @@ struct RebuildTests {
                 }
                 try await group.waitForAll()
             }
-            #expect(next.count > before + 3, "nothing was appended meanwhile")
+            #expect(next.count >= before + 3, "nothing was appended meanwhile")
             try await rig.expectRebuilt("seed \(seed) round \(round)")
         }
     }
