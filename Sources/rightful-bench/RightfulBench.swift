@@ -59,7 +59,7 @@ struct RightfulBench {
           fold     statements folded into timelines      limit: reading the same rows
           all      all of these; the default
 
-          --seconds S   how long each figure is measured; default 1.5
+          --seconds S   how long each figure is measured; default 1
           --json        one JSON object a line
 
         "cpu us" is the processor time of this process for one, load included, and "db cpu us" the database's: what to
@@ -82,7 +82,7 @@ struct Options: Sendable {
     private(set) var isJSON = false
     private(set) var wantsHelp = false
     /// How long each figure is measured.
-    private(set) var seconds = 1.5
+    private(set) var seconds = 1.0
     private var benchmark = "all"
 
     init(_ words: [String]) throws(UsageError) {
