@@ -39,28 +39,25 @@ package struct LedgerReader: Sendable {
 
     /// Everything that bears on a customer, and the position it rests on.
     ///
-    /// Looked up in one round trip and one snapshot, so that all of it is as of the same head.
+    /// What is known now is looked up in one round trip and one snapshot, through the views. What was known then is
+    /// folded from the log, with the catalog, links and transfers of then.
     package func customerFacts(
         _ customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head
     ) async throws -> (facts: CustomerFacts, position: Int64) {
-        try await read { connection in
-            let limit: Int64
-            switch knownAt {
-            case .head: limit = .max
-            case .position(let position): limit = position
-            case .recorded:
-                let head = try connection.query(Statements.head.sql, Statements.head.parameters)
-                limit = try settle(knownAt, head: head, on: connection)
-            }
+        guard knownAt == .head else {
+            let history = try await history(of: customer, environment: environment, knownAt: knownAt)
+            return (history.facts(), history.position)
+        }
+        return try await read { connection in
             let results = try connection.pipeline([
                 PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
                 Statements.head,
-                CatalogCache.lastWritten(upTo: limit),
+                CatalogCache.lastWritten(upTo: .max),
                 Statements.identity(of: customer.value),
-                StateQuery.latest(of: customer.value, environment, upTo: limit),
+                StateQuery.latest(of: customer.value, environment, upTo: .max),
                 PostgresStatement("COMMIT"),
             ])
-            let position = try settle(knownAt == .head ? .head : .position(limit), head: results[1], on: connection)
+            let position = try settle(.head, head: results[1], on: connection)
             let catalog = try catalogs.catalog(writtenAt: results[2].first?.int(0), on: connection)
             guard let identity = try results[3].first.map({ IdentityRef(try $0.int(0)) }) else {
                 return (CustomerFacts(customer: IdentityRef(0), originals: [:], catalog: catalog), position)

@@ -77,6 +77,15 @@ struct RebuildTests {
             #expect(service.stop() == 0)
             try await Self.expectTrueViews(PostgresPool(cluster.serveConninfo), owner)
         }
+        // A catalog that maps nothing rewrites what is known now, and nothing of what was known then.
+        let empty = installation.directory.appending(path: "empty.json")
+        try Data("{\"products\":[]}".utf8).write(to: empty)
+        try await installation.rightful("catalog", "apply", empty.path())
+        let service = try await ServiceProcess.start(installation)
+        for answer in given {
+            try await answer.expectAgain(HTTPClient(service.url, key: key), "another catalog")
+        }
+        #expect(service.stop() == 0)
         try await cluster.release()
     }
 
