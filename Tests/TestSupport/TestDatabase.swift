@@ -33,12 +33,25 @@ package struct TestDatabase: Sendable {
 /// The PostgreSQL of this test process; it is removed when the process ends.
 private actor SharedCluster {
     static let shared = SharedCluster()
+    private static let prefix = "rightful-tests-"
     private var starting: Task<EmbeddedCluster, any Error>?
+
+    /// The server goes with its process; the directory with its log is left for whoever wants to read it, until the
+    /// next run.
+    private static func removeLeftovers(in parent: URL) {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: parent.path())) ?? []
+        for name in names where name.hasPrefix(prefix) {
+            guard let pid = pid_t(name.dropFirst(prefix.count)), kill(pid, 0) != 0 else { continue }
+            try? FileManager.default.removeItem(at: parent.appending(path: name))
+        }
+    }
 
     func cluster() async throws -> EmbeddedCluster {
         if let starting { return try await starting.value }
         let task = Task {
-            let directory = FileManager.default.temporaryDirectory.appending(path: "rightful-tests-\(getpid())")
+            let parent = FileManager.default.temporaryDirectory
+            Self.removeLeftovers(in: parent)
+            let directory = parent.appending(path: "\(Self.prefix)\(getpid())")
             return try await EmbeddedCluster.acquire(
                 dataDirectory: directory.path(), options: EmbeddedCluster.Options(durability: .throwaway))
         }
