@@ -121,13 +121,13 @@ private struct SegmentBuilder {
 
     /// What follows a period that was not taken back while it ran: grace, billing retry, leeway, expiry; and a later
     /// revocation.
+    ///
+    /// After one that was superseded nothing does, since the next begins where it ends.
     mutating func appendTail(of period: Period, statements: [StatedRenewal], policy: AccessPolicy) {
         let revokedAt = period.revokedAt ?? .endless
         if period.ending == .upgradedElsewhere {
             let until = min(period.expiry, revokedAt)
             append(.expired, .upgradedElsewhere, until: until, positions: period.positions)
-        } else if period.ending == .superseded {
-            append(.expired, .replaced, until: min(period.expiry, revokedAt), positions: period.positions)
         }
         if let first = statements.firstIndex(where: { $0.fact.graceEnd != nil || $0.fact.readsBillingRetry }) {
             appendBilling(of: period, words: Array(statements[first...]), until: revokedAt)
