@@ -97,7 +97,9 @@ struct LifecycleTests {
             }
             while served.value < 20 + 10 * round { await Task.yield() }
             await server.stop(graceSeconds: Double(round % 3) * 0.01)
+            // The load ends only because nobody answers any more.
             await load
+            #expect(throws: (any Error).self, "still served after the stop") { try HTTPTestClient(port: port) }
         }
     }
 
