@@ -42,11 +42,11 @@ struct LedgerHead: Sendable, Equatable {
 struct AppendContext: Sendable {
     var head: LedgerHead
     /// Positions by source id, then payload hash.
-    var keys: [String: [Digest: Int64]]
+    var keys: [ExactText: [Digest: Int64]]
     var commands: [String: CommandRecord]
     /// Where the catalog in force was written; 0 before any.
     var catalogPosition: Int64
-    var identities: [String: IdentityRef]
+    var identities: [ExactText: IdentityRef]
     var states: [OriginalKey: OriginalState]
     var knownHeaders: Set<Digest>
 }
@@ -80,10 +80,10 @@ struct AppendPlan: Sendable {
     private(set) var touched: Set<OriginalKey> = []
     private(set) var states: [OriginalKey: OriginalState]
 
-    private var keys: [String: [Digest: Int64]]
+    private var keys: [ExactText: [Digest: Int64]]
     private var commands: [String: CommandRecord]
     private var catalogPosition: Int64
-    private var identities: [String: IdentityRef]
+    private var identities: [ExactText: IdentityRef]
     private var knownHeaders: Set<Digest>
 
     /// Gives each draft its position, or the one it already has.
@@ -146,7 +146,7 @@ struct AppendPlan: Sendable {
     private func known(_ identity: EventIdentity) -> Standing {
         switch identity {
         case .statement(let id, let payloadHash):
-            let known = keys[id] ?? [:]
+            let known = keys[ExactText(id)] ?? [:]
             guard let position = known[payloadHash] else { return .new(idIsReused: !known.isEmpty) }
             return .outcome(.success(AppendOutcome(position: position, isDuplicate: true)))
         case .command(let key, let requestHash):
@@ -163,7 +163,7 @@ struct AppendPlan: Sendable {
     private mutating func remember(_ identity: EventIdentity, position: Int64) {
         switch identity {
         case .statement(let id, let payloadHash):
-            keys[id, default: [:]][payloadHash] = position
+            keys[ExactText(id), default: [:]][payloadHash] = position
             newKeys.append(Key(sourceID: id, payloadHash: payloadHash, position: position))
         case .command(let key, let requestHash):
             let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
@@ -175,10 +175,10 @@ struct AppendPlan: Sendable {
     }
 
     private mutating func reference(for identity: String) -> IdentityRef {
-        if let known = identities[identity] { return known }
+        if let known = identities[ExactText(identity)] { return known }
         let reference = IdentityRef(head.nextIdentity)
         head.nextIdentity += 1
-        identities[identity] = reference
+        identities[ExactText(identity)] = reference
         newIdentities.append((identity, reference))
         return reference
     }

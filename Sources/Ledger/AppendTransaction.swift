@@ -75,10 +75,12 @@ enum AppendTransaction {
             ] + commandStatements(batch))
         guard let headRow = results[1].first else { throw Statements.missingHead }
         let head = try LedgerHead(headRow)
-        var keys: [String: [Digest: Int64]] = [:]
-        for row in results[2].rows { keys[try row.text(0), default: [:]][try row.digest(1)] = try row.int(2) }
-        var identities: [String: IdentityRef] = [:]
-        for row in results[3].rows { identities[try row.text(0)] = IdentityRef(try row.int(1)) }
+        var keys: [ExactText: [Digest: Int64]] = [:]
+        for row in results[2].rows {
+            keys[ExactText(try row.text(0)), default: [:]][try row.digest(1)] = try row.int(2)
+        }
+        var identities: [ExactText: IdentityRef] = [:]
+        for row in results[3].rows { identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1)) }
         var known: Set<Digest> = []
         for row in results[4].rows { known.insert(try row.digest(0)) }
         let states = try StateQuery.states(from: results[5], upTo: head.position, on: connection)
@@ -108,7 +110,7 @@ enum AppendTransaction {
             CROSS JOIN LATERAL (
                 SELECT payload_sha256, position FROM event_key
                 WHERE ledger_id = $1 AND event_key.source_id = key.source_id OFFSET 0) AS known
-            """, [.int(ledgerID), .textArray(Set(batch.compactMap(\.statementID)).sorted())])
+            """, [.int(ledgerID), .textArray(Set(batch.compactMap(\.statementID).map { ExactText($0) }).map(\.text))])
     }
 
     private static func knownIdentities(of batch: [PreparedEvent]) -> PostgresStatement {
@@ -117,7 +119,7 @@ enum AppendTransaction {
             SELECT key.value, known.identity FROM unnest($2::text[]) AS key (value)
             CROSS JOIN LATERAL (
                 SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
-            """, [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities)).sorted())])
+            """, [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities).map { ExactText($0) }).map(\.text))])
     }
 
     /// What only commands need to know; notifications do not pay for it.

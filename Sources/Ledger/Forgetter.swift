@@ -65,7 +65,8 @@ package struct Forgetter: Sendable {
         }
         let context = AppendContext(
             head: try LedgerHead(row), keys: [:], commands: [:], catalogPosition: 0,
-            identities: Dictionary(uniqueKeysWithValues: scope.identities.map { ($0.ref.name, $0.ref) }), states: [:],
+            identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }),
+            states: [:],
             knownHeaders: [])
         let plan = AppendPlan(scope.drafts.map { PreparedEvent($0) }, context: context, now: now)
         try AppendTransaction.write(

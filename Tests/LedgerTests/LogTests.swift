@@ -178,6 +178,28 @@ struct LogTests {
         }
     }
 
+    @Test("customer ids that differ only in how a character is spelt are two customers, also in one batch")
+    func spelling() async throws {
+        let ledger = try await TestLedger()
+        var drafts = RandomDrafts(seed: 8, originals: 1).drafts(2)
+        drafts[0].identities = ["caf\u{E9}"]
+        drafts[1].identities = ["cafe\u{301}"]
+        for round in 0..<2 {
+            let plan = try await ledger.pool.withConnection { [drafts] connection in
+                try AppendTransaction.run(
+                    drafts.map { PreparedEvent($0) }, unheard: nil, now: { .earliest }, on: connection)
+            }
+            guard case .committed(let committed) = plan else {
+                Issue.record("not committed")
+                return
+            }
+            #expect(committed.outcomes.count == 2, "round \(round)")
+        }
+        let events = try await ledger.reader.events(after: 0, limit: 10).events
+        #expect(events.map { $0.customerID.map { Array($0.utf8) } } == drafts.map { Array($0.identities[0].utf8) })
+        #expect(Set(events.compactMap(\.record.identity)).count == 2)
+    }
+
     @Test("a batch with one event that the database refuses still commits the others")
     func poison() async throws {
         let ledger = try await TestLedger()
