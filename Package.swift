@@ -77,6 +77,10 @@ let migrations = [
     "0023_rebuild",
     "0024_seen",
     "0025_event_nameless_index",
+    "0027_event_word_index",
+    "0028_event_link_index",
+    "0029_event_ownership_index",
+    "0030_event_drift_index",
 ]
 
 /// What a module's tests import beside the module's own imports.

@@ -14,6 +14,13 @@ extension WireValue {
                 "renewal": fact.renewal.map { WireValue($0) } ?? .null,
                 "remarks": .array(fact.remarks.map(WireValue.string)),
             ])
+        case .statements(let fact):
+            self = .object([
+                "original_transaction_id": .string(fact.originalTransactionID),
+                "transactions": .array(fact.transactions.map { WireValue($0) }),
+                "renewals": .array(fact.renewals.map { WireValue($0) }),
+                "remarks": .array(fact.remarks.map(WireValue.string)),
+            ])
         case .catalog(let catalog):
             self = .object(CatalogDocument(catalog).members)
         case .link(let fact):
@@ -26,6 +33,15 @@ extension WireValue {
             self = .object([
                 "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
             ])
+        case .transferUndo(let fact):
+            self = .object([
+                "original_transaction_id": .string(fact.originalTransactionID), "undoes": .int(fact.undoes),
+            ])
+        case .conflict(let fact):
+            self = .object([
+                "original_transaction_id": .string(fact.originalTransactionID),
+                "claimant": WireValue(fact.claimant), "owner": WireValue(fact.owner),
+            ])
         case .grant(let fact):
             self = .object([
                 "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
@@ -36,6 +52,12 @@ extension WireValue {
             self = .object([
                 "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
                 "reason": .string(fact.reason),
+            ])
+        case .drift(let fact):
+            self = .object([
+                "customer": WireValue(fact.customer), "product_id": .string(fact.productID),
+                "claimed": .string(fact.claimed.rawValue), "claimed_until": WireValue(fact.claimedUntil),
+                "actual": WireValue(fact.actual?.rawValue), "actual_until": WireValue(fact.actualUntil),
             ])
         case .forgetting(let fact):
             self = .object([

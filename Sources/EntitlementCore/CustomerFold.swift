@@ -65,14 +65,17 @@ package struct CustomerFacts: Sendable {
         return state.segments(of: chain, policy: catalog.policy).flatMap { segment -> [OwnedSegment] in
             let period = chain.periods[segment.periodIndex]
             let first = ownership.owner(of: period.fact)
-            var owners = [OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])]
+            let natural = OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])
+            var owners = [natural]
             for transfer in transfers {
                 // Should recorded instants ever run backwards, the later position holds from its own instant on.
                 while owners.count > 1, let last = owners.last, last.from >= transfer.at { owners.removeLast() }
+                let customer = transfer.customer
                 owners.append(
                     OwnerSpan(
-                        from: transfer.at, customer: ownership.customer(of: transfer.customer),
-                        positions: [transfer.position] + ownership.linkPositions(of: transfer.customer)))
+                        from: transfer.at, customer: customer.map(ownership.customer(of:)) ?? natural.customer,
+                        positions: transfer.positions
+                            + (customer.map(ownership.linkPositions(of:)) ?? natural.positions)))
             }
             return owners.enumerated().compactMap { index, owner in
                 var piece = segment

@@ -100,15 +100,14 @@ package struct CustomerHistory: Sendable {
         var bearsNoIdentity = false
         for event in events {
             switch event.fact {
-            case .notification(let fact):
-                guard let transaction = fact.transaction else { continue }
-                if transaction.accountToken == nil && transaction.appTransaction == nil { bearsNoIdentity = true }
+            case .notification, .statements:
+                if event.fact.transactions.contains(where: { $0.statedOwner == nil }) { bearsNoIdentity = true }
                 if event.fact.isWord(ofAny: identities) { return true }
             case .transfer(let fact):
                 if identities.contains(fact.customer) { return true }
             case .claim(let fact):
                 firstClaim = firstClaim ?? fact.customer
-            case .catalog, .link, .grant, .grantRevocation, .forgetting:
+            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting:
                 continue
             }
         }
@@ -126,7 +125,7 @@ package struct CustomerHistory: Sendable {
     /// What the events say: all of them, or only those at the positions given.
     package func facts(believing positions: Set<Int64>? = nil) -> CustomerFacts {
         var originals: [String: OriginalState] = [:]
-        var grants: [String: GrantState] = [:]
+        var grants = GrantBook()
         var ownership = OwnershipMap()
         var catalog = Catalog.empty
         for event in events where positions?.contains(event.position) ?? true {
@@ -136,40 +135,30 @@ package struct CustomerHistory: Sendable {
                     position: event.position)
             }
             ownership.apply(event.fact, position: event.position, recordedAt: event.recordedAt)
-            switch event.fact {
-            case .catalog(let applied):
-                catalog = applied
-            case .grant(let fact):
-                grants[fact.grantID] = GrantState(fact: fact, position: event.position, recordedAt: event.recordedAt)
-            case .grantRevocation(let fact):
-                // Once it is taken back nothing is left to take.
-                if grants[fact.grantID]?.revokedAt == nil {
-                    grants[fact.grantID]?.revokedAt = event.recordedAt
-                    grants[fact.grantID]?.revokedPosition = event.position
-                }
-            case .notification, .link, .claim, .transfer, .forgetting:
-                break
-            }
+            grants.apply(event.fact, position: event.position, recordedAt: event.recordedAt)
+            if case .catalog(let applied) = event.fact { catalog = applied }
         }
         return CustomerFacts(
             customer: ownership.customer(of: customer ?? IdentityRef(0)), originals: originals,
-            grants: Array(grants.values), ownership: ownership, catalog: catalog)
+            grants: Array(grants.grants.values), ownership: ownership, catalog: catalog)
     }
 }
 
 extension LedgerFact {
     /// Whether it says by itself that it is about one of these: an account token before an app transaction id.
     fileprivate func isWord(ofAny identities: Set<IdentityRef>) -> Bool {
-        let named: [IdentityRef?] =
+        let named: [IdentityRef] =
             switch self {
-            case .notification(let fact): [fact.transaction.flatMap { $0.accountToken ?? $0.appTransaction }]
+            case .notification, .statements: transactions.compactMap(\.statedOwner)
             case .link(let fact): [fact.identity, fact.customer]
             case .claim(let fact): [fact.customer]
             case .transfer(let fact): [fact.customer]
+            case .conflict(let fact): [fact.claimant]
             case .grant(let fact): [fact.customer]
             case .grantRevocation(let fact): [fact.customer]
-            case .catalog, .forgetting: []
+            case .drift(let fact): [fact.customer]
+            case .catalog, .transferUndo, .forgetting: []
             }
-        return named.contains { $0.map { identities.contains($0) } ?? false }
+        return named.contains(where: identities.contains)
     }
 }

@@ -50,6 +50,21 @@ package enum FactCodec {
         case .forgetting(let fact):
             writer.byte(8)
             writer.forgetting(fact)
+        case .statements(let fact):
+            writer.byte(9)
+            writer.statements(fact)
+        case .transferUndo(let fact):
+            writer.byte(10)
+            writer.text(fact.originalTransactionID)
+            writer.integer(fact.undoes)
+        case .conflict(let fact):
+            writer.byte(11)
+            writer.text(fact.originalTransactionID)
+            writer.integer(fact.claimant.number)
+            writer.integer(fact.owner.number)
+        case .drift(let fact):
+            writer.byte(12)
+            writer.drift(fact)
         }
         return writer.bytes
     }
@@ -83,6 +98,16 @@ package enum FactCodec {
                 GrantRevocationFact(
                     grantID: try reader.text(), customer: IdentityRef(try reader.integer()), reason: try reader.text()))
         case 8: fact = .forgetting(try reader.forgetting())
+        case 9: fact = .statements(try reader.statements())
+        case 10:
+            fact = .transferUndo(
+                TransferUndoFact(originalTransactionID: try reader.text(), undoes: try reader.integer()))
+        case 11:
+            fact = .conflict(
+                ConflictFact(
+                    originalTransactionID: try reader.text(), claimant: IdentityRef(try reader.integer()),
+                    owner: IdentityRef(try reader.integer())))
+        case 12: fact = .drift(try reader.drift())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

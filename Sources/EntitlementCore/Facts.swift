@@ -227,138 +227,21 @@ package struct NotificationFact: Hashable, Sendable {
     }
 }
 
-/// Ties an identity, or a whole customer id, to another customer.
-package struct LinkFact: Hashable, Sendable {
-    package var identity: IdentityRef
-    package var customer: IdentityRef
-
-    package init(identity: IdentityRef, customer: IdentityRef) {
-        self.identity = identity
-        self.customer = customer
-    }
-}
-
-/// The first verified claim of an original transaction that bears no identity gives it to the claimant.
-package struct ClaimFact: Hashable, Sendable {
+/// What signed statements about one original transaction state that came by themselves, not in a notification: posted
+/// by a device, or found through the Server API.
+package struct StatementsFact: Hashable, Sendable {
     package var originalTransactionID: String
-    package var customer: IdentityRef
-
-    package init(originalTransactionID: String, customer: IdentityRef) {
-        self.originalTransactionID = originalTransactionID
-        self.customer = customer
-    }
-}
-
-/// Moves an original transaction as a whole, from its recorded instant on.
-package struct TransferFact: Hashable, Sendable {
-    package var originalTransactionID: String
-    package var customer: IdentityRef
-
-    package init(originalTransactionID: String, customer: IdentityRef) {
-        self.originalTransactionID = originalTransactionID
-        self.customer = customer
-    }
-}
-
-/// Gives an entitlement by hand from its recorded instant, until `until` where it states one.
-package struct GrantFact: Hashable, Sendable {
-    package var grantID: String
-    package var customer: IdentityRef
-    package var entitlementID: String
-    package var until: Timestamp?
-    package var reason: String
+    package var transactions: [TransactionFact]
+    package var renewals: [RenewalFact]
+    /// Things an operator should look at, such as `unknown_field:transaction.x`; they change nothing by themselves.
+    package var remarks: [String]
 
     package init(
-        grantID: String, customer: IdentityRef, entitlementID: String, until: Timestamp?, reason: String
+        originalTransactionID: String, transactions: [TransactionFact], renewals: [RenewalFact], remarks: [String]
     ) {
-        self.grantID = grantID
-        self.customer = customer
-        self.entitlementID = entitlementID
-        self.until = until
-        self.reason = reason
-    }
-}
-
-/// Ends a grant at its recorded instant.
-package struct GrantRevocationFact: Hashable, Sendable {
-    package var grantID: String
-    package var customer: IdentityRef
-    package var reason: String
-
-    package init(grantID: String, customer: IdentityRef, reason: String) {
-        self.grantID = grantID
-        self.customer = customer
-        self.reason = reason
-    }
-}
-
-/// A person was forgotten: what these numbers stood for is erased, and so is the evidence that said it.
-///
-/// The events themselves stay, and so does every hash; what is missing since is exactly what is named here.
-package struct ForgettingFact: Hashable, Sendable {
-    /// The customer asked for first, then their aliases and the app transactions that were theirs alone.
-    package var identities: [IdentityRef]
-    /// The events whose evidence was erased, ascending.
-    package var evidencePositions: [Int64]
-
-    package init(identities: [IdentityRef], evidencePositions: [Int64]) {
-        self.identities = identities
-        self.evidencePositions = evidencePositions
-    }
-}
-
-/// What an event states, in the ledger's own terms.
-package enum LedgerFact: Hashable, Sendable {
-    case notification(NotificationFact)
-    case catalog(Catalog)
-    case link(LinkFact)
-    case claim(ClaimFact)
-    case transfer(TransferFact)
-    case grant(GrantFact)
-    case grantRevocation(GrantRevocationFact)
-    case forgetting(ForgettingFact)
-}
-
-extension LedgerFact {
-    /// The original transaction the fact is about.
-    package var originalTransactionID: String? {
-        switch self {
-        case .notification(let fact): fact.transaction?.originalTransactionID ?? fact.renewal?.originalTransactionID
-        case .claim(let fact): fact.originalTransactionID
-        case .transfer(let fact): fact.originalTransactionID
-        case .catalog, .link, .grant, .grantRevocation, .forgetting: nil
-        }
-    }
-
-    /// The same fact with every identity replaced; how a draft's local references become the ledger's.
-    package func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> LedgerFact {
-        switch self {
-        case .notification(var fact):
-            if var transaction = fact.transaction {
-                transaction.accountToken = transaction.accountToken.map(replace)
-                transaction.appTransaction = transaction.appTransaction.map(replace)
-                fact.transaction = transaction
-            }
-            return .notification(fact)
-        case .catalog:
-            return self
-        case .link(let fact):
-            return .link(LinkFact(identity: replace(fact.identity), customer: replace(fact.customer)))
-        case .claim(var fact):
-            fact.customer = replace(fact.customer)
-            return .claim(fact)
-        case .transfer(var fact):
-            fact.customer = replace(fact.customer)
-            return .transfer(fact)
-        case .grant(var fact):
-            fact.customer = replace(fact.customer)
-            return .grant(fact)
-        case .grantRevocation(var fact):
-            fact.customer = replace(fact.customer)
-            return .grantRevocation(fact)
-        case .forgetting(var fact):
-            fact.identities = fact.identities.map(replace)
-            return .forgetting(fact)
-        }
+        self.originalTransactionID = originalTransactionID
+        self.transactions = transactions
+        self.renewals = renewals
+        self.remarks = remarks
     }
 }

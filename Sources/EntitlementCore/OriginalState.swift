@@ -55,18 +55,24 @@ package struct OriginalState: Hashable, Sendable {
 
     package init() {}
 
-    /// Joins what the notification states about `originalTransactionID`.
+    /// Joins what a fact states about `originalTransactionID`.
     package mutating func join(
         _ fact: LedgerFact, originalTransactionID: String, source: StatementSource, position: Int64
     ) {
         lastPosition = max(lastPosition, position)
-        guard case .notification(let notification) = fact else { return }
-        if let transaction = notification.transaction, transaction.originalTransactionID == originalTransactionID {
+        for transaction in fact.transactions where transaction.originalTransactionID == originalTransactionID {
             join(transaction, source: source, position: position)
         }
-        if let renewal = notification.renewal, renewal.originalTransactionID == originalTransactionID {
+        for renewal in fact.renewals where renewal.originalTransactionID == originalTransactionID {
             join(renewal, position: position)
         }
+    }
+
+    /// Whether joining a fact would change what is kept, positions aside.
+    package func learns(from fact: LedgerFact, originalTransactionID: String, source: StatementSource) -> Bool {
+        var joined = self
+        joined.join(fact, originalTransactionID: originalTransactionID, source: source, position: lastPosition)
+        return joined != self
     }
 
     package mutating func join(_ fact: TransactionFact, source: StatementSource, position: Int64) {

@@ -1,9 +1,12 @@
 /// Whose things are: links, claims and transfers of one environment, applied in the order of their positions.
 package struct OwnershipMap: Hashable, Sendable {
+    /// Whose an original transaction as a whole is from an instant on.
     package struct Transfer: Hashable, Sendable {
         package let at: Timestamp
-        package let customer: IdentityRef
-        package let position: Int64
+        /// `nil`: the periods' own owners, since every transfer was taken back.
+        package let customer: IdentityRef?
+        /// The events that say so.
+        package let positions: [Int64]
     }
 
     package struct Claim: Hashable, Sendable {
@@ -11,14 +14,23 @@ package struct OwnershipMap: Hashable, Sendable {
         package let position: Int64
     }
 
-    private struct Alias: Hashable, Sendable {
-        let customer: IdentityRef
-        let position: Int64
+    /// Whom an identity was linked to, and by which event.
+    package struct Alias: Hashable, Sendable {
+        package let customer: IdentityRef
+        package let position: Int64
+    }
+
+    /// The transfers of one original transaction.
+    fileprivate struct Custody: Hashable, Sendable {
+        /// Those that were not taken back, the one in force last.
+        var standing: [Alias] = []
+        /// Who held it since when.
+        var spans: [Transfer] = []
     }
 
     private var aliases: [IdentityRef: Alias] = [:]
     private var claims: [String: Claim] = [:]
-    private var transfersByOriginal: [String: [Transfer]] = [:]
+    private var custody: [String: Custody] = [:]
 
     package init() {}
 
@@ -31,7 +43,7 @@ package struct OwnershipMap: Hashable, Sendable {
             // A link to itself undoes the one before. One that would close a circle names no new owner.
             if link.identity == link.customer {
                 aliases[link.identity] = nil
-            } else if !leads(from: link.customer, to: link.identity) {
+            } else if !closesCircle(link) {
                 aliases[link.identity] = Alias(customer: link.customer, position: position)
             }
         case .claim(let claim):
@@ -39,25 +51,33 @@ package struct OwnershipMap: Hashable, Sendable {
                 claims[claim.originalTransactionID] = Claim(customer: claim.customer, position: position)
             }
         case .transfer(let transfer):
-            transfersByOriginal[transfer.originalTransactionID, default: []].append(
-                Transfer(at: recordedAt, customer: transfer.customer, position: position))
-        case .notification, .catalog, .grant, .grantRevocation, .forgetting:
+            custody[transfer.originalTransactionID, default: Custody()].give(
+                to: transfer.customer, position: position, recordedAt: recordedAt)
+        case .transferUndo(let undo):
+            custody[undo.originalTransactionID]?.takeBack(undo, position: position, recordedAt: recordedAt)
+        case .notification, .statements, .catalog, .conflict, .grant, .grantRevocation, .drift, .forgetting:
             break
         }
     }
 
-    /// Whether the links from one identity pass through, or end at, another.
+    /// Whether a link would lead back to the identity that is linked.
     ///
     /// The whole path counts, not only its end: an identity that is an alias itself may be linked anew, and a path
     /// through it would then come back to where it began.
-    private func leads(from start: IdentityRef, to identity: IdentityRef) -> Bool {
-        var current = start
-        while current != identity {
+    package func closesCircle(_ link: LinkFact) -> Bool {
+        var current = link.customer
+        while current != link.identity {
             guard let alias = aliases[current] else { return false }
             current = alias.customer
         }
         return true
     }
+
+    /// The link of an identity that is in force.
+    package func alias(of identity: IdentityRef) -> Alias? { aliases[identity] }
+
+    /// The first claim of an original transaction.
+    package func claim(of originalTransactionID: String) -> Claim? { claims[originalTransactionID] }
 
     /// The customer an identity stands for, every link followed.
     package func customer(of identity: IdentityRef) -> IdentityRef {
@@ -80,14 +100,40 @@ package struct OwnershipMap: Hashable, Sendable {
     /// Whose a period is before any transfer, and the events that say so beside the period's own; `nil` while nobody
     /// has claimed it.
     package func owner(of fact: TransactionFact) -> (customer: IdentityRef, positions: [Int64])? {
-        if let identity = fact.accountToken ?? fact.appTransaction {
-            return (customer(of: identity), linkPositions(of: identity))
-        }
+        if let identity = fact.statedOwner { return (customer(of: identity), linkPositions(of: identity)) }
         guard let claim = claims[fact.originalTransactionID] else { return nil }
         return (customer(of: claim.customer), [claim.position] + linkPositions(of: claim.customer))
     }
 
+    /// Whose a period is now, transfers included; `nil` while nobody has claimed it.
+    package func currentOwner(of fact: TransactionFact) -> IdentityRef? {
+        transferInForce(of: fact.originalTransactionID).map { customer(of: $0.customer) } ?? owner(of: fact)?.customer
+    }
+
+    /// Who held an original transaction as a whole, since when; empty before the first transfer.
     package func transfers(of originalTransactionID: String) -> [Transfer] {
-        transfersByOriginal[originalTransactionID] ?? []
+        custody[originalTransactionID]?.spans ?? []
+    }
+
+    /// The last transfer that was not taken back.
+    package func transferInForce(of originalTransactionID: String) -> Alias? {
+        custody[originalTransactionID]?.standing.last
+    }
+}
+
+extension OwnershipMap.Custody {
+    fileprivate mutating func give(to customer: IdentityRef, position: Int64, recordedAt: Timestamp) {
+        standing.append(OwnershipMap.Alias(customer: customer, position: position))
+        spans.append(OwnershipMap.Transfer(at: recordedAt, customer: customer, positions: [position]))
+    }
+
+    /// Only the transfer in force can be taken back.
+    fileprivate mutating func takeBack(_ undo: TransferUndoFact, position: Int64, recordedAt: Timestamp) {
+        guard standing.last?.position == undo.undoes else { return }
+        standing.removeLast()
+        spans.append(
+            OwnershipMap.Transfer(
+                at: recordedAt, customer: standing.last?.customer,
+                positions: [position] + (standing.last.map { [$0.position] } ?? [])))
     }
 }

@@ -67,6 +67,13 @@ extension OriginalState {
         return (chained.isEmpty ? [] : [PeriodChain(periods: chained)]) + overlapping
     }
 
+    /// The statement that counts about each period, also about those that grant nothing, such as coins.
+    package func winningStatements() -> [(fact: TransactionFact, transactionIDs: Set<String>)] {
+        periodGroups().compactMap { group in
+            Period.winner(of: group).map { ($0.winner.fact, Set(group.map(\.fact.transactionID))) }
+        }
+    }
+
     /// Transactions whose product runs by the catalog's duration, and which the catalog gives none.
     package func productsWithoutDuration(_ catalog: Catalog) -> Set<String> {
         var products: Set<String> = []
@@ -139,16 +146,7 @@ private struct DisjointSets {
 extension Period {
     /// Weighs the statements about one period; `nil` when it grants nothing because nobody says how long it runs.
     fileprivate init?(statements: [StatedTransaction], catalog: Catalog) {
-        guard let newest = statements.max(by: { $0.fact.precedes($1.fact) }) else { return nil }
-        let newestOfStore = statements.filter(\.sources.includesStore).max { $0.fact.precedes($1.fact) }
-        var winner = newest
-        var needsStoreCheck = false
-        if !newest.sources.includesStore, newest.fact.revocation == nil,
-            let newestOfStore, newestOfStore.fact.revocation != nil
-        {
-            winner = newestOfStore
-            needsStoreCheck = true
-        }
+        guard let (winner, needsStoreCheck) = Self.winner(of: statements) else { return nil }
         let fact = winner.fact
         guard let expiry = Self.expiry(of: fact, catalog: catalog) else { return nil }
         self.fact = fact
@@ -163,6 +161,21 @@ extension Period {
             fact.revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
         revokedAt = keepsAccess ? nil : fact.revocation?.date
         endEarly()
+    }
+
+    /// The statement about a period that counts: the newest, unless only a device says that a revocation is gone which
+    /// the store stated.
+    fileprivate static func winner(
+        of statements: [StatedTransaction]
+    ) -> (winner: StatedTransaction, needsStoreCheck: Bool)? {
+        guard let newest = statements.max(by: { $0.fact.precedes($1.fact) }) else { return nil }
+        let newestOfStore = statements.filter(\.sources.includesStore).max { $0.fact.precedes($1.fact) }
+        if !newest.sources.includesStore, newest.fact.revocation == nil,
+            let newestOfStore, newestOfStore.fact.revocation != nil
+        {
+            return (newestOfStore, true)
+        }
+        return (newest, false)
     }
 
     /// When the fact runs out; `nil` when neither the store nor the catalog says.

@@ -71,6 +71,25 @@ extension CanonicalWriter {
         text(catalog.policy.proratedRefund.rawValue)
     }
 
+    mutating func statements(_ fact: StatementsFact) {
+        text(fact.originalTransactionID)
+        count(fact.transactions.count)
+        for transaction in fact.transactions { self.transaction(transaction) }
+        count(fact.renewals.count)
+        for renewal in fact.renewals { self.renewal(renewal) }
+        count(fact.remarks.count)
+        for remark in fact.remarks { text(remark) }
+    }
+
+    mutating func drift(_ fact: DriftFact) {
+        integer(fact.customer.number)
+        text(fact.productID)
+        text(fact.claimed.rawValue)
+        optional(fact.claimedUntil) { $0.timestamp($1) }
+        optional(fact.actual) { $0.text($1.rawValue) }
+        optional(fact.actualUntil) { $0.timestamp($1) }
+    }
+
     mutating func forgetting(_ fact: ForgettingFact) {
         count(fact.identities.count)
         for identity in fact.identities { integer(identity.number) }
@@ -149,6 +168,27 @@ extension CanonicalReader {
                 proratedRefund: refund))
         guard catalog.products == products else { throw .invalid("a catalog out of order") }
         return catalog
+    }
+
+    mutating func statements() throws(Failure) -> StatementsFact {
+        StatementsFact(
+            originalTransactionID: try text(),
+            transactions: try list { reader throws(Failure) in try reader.transaction() },
+            renewals: try list { reader throws(Failure) in try reader.renewal() },
+            remarks: try list { reader throws(Failure) in try reader.text() })
+    }
+
+    mutating func drift() throws(Failure) -> DriftFact {
+        DriftFact(
+            customer: IdentityRef(try integer()), productID: try text(), claimed: try state(),
+            claimedUntil: try optionalTimestamp(), actual: try flag() ? try state() : nil,
+            actualUntil: try optionalTimestamp())
+    }
+
+    private mutating func state() throws(Failure) -> EntitlementState {
+        let word = try text()
+        guard let state = EntitlementState(rawValue: word) else { throw .invalid("a state of \(word)") }
+        return state
     }
 
     mutating func forgetting() throws(Failure) -> ForgettingFact {

@@ -37,47 +37,6 @@ package struct Reading: Hashable, Sendable {
     }
 }
 
-/// A grant as the log knows it.
-package struct GrantState: Hashable, Sendable {
-    package let grantID: String
-    package let entitlementID: String
-    package let customer: IdentityRef
-    package let from: Timestamp
-    package let until: Timestamp?
-    package let position: Int64
-    package var revokedAt: Timestamp?
-    package var revokedPosition: Int64?
-
-    package init(fact: GrantFact, position: Int64, recordedAt: Timestamp) {
-        grantID = fact.grantID
-        entitlementID = fact.entitlementID
-        customer = fact.customer
-        from = recordedAt
-        until = fact.until
-        self.position = position
-    }
-
-    private var end: Timestamp { min(max(until ?? .endless, from), max(revokedAt ?? .endless, from)) }
-
-    /// How the grant reads from its beginning on.
-    var readings: [Reading] {
-        let naturalEnd = max(until ?? .endless, from)
-        let end = self.end
-        let wasRevoked = end < naturalEnd
-        let positions = [position] + (wasRevoked ? [revokedPosition].compactMap { $0 } : [])
-        func reading(_ state: EntitlementState, _ reason: ReasonCode, _ start: Timestamp, _ end: Timestamp) -> Reading {
-            Reading(
-                start: start, end: end, state: state, reason: reason, source: .grant, productID: nil,
-                originalTransactionID: nil, ownership: nil, offer: nil, isSubscription: false,
-                positions: positions, periodEnd: self.end, sourceID: grantID)
-        }
-        return [
-            reading(.active, .grant, from, end),
-            wasRevoked ? reading(.revoked, .grantRevoked, end, .endless) : reading(.expired, .expired, end, .endless),
-        ].filter { $0.start < $0.end }
-    }
-}
-
 /// How one entitlement of one customer reads, from its first period or grant on, without gaps.
 package struct EntitlementTimeline: Hashable, Sendable {
     package let entitlementID: String

@@ -46,9 +46,21 @@ struct AppendContext: Sendable {
     var commands: [String: CommandRecord]
     /// Where the catalog in force was written; 0 before any.
     var catalogPosition: Int64
+    /// Where somebody last said something of a customer or original transaction that a condition names.
+    var lastWords: [WordSubject: Int64] = [:]
     var identities: [ExactText: IdentityRef]
     var states: [OriginalKey: OriginalState]
     var knownHeaders: Set<Digest>
+}
+
+/// What links, claims, transfers, grants, conflicts and drift are about.
+enum WordSubject: Hashable, Sendable {
+    case customer(ExactText)
+    case original(OriginalKey)
+}
+
+extension UnchangedSince {
+    var subjects: [WordSubject] { customers.map { .customer(ExactText($0)) } + originals.map { .original($0) } }
 }
 
 /// A command that was carried out under an idempotency key.
@@ -83,6 +95,7 @@ struct AppendPlan: Sendable {
     private var keys: [ExactText: [Digest: Int64]]
     private var commands: [String: CommandRecord]
     private var catalogPosition: Int64
+    private var lastWords: [WordSubject: Int64]
     private var identities: [ExactText: IdentityRef]
     private var knownHeaders: Set<Digest>
 
@@ -96,6 +109,7 @@ struct AppendPlan: Sendable {
         keys = context.keys
         commands = context.commands
         catalogPosition = context.catalogPosition
+        lastWords = context.lastWords
         identities = context.identities
         knownHeaders = context.knownHeaders
         for event in batch { add(event) }
@@ -104,7 +118,7 @@ struct AppendPlan: Sendable {
     private mutating func add(_ event: PreparedEvent) {
         let draft = event.draft
         var isReused = false
-        switch known(draft.identity) {
+        switch known(event) {
         case .outcome(let outcome):
             outcomes.append(outcome)
             return
@@ -115,6 +129,12 @@ struct AppendPlan: Sendable {
             outcomes.append(.failure(.catalogChanged(writtenAt: catalogPosition)))
             return
         }
+        if let condition = draft.unchangedSince,
+            condition.subjects.contains(where: { lastWords[$0, default: 0] > condition.position })
+        {
+            outcomes.append(.failure(.overtaken))
+            return
+        }
         let position = head.position + 1
         let references = draft.identities.map { reference(for: $0) }
         var fact = draft.fact.replacingIdentities { references[Int($0.number)] }
@@ -122,6 +142,10 @@ struct AppendPlan: Sendable {
         let record = record(of: event, fact: fact, position: position)
         remember(draft.identity, position: position)
         if case .catalog = fact { catalogPosition = position }
+        if fact.eventType != nil {
+            for identity in draft.identities { lastWords[.customer(ExactText(identity))] = position }
+            if let key = event.originalKey { lastWords[.original(key)] = position }
+        }
         if let parts = event.evidence {
             evidence.append((position, parts.bytes))
             for (name, header) in parts.headers where knownHeaders.insert(name).inserted { newHeaders[name] = header }
@@ -143,8 +167,8 @@ struct AppendPlan: Sendable {
         case new(idIsReused: Bool)
     }
 
-    private func known(_ identity: EventIdentity) -> Standing {
-        switch identity {
+    private func known(_ event: PreparedEvent) -> Standing {
+        switch event.draft.identity {
         case .statement(let id, let payloadHash):
             let known = keys[ExactText(id)] ?? [:]
             guard let position = known[payloadHash] else { return .new(idIsReused: !known.isEmpty) }
@@ -155,9 +179,24 @@ struct AppendPlan: Sendable {
             else { return .new(idIsReused: false) }
             guard record.requestHash == requestHash else { return .outcome(.failure(.idempotencyConflict)) }
             return .outcome(.success(AppendOutcome(position: record.position, isDuplicate: true)))
+        case .news:
+            guard let state = event.originalKey.flatMap({ states[$0] }), !isNews(event.draft, to: state) else {
+                return .new(idIsReused: false)
+            }
+            return .outcome(.success(AppendOutcome(position: state.lastPosition, isDuplicate: true)))
         case .unique:
             return .new(idIsReused: false)
         }
+    }
+
+    /// Whether statements would change what is known of their original transaction.
+    private func isNews(_ draft: EventDraft, to state: OriginalState) -> Bool {
+        let references = draft.identities.compactMap { identities[ExactText($0)] }
+        // Whose name was never heard has said nothing yet.
+        guard references.count == draft.identities.count else { return true }
+        return state.learns(
+            from: draft.fact.replacingIdentities { references[Int($0.number)] },
+            originalTransactionID: draft.fact.originalTransactionID ?? "", source: draft.source.statementSource)
     }
 
     private mutating func remember(_ identity: EventIdentity, position: Int64) {
@@ -169,7 +208,7 @@ struct AppendPlan: Sendable {
             let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
             commands[key] = record
             newCommands[key] = record
-        case .unique:
+        case .news, .unique:
             break
         }
     }

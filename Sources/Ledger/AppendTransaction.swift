@@ -72,7 +72,7 @@ enum AppendTransaction {
                     "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
                     [.int(ledgerID), .bytesArray(headers.map(\.bytes))]),
                 StateQuery.latest(of: originals),
-            ] + commandStatements(batch))
+            ] + commandStatements(batch) + conditionStatements(batch))
         guard let headRow = results[1].first else { throw Statements.missingHead }
         let head = try LedgerHead(headRow)
         var keys: [ExactText: [Digest: Int64]] = [:]
@@ -86,7 +86,8 @@ enum AppendTransaction {
         let states = try StateQuery.states(from: results[5], upTo: head.position, on: connection)
         var commands: [String: CommandRecord] = [:]
         var catalogPosition: Int64 = 0
-        if results.count > 6 {
+        var lastWords: [WordSubject: Int64] = [:]
+        if hasCommands(batch) {
             for row in results[6].rows {
                 commands[try row.text(0)] = CommandRecord(
                     requestHash: try row.digest(1), position: try row.int(2),
@@ -94,9 +95,19 @@ enum AppendTransaction {
             }
             catalogPosition = try results[7].first?.int(0) ?? 0
         }
+        if hasConditions(batch) {
+            for row in results[results.count - 2].rows {
+                lastWords[.customer(ExactText(try row.text(0)))] = try row.int(1)
+            }
+            for row in results[results.count - 1].rows {
+                let environment = try StoreEnvironment(stored: row.text(0))
+                let key = OriginalKey(environment: environment, originalTransactionID: try row.text(1))
+                lastWords[.original(key)] = try row.int(2)
+            }
+        }
         return AppendContext(
-            head: head, keys: keys, commands: commands, catalogPosition: catalogPosition, identities: identities,
-            states: states, knownHeaders: known)
+            head: head, keys: keys, commands: commands, catalogPosition: catalogPosition, lastWords: lastWords,
+            identities: identities, states: states, knownHeaders: known)
     }
 
     // The next two look up one value after the other, which OFFSET 0 holds the planner to. All rows of a ledger share the
@@ -122,10 +133,18 @@ enum AppendTransaction {
             """, [.int(ledgerID), .textArray(Set(batch.flatMap(\.draft.identities).map { ExactText($0) }).map(\.text))])
     }
 
+    private static func hasCommands(_ batch: [PreparedEvent]) -> Bool {
+        batch.contains { $0.commandKey != nil || $0.draft.expectedCatalogPosition != nil }
+    }
+
+    private static func hasConditions(_ batch: [PreparedEvent]) -> Bool {
+        batch.contains { $0.draft.unchangedSince != nil }
+    }
+
     /// What only commands need to know; notifications do not pay for it.
     private static func commandStatements(_ batch: [PreparedEvent]) -> [PostgresStatement] {
+        guard hasCommands(batch) else { return [] }
         let keys = batch.compactMap(\.commandKey)
-        guard !keys.isEmpty || batch.contains(where: { $0.draft.expectedCatalogPosition != nil }) else { return [] }
         return [
             PostgresStatement(
                 """
@@ -137,6 +156,17 @@ enum AppendTransaction {
                 SELECT position FROM event WHERE ledger_id = $1 AND type = 'catalog_applied'
                 ORDER BY position DESC LIMIT 1
                 """, [.int(ledgerID)]),
+        ]
+    }
+
+    /// Where something was last said of what the batch's conditions name.
+    private static func conditionStatements(_ batch: [PreparedEvent]) -> [PostgresStatement] {
+        guard hasConditions(batch) else { return [] }
+        let conditions = batch.compactMap(\.draft.unchangedSince)
+        let originals = Set(conditions.flatMap(\.originals)).sorted()
+        return [
+            OwnershipQuery.lastWords(of: Set(conditions.flatMap(\.customers).map { ExactText($0) }).map(\.text)),
+            OwnershipQuery.lastWords(on: originals),
         ]
     }
 

@@ -135,9 +135,9 @@ private struct ExportSelection {
             let isInMixed = record.originalTransactionID.map { mixed.contains($0) } ?? false
             if isOwn == false || isOwn == nil && isInMixed {
                 withheld.insert(record.position)
-            } else if case .notification = event.fact, let other = record.otherIdentity {
-                // The app transaction id beside the customer's own account token.
-                identities.insert(other)
+            } else if event.fact.eventType == nil {
+                // The app transaction ids beside the customer's own account tokens.
+                identities.formUnion(event.fact.transactions.compactMap(\.appTransaction))
             }
         }
     }

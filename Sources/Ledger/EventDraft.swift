@@ -28,8 +28,27 @@ package enum EventIdentity: Sendable, Hashable {
     /// A command sent with an idempotency key, unique to its sender, and the SHA-256 of the request. The same again
     /// within 24 hours is one event; another request under the same key is refused.
     case command(key: String, requestHash: Digest)
+    /// Signed statements of which each may have come before: an event only if they say something that the ledger does
+    /// not know, decided when it is appended.
+    case news
     /// Every delivery is an event of its own.
     case unique
+}
+
+/// What must not have changed between a command's decision and its event.
+package struct UnchangedSince: Sendable, Hashable {
+    /// The position the decision rests on.
+    package var position: Int64
+    /// Customers whose links, grants and drift it rests on.
+    package var customers: [String]
+    /// Original transactions on whose claims, transfers and conflicts it rests.
+    package var originals: [OriginalKey]
+
+    package init(_ position: Int64, customers: [String] = [], originals: [OriginalKey] = []) {
+        self.position = position
+        self.customers = customers
+        self.originals = originals
+    }
 }
 
 /// Why a command was not appended; nothing was written.
@@ -38,13 +57,16 @@ package enum AppendRefusal: Error, Sendable, Hashable {
     case catalogChanged(writtenAt: Int64)
     /// Another request was sent under the same idempotency key.
     case idempotencyConflict
+    /// Somebody else's command came first; decide again.
+    case overtaken
 }
 
 /// An event before it has a position: what is to be appended, and what makes appending it idempotent.
 package struct EventDraft: Sendable {
     package var environment: StoreEnvironment?
     package var source: EventSource
-    /// The ledger's word for it, such as `renewed`; a label that decides nothing.
+    /// What the event is called: for signed statements what they report, such as `renewed`, a label that decides nothing;
+    /// for anything else the fact's own word.
     package var type: String
     package var occurredAt: Timestamp?
     /// Its identity references are indices into `identities`.
@@ -54,21 +76,24 @@ package struct EventDraft: Sendable {
     package var identity: EventIdentity
     /// The append is refused unless the catalog in force was written at this position (0: unless there is none).
     package var expectedCatalogPosition: Int64?
-    /// The exact signed bytes (a compact JWS), where there are any.
+    package var unchangedSince: UnchangedSince?
+    /// The exact signed bytes, where there are any: a compact JWS, or several, one a line.
     package var evidence: [UInt8]?
 
     package init(
-        environment: StoreEnvironment?, source: EventSource, type: String, occurredAt: Timestamp?, fact: LedgerFact,
-        identities: [String], identity: EventIdentity, expectedCatalogPosition: Int64? = nil, evidence: [UInt8]? = nil
+        environment: StoreEnvironment?, source: EventSource, type: String = "stated", occurredAt: Timestamp?,
+        fact: LedgerFact, identities: [String], identity: EventIdentity, expectedCatalogPosition: Int64? = nil,
+        unchangedSince: UnchangedSince? = nil, evidence: [UInt8]? = nil
     ) {
         self.environment = environment
         self.source = source
-        self.type = type
+        self.type = fact.eventType ?? type
         self.occurredAt = occurredAt
         self.fact = fact
         self.identities = identities
         self.identity = identity
         self.expectedCatalogPosition = expectedCatalogPosition
+        self.unchangedSince = unchangedSince
         self.evidence = evidence
     }
 }
@@ -99,27 +124,25 @@ package struct OriginalKey: Hashable, Sendable, Comparable {
 }
 
 extension LedgerFact {
-    var transaction: TransactionFact? {
-        switch self {
-        case .notification(let fact): fact.transaction
-        case .catalog, .link, .claim, .transfer, .grant, .grantRevocation, .forgetting: nil
-        }
-    }
+    /// The one transaction it states; several at once are found by their original transaction alone.
+    var transaction: TransactionFact? { transactions.count == 1 ? transactions.first : nil }
 
     /// Whose the fact is, and a second identity it can be found by.
     var indexedIdentities: (first: IdentityRef?, second: IdentityRef?) {
         switch self {
-        case .notification(let fact):
-            guard let transaction = fact.transaction else { return (nil, nil) }
+        case .notification, .statements:
+            guard let transaction = transactions.first else { return (nil, nil) }
             guard let token = transaction.accountToken else { return (transaction.appTransaction, nil) }
             return (token, transaction.appTransaction)
         case .link(let fact): return (fact.identity, fact.customer)
         case .claim(let fact): return (fact.customer, nil)
         case .transfer(let fact): return (fact.customer, nil)
+        case .conflict(let fact): return (fact.claimant, nil)
         case .grant(let fact): return (fact.customer, nil)
         case .grantRevocation(let fact): return (fact.customer, nil)
+        case .drift(let fact): return (fact.customer, nil)
         case .forgetting(let fact): return (fact.identities.first, nil)
-        case .catalog: return (nil, nil)
+        case .catalog, .transferUndo: return (nil, nil)
         }
     }
 }

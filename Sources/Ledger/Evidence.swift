@@ -23,10 +23,16 @@ package struct EvidenceParts: Sendable, Equatable {
     /// A header shorter than this is not worth a reference.
     private static let headerMinimum = 128
 
+    /// Takes a compact JWS apart, or several of them, one a line.
     package init(jws: [UInt8]) {
         var headers: [Digest: [UInt8]] = [:]
-        let steps = Self.steps(ofJWS: jws[...], depth: 0, headers: &headers)
-        if let steps, (try? Self.assemble(steps, headers: headers)) == jws {
+        let newline = UInt8(ascii: "\n")
+        var steps: [UInt8] = []
+        for (number, line) in jws.split(separator: newline, omittingEmptySubsequences: false).enumerated() {
+            if number > 0 { steps += Self.literal([newline]) }
+            steps += Self.steps(ofJWS: line, depth: 0, headers: &headers) ?? Self.literal(line)
+        }
+        if (try? Self.assemble(steps, headers: headers)) == jws {
             bytes = steps
             self.headers = headers
         } else {

@@ -21,7 +21,7 @@ package struct ForgettingScope: Sendable {
         return starts.map { start in
             let listed = evidencePositions[start..<min(start + Self.positionsPerEvent, evidencePositions.count)]
             return EventDraft(
-                environment: nil, source: .operatorCommand, type: ForgettingFact.eventType, occurredAt: nil,
+                environment: nil, source: .operatorCommand, occurredAt: nil,
                 fact: .forgetting(
                     ForgettingFact(
                         identities: identities.indices.map { IdentityRef(Int64($0)) },

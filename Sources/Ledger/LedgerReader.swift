@@ -25,7 +25,7 @@ package enum KnownAtError: Error, Sendable, Equatable {
 package struct LedgerReader: Sendable {
     let pool: PostgresPool
     private let now: @Sendable () -> Timestamp
-    private let catalogs = CatalogCache()
+    let catalogs = CatalogCache()
 
     package init(pool: PostgresPool, now: @escaping @Sendable () -> Timestamp) {
         self.pool = pool
@@ -48,24 +48,8 @@ package struct LedgerReader: Sendable {
             let history = try await history(of: customer, environment: environment, knownAt: knownAt)
             return (history.facts(), history.position)
         }
-        return try await read { connection in
-            let results = try connection.pipeline([
-                PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-                Statements.head,
-                CatalogCache.lastWritten(upTo: .max),
-                Statements.identity(of: customer.value),
-                StateQuery.latest(of: customer.value, environment, upTo: .max),
-                PostgresStatement("COMMIT"),
-            ])
-            let position = try settle(.head, head: results[1], on: connection)
-            let catalog = try catalogs.catalog(writtenAt: results[2].first?.int(0), on: connection)
-            guard let identity = try results[3].first.map({ IdentityRef(try $0.int(0)) }) else {
-                return (CustomerFacts(customer: IdentityRef(0), originals: [:], catalog: catalog), position)
-            }
-            let states = try StateQuery.states(from: results[4], upTo: position, on: connection)
-            let originals = Dictionary(uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) })
-            return (CustomerFacts(customer: identity, originals: originals, catalog: catalog), position)
-        }
+        let snapshot = try await snapshot(LedgerQuestion(of: customer, environment))
+        return (snapshot.facts, snapshot.position)
     }
 
     /// The environments other than `environment` in which something of this customer was known at a position.
@@ -184,11 +168,29 @@ enum Statements {
     static let head = PostgresStatement(
         "SELECT position, recorded_at, hash FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
 
+    /// The head, and where the catalog in force was written.
+    static let headAndCatalog = PostgresStatement(
+        """
+        SELECT position, recorded_at, (
+            SELECT event.position FROM event WHERE event.ledger_id = $1 AND event.type = 'catalog_applied'
+            ORDER BY event.position DESC LIMIT 1)
+        FROM ledger_head WHERE ledger_id = $1
+        """, [.int(ledgerID)])
+
     static let missingHead = LedgerError(.schema, "the ledger's head row is missing; run `rightful migrate`")
 
     static func identity(of value: String) -> PostgresStatement {
         PostgresStatement(
             "SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2", [.int(ledgerID), .text(value)])
+    }
+
+    /// Customer ids and their numbers, of those the ledger knows.
+    static func identities(of values: [String]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT key.value, known.identity FROM unnest($2::text[]) AS key (value) CROSS JOIN LATERAL (
+                SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
+            """, [.int(ledgerID), .textArray(values)])
     }
 
     static func customerIDs(

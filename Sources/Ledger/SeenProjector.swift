@@ -113,7 +113,7 @@ package struct SeenProjector: Sendable {
             let checkpoint = try checkpoint(on: connection)
             let rows = try connection.query(
                 """
-                SELECT position, product_id, facts FROM event WHERE ledger_id = $1 AND position > $2
+                SELECT position, facts FROM event WHERE ledger_id = $1 AND position > $2
                 ORDER BY position LIMIT $3
                 """, [.int(ledgerID), .int(checkpoint), .int(pageEvents)]
             ).rows
@@ -122,9 +122,11 @@ package struct SeenProjector: Sendable {
             for row in rows {
                 let position = try row.int(0)
                 var subjects: Set<Subject> = []
-                if let product = try row.optionalText(1) { subjects.insert(Subject(kind: "product", name: product)) }
                 // What does not decode is for `verify` to name, and no reason to stop counting.
-                if case .notification(let fact) = try? FactCodec.decode(row.bytes(2)) {
+                if let fact = try? FactCodec.decode(row.bytes(1)) {
+                    for transaction in fact.transactions {
+                        subjects.insert(Subject(kind: "product", name: transaction.productID))
+                    }
                     for remark in fact.remarks {
                         subjects.insert(Subject(kind: "remark", name: String(remark.prefix { $0 != ":" })))
                     }

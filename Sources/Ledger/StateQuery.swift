@@ -13,26 +13,31 @@ enum StateQuery {
             ])
     }
 
-    /// The same for the originals whose statements up to a position are a customer's.
+    /// The same, with whether they were claimed or transferred, for some originals and those in which a customer has a
+    /// part: events name them, or somebody who is linked to them, as whose they are.
     static func latest(
-        of customer: String, _ environment: StoreEnvironment, upTo position: Int64
+        of customer: String, and originals: [String], _ environment: StoreEnvironment
     ) -> PostgresStatement {
-        PostgresStatement(
-            latestSQL(
-                of: """
-                    (SELECT DISTINCT environment, original_transaction_id FROM event
-                    WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id IS NOT NULL
-                        AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                        AND position <= $4)
-                    """),
-            [.int(ledgerID), .text(customer), .text(environment.rawValue), .int(position)])
+        let person = OwnershipQuery.connected(
+            with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "9223372036854775807")
+        return PostgresStatement(
+            person
+                + latestSQL(
+                    of: """
+                        (SELECT $3::text, event.original_transaction_id FROM person JOIN event
+                            ON event.ledger_id = $1 AND event.environment = $3 AND event.identity = person.number
+                        WHERE event.original_transaction_id IS NOT NULL
+                        UNION
+                        SELECT $3::text, unnest($4::text[]))
+                        """, and: ", " + OwnershipQuery.hasWords),
+            [.int(ledgerID), .textArray([customer]), .text(environment.rawValue), .textArray(originals)])
     }
 
     /// The same for the originals that `source`, a FROM item of two columns, names.
-    private static func latestSQL(of source: String) -> String {
+    private static func latestSQL(of source: String, and more: String = "") -> String {
         """
         SELECT key.environment, key.original_transaction_id, log.position,
-            view.fold_version, view.last_position, view.state
+            view.fold_version, view.last_position, view.state\(more)
         FROM \(source) AS key (environment, original_transaction_id)
         LEFT JOIN LATERAL (
             SELECT event.position FROM event

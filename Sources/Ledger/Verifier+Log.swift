@@ -30,7 +30,7 @@ extension Verifier {
                     SELECT position, type, CASE WHEN type = $4 THEN facts END FROM event
                     WHERE ledger_id = $1 AND position > $2 ORDER BY position LIMIT $3
                     """,
-                    [.int(ledgerID), .int(after), .int(Int64(limit)), .text(ForgettingFact.eventType)]
+                    [.int(ledgerID), .int(after), .int(Int64(limit)), .text("forgotten")]
                 ).rows
                 let facts = try rows.compactMap { row in
                     try row.optionalBytes(2).flatMap { try? FactCodec.decode($0).forgetting }

@@ -55,9 +55,12 @@ struct RecordCheck: Sendable {
         try expect("product_id", record.productID?.utf8.map(\.self), fact.transaction?.productID.utf8.map(\.self))
         try expect("identity", record.identity, first)
         try expect("other_identity", record.otherIdentity, second)
-        // These two types are looked for by name; every other is a label.
-        try expect("type", record.type == "catalog_applied", fact.isCatalog)
-        try expect("type", record.type == ForgettingFact.eventType, fact.forgetting != nil)
+        // Signed statements are labelled by what they report; everything else is looked for by its type.
+        if let type = fact.eventType {
+            try expect("type", record.type, type)
+        } else if LedgerFact.eventTypes.contains(record.type) {
+            throw differs("type is not what its facts say")
+        }
         if let forgetting = fact.forgetting {
             guard forgetting.evidencePositions.allSatisfy({ 0 < $0 && $0 < record.position }) else {
                 throw differs("it erases evidence of events that come after it")
@@ -74,20 +77,10 @@ struct RecordCheck: Sendable {
     }
 }
 
-extension ForgettingFact {
-    /// What such an event is called.
-    package static let eventType = "forgotten"
-}
-
 extension LedgerFact {
     var forgetting: ForgettingFact? {
         guard case .forgetting(let fact) = self else { return nil }
         return fact
-    }
-
-    fileprivate var isCatalog: Bool {
-        guard case .catalog = self else { return false }
-        return true
     }
 
     /// Every identity the fact names.

@@ -1,0 +1,131 @@
+/// Ties an identity, or a whole customer id, to another customer.
+package struct LinkFact: Hashable, Sendable {
+    package var identity: IdentityRef
+    package var customer: IdentityRef
+
+    package init(identity: IdentityRef, customer: IdentityRef) {
+        self.identity = identity
+        self.customer = customer
+    }
+}
+
+/// The first verified claim of an original transaction that bears no identity gives it to the claimant.
+package struct ClaimFact: Hashable, Sendable {
+    package var originalTransactionID: String
+    package var customer: IdentityRef
+
+    package init(originalTransactionID: String, customer: IdentityRef) {
+        self.originalTransactionID = originalTransactionID
+        self.customer = customer
+    }
+}
+
+/// Moves an original transaction as a whole, from its recorded instant on.
+package struct TransferFact: Hashable, Sendable {
+    package var originalTransactionID: String
+    package var customer: IdentityRef
+
+    package init(originalTransactionID: String, customer: IdentityRef) {
+        self.originalTransactionID = originalTransactionID
+        self.customer = customer
+    }
+}
+
+/// Takes the last transfer of an original transaction back: from its recorded instant on, what held before that
+/// transfer holds again.
+package struct TransferUndoFact: Hashable, Sendable {
+    package var originalTransactionID: String
+    /// The position of the transfer; it takes no effect unless that is the last one.
+    package var undoes: Int64
+
+    package init(originalTransactionID: String, undoes: Int64) {
+        self.originalTransactionID = originalTransactionID
+        self.undoes = undoes
+    }
+}
+
+/// Somebody claimed what is somebody else's: nobody's access changes, and a person should know.
+package struct ConflictFact: Hashable, Sendable {
+    package var originalTransactionID: String
+    package var claimant: IdentityRef
+    /// Whose it is.
+    package var owner: IdentityRef
+
+    package init(originalTransactionID: String, claimant: IdentityRef, owner: IdentityRef) {
+        self.originalTransactionID = originalTransactionID
+        self.claimant = claimant
+        self.owner = owner
+    }
+}
+
+/// Gives an entitlement by hand from its recorded instant, until `until` where it states one.
+package struct GrantFact: Hashable, Sendable {
+    package var grantID: String
+    package var customer: IdentityRef
+    package var entitlementID: String
+    package var until: Timestamp?
+    package var reason: String
+
+    package init(
+        grantID: String, customer: IdentityRef, entitlementID: String, until: Timestamp?, reason: String
+    ) {
+        self.grantID = grantID
+        self.customer = customer
+        self.entitlementID = entitlementID
+        self.until = until
+        self.reason = reason
+    }
+}
+
+/// Ends a grant at its recorded instant.
+package struct GrantRevocationFact: Hashable, Sendable {
+    package var grantID: String
+    package var customer: IdentityRef
+    package var reason: String
+
+    package init(grantID: String, customer: IdentityRef, reason: String) {
+        self.grantID = grantID
+        self.customer = customer
+        self.reason = reason
+    }
+}
+
+/// A device believed otherwise of a product than the ledger, when all that the device had posted was recorded.
+package struct DriftFact: Hashable, Sendable {
+    package var customer: IdentityRef
+    package var productID: String
+    package var claimed: EntitlementState
+    /// `nil`: the device named no end.
+    package var claimedUntil: Timestamp?
+    /// `nil`: the ledger knows of nothing.
+    package var actual: EntitlementState?
+    /// `nil`: without end, or unknown.
+    package var actualUntil: Timestamp?
+
+    package init(
+        customer: IdentityRef, productID: String, claimed: EntitlementState, claimedUntil: Timestamp?,
+        actual: EntitlementState?, actualUntil: Timestamp?
+    ) {
+        self.customer = customer
+        self.productID = productID
+        self.claimed = claimed
+        self.claimedUntil = claimedUntil
+        self.actual = actual
+        self.actualUntil = actualUntil
+    }
+}
+
+/// A person was forgotten: what these numbers stood for is erased, and so is the evidence that said it.
+///
+/// The events themselves stay, and so does every hash; what is missing since is exactly what is named here.
+package struct ForgettingFact: Hashable, Sendable {
+    /// The customer asked for first, then their aliases and the app transactions that were theirs alone.
+    package var identities: [IdentityRef]
+    /// The events whose evidence was erased, ascending.
+    package var evidencePositions: [Int64]
+
+    package init(identities: [IdentityRef], evidencePositions: [Int64]) {
+        self.identities = identities
+        self.evidencePositions = evidencePositions
+    }
+}

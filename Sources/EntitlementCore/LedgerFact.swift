@@ -1,0 +1,138 @@
+/// What an event states, in the ledger's own terms.
+package enum LedgerFact: Hashable, Sendable {
+    case notification(NotificationFact)
+    case statements(StatementsFact)
+    case catalog(Catalog)
+    case link(LinkFact)
+    case claim(ClaimFact)
+    case transfer(TransferFact)
+    case transferUndo(TransferUndoFact)
+    case conflict(ConflictFact)
+    case grant(GrantFact)
+    case grantRevocation(GrantRevocationFact)
+    case drift(DriftFact)
+    case forgetting(ForgettingFact)
+}
+
+extension LedgerFact {
+    /// Every `eventType` there is.
+    package static let eventTypes: Set<String> = [
+        "catalog_applied", "linked", "claimed", "transferred", "transfer_undone", "ownership_conflict", "granted",
+        "grant_revoked", "drift", "forgotten",
+    ]
+
+    /// What an event of this fact is called; `nil` for signed statements, whose label says what they report.
+    ///
+    /// These events are looked for by name.
+    package var eventType: String? {
+        switch self {
+        case .notification, .statements: nil
+        case .catalog: "catalog_applied"
+        case .link: "linked"
+        case .claim: "claimed"
+        case .transfer: "transferred"
+        case .transferUndo: "transfer_undone"
+        case .conflict: "ownership_conflict"
+        case .grant: "granted"
+        case .grantRevocation: "grant_revoked"
+        case .drift: "drift"
+        case .forgetting: "forgotten"
+        }
+    }
+
+    /// The original transaction the fact is about.
+    package var originalTransactionID: String? {
+        switch self {
+        case .notification(let fact): fact.transaction?.originalTransactionID ?? fact.renewal?.originalTransactionID
+        case .statements(let fact): fact.originalTransactionID
+        case .claim(let fact): fact.originalTransactionID
+        case .transfer(let fact): fact.originalTransactionID
+        case .transferUndo(let fact): fact.originalTransactionID
+        case .conflict(let fact): fact.originalTransactionID
+        case .catalog, .link, .grant, .grantRevocation, .drift, .forgetting: nil
+        }
+    }
+
+    /// The transactions it states.
+    package var transactions: [TransactionFact] {
+        switch self {
+        case .notification(let fact): fact.transaction.map { [$0] } ?? []
+        case .statements(let fact): fact.transactions
+        case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
+            .forgetting:
+            []
+        }
+    }
+
+    /// The renewal information it states.
+    package var renewals: [RenewalFact] {
+        switch self {
+        case .notification(let fact): fact.renewal.map { [$0] } ?? []
+        case .statements(let fact): fact.renewals
+        case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
+            .forgetting:
+            []
+        }
+    }
+
+    /// Things about its statements that an operator should look at.
+    package var remarks: [String] {
+        switch self {
+        case .notification(let fact): fact.remarks
+        case .statements(let fact): fact.remarks
+        case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
+            .forgetting:
+            []
+        }
+    }
+
+    /// The same fact with every identity replaced; how a draft's local references become the ledger's.
+    package func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> LedgerFact {
+        switch self {
+        case .notification(var fact):
+            fact.transaction = fact.transaction?.replacingIdentities(replace)
+            return .notification(fact)
+        case .statements(var fact):
+            fact.transactions = fact.transactions.map { $0.replacingIdentities(replace) }
+            return .statements(fact)
+        case .catalog, .transferUndo:
+            return self
+        case .link(let fact):
+            return .link(LinkFact(identity: replace(fact.identity), customer: replace(fact.customer)))
+        case .claim(var fact):
+            fact.customer = replace(fact.customer)
+            return .claim(fact)
+        case .transfer(var fact):
+            fact.customer = replace(fact.customer)
+            return .transfer(fact)
+        case .conflict(var fact):
+            fact.claimant = replace(fact.claimant)
+            fact.owner = replace(fact.owner)
+            return .conflict(fact)
+        case .grant(var fact):
+            fact.customer = replace(fact.customer)
+            return .grant(fact)
+        case .grantRevocation(var fact):
+            fact.customer = replace(fact.customer)
+            return .grantRevocation(fact)
+        case .drift(var fact):
+            fact.customer = replace(fact.customer)
+            return .drift(fact)
+        case .forgetting(var fact):
+            fact.identities = fact.identities.map(replace)
+            return .forgetting(fact)
+        }
+    }
+}
+
+extension TransactionFact {
+    package func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> TransactionFact {
+        var fact = self
+        fact.accountToken = accountToken.map(replace)
+        fact.appTransaction = appTransaction.map(replace)
+        return fact
+    }
+
+    /// Who the statement itself says it belongs to: an account token before an app transaction id.
+    package var statedOwner: IdentityRef? { accountToken ?? appTransaction }
+}
