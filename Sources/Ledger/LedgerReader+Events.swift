@@ -1,13 +1,6 @@
 package import EntitlementCore
 import PostgresClient
 
-/// How a customer is looked up by what a statement says.
-package enum CustomerLookup: Sendable, Hashable {
-    case transactionID(String)
-    case appAccountToken(String)
-    case appTransactionID(String)
-}
-
 extension LedgerReader {
     /// The most events one page holds.
     package static let pageLimit = 1000
@@ -21,18 +14,36 @@ extension LedgerReader {
             """, [.int(ledgerID), .int(after)], after: after, limit: limit)
     }
 
-    /// The events whose statement is this customer's, in order.
+    /// The events that bear on this customer by what they state themselves, in order: those that name the customer or
+    /// somebody linked to them, and those of original transactions that were claimed by or transferred to one of them.
     package func events(
         of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int
     ) async throws -> EventPage {
-        try await page(
+        let (people, originals) = try await read { connection in
+            let person = OwnershipQuery.connected(
+                with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "9223372036854775807")
+            let results = try connection.pipeline([
+                PostgresStatement(
+                    person + "SELECT number FROM person",
+                    [.int(ledgerID), .textArray([customer.value]), .text(environment.rawValue)]),
+                PostgresStatement(
+                    person + """
+                        SELECT DISTINCT event.original_transaction_id FROM person JOIN event
+                            ON event.ledger_id = $1 AND event.environment = $3 AND event.identity = person.number
+                        WHERE event.original_transaction_id IS NOT NULL AND event.type IN ('claimed', 'transferred')
+                        """, [.int(ledgerID), .textArray([customer.value]), .text(environment.rawValue)]),
+            ])
+            return (try results[0].rows.map { try $0.int(0) }, try results[1].rows.map { try $0.text(0) })
+        }
+        return try await page(
             """
             SELECT \(EventColumns.list) FROM event
             WHERE ledger_id = $1 AND position > $2 AND (environment = $4 OR environment IS NULL)
-                AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $5)
+                AND (identity = ANY($5) OR other_identity = ANY($5) AND type = 'linked'
+                    OR environment = $4 AND original_transaction_id = ANY($6))
             ORDER BY position LIMIT $3
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
-            more: [.text(environment.rawValue), .text(customer.value)])
+            more: [.text(environment.rawValue), .intArray(people), .textArray(originals)])
     }
 
     /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position.
@@ -55,47 +66,6 @@ extension LedgerReader {
             var headers: [Digest: [UInt8]] = [:]
             for row in stored.rows { headers[try row.digest(0)] = try row.bytes(1) }
             return (shown[0], try EvidenceParts.assemble(parts, headers: headers))
-        }
-    }
-
-    /// The customers whose statements bear what is asked for, in the order of their ids.
-    package func customers(_ lookup: CustomerLookup) async throws -> [CustomerMatch] {
-        let condition: String
-        let value: String
-        switch lookup {
-        case .transactionID(let id):
-            // Both environments are named so that the index on original transactions serves.
-            condition = """
-                event.transaction_id = $2 OR event.environment = ANY (ARRAY['production', 'sandbox'])
-                AND event.original_transaction_id = $2
-                """
-            value = id
-        case .appAccountToken(let token):
-            guard let customer = CustomerID(token) else { return [] }
-            condition = "event.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
-            value = customer.value
-        case .appTransactionID(let id):
-            guard let customer = CustomerID.ofAppTransaction(id) else { return [] }
-            condition = """
-                event.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                OR event.other_identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                """
-            value = customer.value
-        }
-        return try await read { connection in
-            let result = try connection.query(
-                """
-                SELECT DISTINCT identity.value, event.environment, event.original_transaction_id
-                FROM event JOIN identity ON identity.ledger_id = event.ledger_id AND identity.identity = event.identity
-                WHERE event.ledger_id = $1 AND event.environment IS NOT NULL
-                    AND event.original_transaction_id IS NOT NULL AND (\(condition))
-                ORDER BY 1, 2, 3 LIMIT 1000
-                """, [.int(ledgerID), .text(value)])
-            return try result.rows.map {
-                CustomerMatch(
-                    customerID: try $0.text(0), environment: try StoreEnvironment(stored: $0.text(1)),
-                    originalTransactionID: try $0.text(2))
-            }
         }
     }
 
@@ -122,11 +92,4 @@ extension LedgerReader {
                 customerID: record.identity.flatMap { customers[$0] })
         }
     }
-}
-
-/// A customer, and the original transaction through which they were found.
-package struct CustomerMatch: Sendable, Hashable {
-    package let customerID: String
-    package let environment: StoreEnvironment
-    package let originalTransactionID: String
 }

@@ -82,10 +82,13 @@ package struct LedgerReader: Sendable {
             guard let state = try StateQuery.states(from: rows, upTo: position, on: connection)[key] else {
                 return (nil, position)
             }
-            let identities = state.transactions.compactMap { $0.fact.accountToken ?? $0.fact.appTransaction }
-            let customers = try Statements.customerIDs(of: identities, on: connection)
+            let ownership = try OwnershipQuery.ownership(
+                of: [originalTransactionID: state], environment, upTo: position, on: connection)
+            let owners = state.winningStatements().flatMap { [ownership.currentOwner(of: $0.fact)] }
+            let customers = try Statements.customerIDs(of: owners.compactMap { $0 }, on: connection)
             return (
-                SubscriptionFacts(key: key, state: state, catalog: catalog, customerIDs: customers), position
+                SubscriptionFacts(
+                    key: key, state: state, catalog: catalog, ownership: ownership, customerIDs: customers), position
             )
         }
     }
@@ -156,11 +159,12 @@ package struct LedgerReader: Sendable {
     }
 }
 
-/// One original transaction, with the customers its identities stand for.
+/// One original transaction, with the customers who own its periods.
 package struct SubscriptionFacts: Sendable {
     package let key: OriginalKey
     package let state: OriginalState
     package let catalog: Catalog
+    package let ownership: OwnershipMap
     package let customerIDs: [IdentityRef: String]
 }
 

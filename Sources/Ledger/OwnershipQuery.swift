@@ -93,6 +93,19 @@ enum OwnershipQuery {
             [.int(ledgerID), .textArray(originals), .text(environment.rawValue), .int(position)])
     }
 
+    /// All that decides whose the periods of some original transactions are.
+    static func ownership(
+        of states: [String: OriginalState], _ environment: StoreEnvironment, upTo position: Int64,
+        on connection: isolated PostgresConnection
+    ) throws -> OwnershipMap {
+        let direct = Self.words(onOriginals: states.keys.sorted(), environment, upTo: position)
+        let words = try connection.query(direct.sql, direct.parameters).rows.map { try Word($0) }
+        var named = Set(states.values.flatMap { $0.transactions.compactMap(\.fact.statedOwner) })
+        for word in words { named.formUnion(word.fact.identities) }
+        let links = Self.words(ofCustomers: [], numbers: named.sorted(), environment, upTo: position)
+        return OwnershipMap(try connection.query(links.sql, links.parameters).rows.map { try Word($0) } + words)
+    }
+
     /// Whether an original transaction, `key` of a query with the environment as `$3`, was claimed or transferred.
     static let hasWords = """
         EXISTS (

@@ -20,19 +20,18 @@ extension Application {
         return try .document(
             SubscriptionDocument(
                 originalTransactionID: originalID, environment: environment, at: at, knownAt: position,
-                standing: found.standing(at: at), isClaimed: periods.last?.identity != nil,
+                standing: found.standing(at: at), isClaimed: periods.last.flatMap { found.owner(of: $0) } != nil,
                 periods: periods.map { period in
-                    SubscriptionDocument.Period(period, customerID: period.identity.flatMap { found.customerIDs[$0] })
+                    SubscriptionDocument.Period(
+                        period, customerID: found.owner(of: period).flatMap { found.customerIDs[$0] })
                 }), position: position)
     }
 }
 
-extension Period {
-    /// The identity that says whose it is.
-    fileprivate var identity: IdentityRef? { fact.accountToken ?? fact.appTransaction }
-}
-
 extension SubscriptionFacts {
+    /// Whose a period is now: every claim, link and transfer considered.
+    fileprivate func owner(of period: Period) -> IdentityRef? { ownership.currentOwner(of: period.fact) }
+
     /// How the original transaction reads at an instant; `nil` before it begins.
     ///
     /// Of purchases that overlap, such as consumables, the one that reads best speaks.

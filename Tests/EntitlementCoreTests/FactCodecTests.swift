@@ -53,8 +53,8 @@ struct FactCodecTests {
         bytes[0] = version
         #expect(throws: FactCodec.DecodingFailure.unknownVersion(version)) { try FactCodec.decode(bytes) }
         #expect(throws: FactCodec.DecodingFailure.unknownVersion(version)) { try FactCodec.decode([version]) }
-        #expect(throws: FactCodec.DecodingFailure.invalid("a fact of kind \(version == 2 ? 9 : version)")) {
-            try FactCodec.decode([1, version == 2 ? 9 : version])
+        #expect(throws: FactCodec.DecodingFailure.invalid("a fact of kind \(version == 2 ? 13 : version)")) {
+            try FactCodec.decode([1, version == 2 ? 13 : version])
         }
     }
 

@@ -66,7 +66,7 @@ extension SplitMix64 {
     }
 
     mutating func fact() -> LedgerFact {
-        switch Int.random(in: 0..<8, using: &self) {
+        switch Int.random(in: 0..<12, using: &self) {
         case 0:
             .notification(
                 NotificationFact(
@@ -89,6 +89,23 @@ extension SplitMix64 {
                 ForgettingFact(
                     identities: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyReference() },
                     evidencePositions: (0..<Int.random(in: 0...3, using: &self)).map { _ in integer() }))
+        case 7:
+            .statements(
+                StatementsFact(
+                    originalTransactionID: text(),
+                    transactions: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyTransaction() },
+                    renewals: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyRenewal() },
+                    remarks: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() }))
+        case 8: .transferUndo(TransferUndoFact(originalTransactionID: text(), undoes: integer()))
+        case 9:
+            .conflict(
+                ConflictFact(originalTransactionID: text(), claimant: anyReference(), owner: anyReference()))
+        case 10:
+            .drift(
+                DriftFact(
+                    customer: anyReference(), productID: text(), claimed: pick(EntitlementState.allCases),
+                    claimedUntil: maybe(2) { $0.anyInstant() }, actual: maybe(2) { $0.pick(EntitlementState.allCases) },
+                    actualUntil: maybe(2) { $0.anyInstant() }))
         default:
             .grantRevocation(GrantRevocationFact(grantID: text(), customer: anyReference(), reason: text()))
         }

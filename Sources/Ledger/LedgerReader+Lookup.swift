@@ -1,0 +1,109 @@
+package import EntitlementCore
+import PostgresClient
+
+/// How a customer is looked up by what a statement says.
+package enum CustomerLookup: Sendable, Hashable {
+    case transactionID(String)
+    case appAccountToken(String)
+    case appTransactionID(String)
+}
+
+/// A customer, and the original transaction through which they were found.
+package struct CustomerMatch: Sendable, Hashable {
+    /// The one whose it is now: links, claims and transfers considered.
+    package let customerID: String
+    package let environment: StoreEnvironment
+    package let originalTransactionID: String
+}
+
+extension LedgerReader {
+    /// Whose the periods are that bear what is asked for, in the order of environments and original transactions.
+    ///
+    /// What nobody owns, or somebody who was forgotten, is left out.
+    package func customers(_ lookup: CustomerLookup) async throws -> [CustomerMatch] {
+        let condition: String
+        let value: String
+        var bearer: String?
+        switch lookup {
+        case .transactionID(let id):
+            // Both environments are named so that the index on original transactions serves.
+            condition = """
+                event.transaction_id = $2 OR event.environment = ANY (ARRAY['production', 'sandbox'])
+                AND event.original_transaction_id = $2
+                """
+            value = id
+        case .appAccountToken(let token):
+            guard let customer = CustomerID(token) else { return [] }
+            condition = "event.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
+            value = customer.value
+            bearer = value
+        case .appTransactionID(let id):
+            guard let customer = CustomerID.ofAppTransaction(id) else { return [] }
+            condition = """
+                event.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
+                OR event.other_identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
+                """
+            value = customer.value
+            bearer = value
+        }
+        return try await read { [bearer] connection in
+            let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let found = try connection.query(
+                """
+                SELECT DISTINCT event.environment, event.original_transaction_id FROM event
+                WHERE event.ledger_id = $1 AND event.environment IS NOT NULL
+                    AND event.original_transaction_id IS NOT NULL AND (\(condition))
+                ORDER BY 1, 2 LIMIT \(LedgerReader.pageLimit)
+                """, [.int(ledgerID), .text(value)])
+            let keys = try found.rows.map {
+                OriginalKey(
+                    environment: try StoreEnvironment(stored: $0.text(0)), originalTransactionID: try $0.text(1))
+            }
+            let query = StateQuery.latest(of: keys)
+            let states = try StateQuery.states(
+                from: connection.query(query.sql, query.parameters), upTo: position, on: connection)
+            let asked = try bearer.flatMap { value in
+                let statement = Statements.identity(of: value)
+                return try connection.query(statement.sql, statement.parameters).first.map {
+                    IdentityRef(try $0.int(0))
+                }
+            }
+            var matches: [(OriginalKey, IdentityRef)] = []
+            for environment in StoreEnvironment.allCases {
+                let here = states.filter { $0.key.environment == environment }
+                guard !here.isEmpty else { continue }
+                let ownership = try OwnershipQuery.ownership(
+                    of: Dictionary(uniqueKeysWithValues: here.map { ($0.key.originalTransactionID, $0.value) }),
+                    environment, upTo: position, on: connection)
+                for (key, state) in here {
+                    let owners = state.winningStatements().filter { lookup.matches($0, of: key, bearing: asked) }
+                        .compactMap { ownership.currentOwner(of: $0.fact) }
+                    matches += Set(owners).map { (key, $0) }
+                }
+            }
+            let names = try Statements.customerIDs(of: matches.map(\.1), on: connection)
+            return matches.compactMap { key, owner in
+                names[owner].map {
+                    CustomerMatch(
+                        customerID: $0, environment: key.environment, originalTransactionID: key.originalTransactionID)
+                }
+            }.sorted {
+                ($0.environment.rawValue, $0.originalTransactionID, $0.customerID)
+                    < ($1.environment.rawValue, $1.originalTransactionID, $1.customerID)
+            }
+        }
+    }
+}
+
+extension CustomerLookup {
+    /// Whether a period is one of those asked for.
+    fileprivate func matches(
+        _ period: (fact: TransactionFact, transactionIDs: Set<String>), of key: OriginalKey, bearing asked: IdentityRef?
+    ) -> Bool {
+        switch self {
+        case .transactionID(let id): id == key.originalTransactionID || period.transactionIDs.contains(id)
+        case .appAccountToken: period.fact.accountToken == asked
+        case .appTransactionID: period.fact.appTransaction == asked
+        }
+    }
+}
