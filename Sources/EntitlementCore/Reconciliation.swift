@@ -1,0 +1,155 @@
+/// What a device's verified statements mean beside what is known: what is news, whose it is, and what can be finished.
+///
+/// Nothing is decided about by who posts it alone: a statement proves a purchase, not its owner.
+package struct Reconciliation: Sendable {
+    /// Statements about one original transaction that go into one event.
+    package struct News: Hashable, Sendable {
+        package let originalTransactionID: String
+        package var transactions: [TransactionFact]
+        package var renewals: [RenewalFact]
+    }
+
+    /// Whose a posted transaction is.
+    package enum Standing: Hashable, Sendable {
+        /// The customer's already.
+        case own
+        /// Nobody's so far; the customer's by this claim.
+        case claimed
+        /// Somebody else's, while the customer claims it.
+        case conflict(owner: IdentityRef)
+        /// Somebody else's, and nobody claims it.
+        case foreign
+        /// Nobody's, and nobody claims it.
+        case unclaimed
+    }
+
+    /// In the order in which the transactions were posted: whose each is, and whether it said anything new.
+    package private(set) var verdicts: [(standing: Standing, isNews: Bool)] = []
+    /// Whether each renewal information said anything new, in the order in which they were posted.
+    package private(set) var renewalNews: [Bool] = []
+    package private(set) var news: [News] = []
+    /// The original transactions that become the customer's by this claim, in order.
+    package private(set) var claims: [String] = []
+    /// The original transactions that the customer claims and somebody else owns.
+    package private(set) var conflicts: [(originalTransactionID: String, owner: IdentityRef)] = []
+
+    /// Weighs what was posted.
+    ///
+    /// - Parameters:
+    ///   - customer: who is spoken for, every link followed; `nil` where nothing proves that the sender may.
+    ///   - states: what is known of the original transactions that were posted.
+    ///   - renewals: of original transactions of which a transaction was posted, too.
+    package init(
+        of transactions: [TransactionFact], renewals: [RenewalFact], for customer: IdentityRef?,
+        states: [String: OriginalState], ownership: OwnershipMap
+    ) {
+        var states = states
+        let fresh = Self.fresh(transactions, renewals, &states)
+        renewalNews = renewals.map { renewal in fresh.renewals.contains { $0.isSameStatement(as: renewal) } }
+        news = Self.events(fresh)
+        for transaction in transactions {
+            let standing = standing(of: transaction, for: customer, states: states, ownership: ownership)
+            verdicts.append((standing, fresh.transactions.contains(transaction) || fresh.advances.contains(transaction)))
+            let original = transaction.originalTransactionID
+            switch standing {
+            case .claimed where !claims.contains(original):
+                claims.append(original)
+            case .conflict(let owner) where !conflicts.contains(where: { $0.originalTransactionID == original }):
+                conflicts.append((original, owner))
+            case .own, .claimed, .conflict, .foreign, .unclaimed:
+                break
+            }
+        }
+        claims.sort()
+    }
+
+    private struct Fresh {
+        var transactions: [TransactionFact] = []
+        /// These say what was known, on a later date.
+        var advances: [TransactionFact] = []
+        var renewals: [RenewalFact] = []
+    }
+
+    /// What changes the states, and the states after it; the newest first, so that what it outdates is no news.
+    private static func fresh(
+        _ transactions: [TransactionFact], _ renewals: [RenewalFact], _ states: inout [String: OriginalState]
+    ) -> Fresh {
+        var fresh = Fresh()
+        for transaction in transactions.sorted(by: { $1.precedes($0) }) {
+            let before = states[transaction.originalTransactionID] ?? OriginalState()
+            var after = before
+            after.join(transaction, source: .device, position: before.lastPosition)
+            guard after != before else { continue }
+            states[transaction.originalTransactionID] = after
+            if before.transactions.contains(where: { $0.fact.saysTheSame(as: transaction) }) {
+                fresh.advances.append(transaction)
+            } else {
+                fresh.transactions.append(transaction)
+            }
+        }
+        for renewal in renewals {
+            let before = states[renewal.originalTransactionID] ?? OriginalState()
+            var after = before
+            after.join(renewal, position: before.lastPosition)
+            guard after != before else { continue }
+            states[renewal.originalTransactionID] = after
+            fresh.renewals.append(renewal)
+        }
+        return fresh
+    }
+
+    /// One event for each transaction with something to say, so that it is found by its id, and one for all that only
+    /// moves dates; renewal information goes with the first of its original transaction.
+    private static func events(_ fresh: Fresh) -> [News] {
+        var events = fresh.transactions.map {
+            News(originalTransactionID: $0.originalTransactionID, transactions: [$0], renewals: [])
+        }
+        for (original, advances) in Dictionary(grouping: fresh.advances, by: \.originalTransactionID) {
+            events.append(News(originalTransactionID: original, transactions: advances, renewals: []))
+        }
+        for (original, renewals) in Dictionary(grouping: fresh.renewals, by: \.originalTransactionID) {
+            if let index = events.firstIndex(where: { $0.originalTransactionID == original }) {
+                events[index].renewals = renewals
+            } else {
+                events.append(News(originalTransactionID: original, transactions: [], renewals: renewals))
+            }
+        }
+        return events
+    }
+
+    private func standing(
+        of transaction: TransactionFact, for customer: IdentityRef?, states: [String: OriginalState],
+        ownership: OwnershipMap
+    ) -> Standing {
+        let periods = states[transaction.originalTransactionID]?.winningStatements() ?? []
+        // What the statement that counts says of the owner, whichever was posted.
+        let period = periods.first { $0.transactionIDs.contains(transaction.transactionID) }?.fact ?? transaction
+        switch (ownership.currentOwner(of: period), customer) {
+        case (let owner?, let customer?): return owner == customer ? .own : .conflict(owner: owner)
+        case (.some, nil): return .foreign
+        case (nil, .some): return .claimed
+        case (nil, nil): return .unclaimed
+        }
+    }
+}
+
+extension Reconciliation.Standing {
+    /// Whether a device may finish the transaction once its facts are durable: it was granted to whoever owns it, or it
+    /// gives nothing here.
+    package func allowsFinishing(_ transaction: TransactionFact, catalog: Catalog) -> Bool {
+        switch self {
+        case .own, .claimed, .foreign: true
+        case .conflict, .unclaimed: catalog.product(transaction.productID)?.entitlements.isEmpty ?? true
+        }
+    }
+}
+
+extension TransactionFact {
+    /// The same content, whenever it was signed.
+    fileprivate func saysTheSame(as other: TransactionFact) -> Bool {
+        var dated = self
+        dated.signedDate = other.signedDate
+        dated.payloadHash = other.payloadHash
+        return dated == other
+    }
+}
