@@ -24,6 +24,10 @@ package struct RenewalPayload: Hashable, Sendable {
         let name = "the renewal information"
         originalTransactionID = try json.mandatory("originalTransactionId", of: name) { $0.identifier }
         environment = try json.mandatory("environment", of: name) { $0.identifier }
+        // A transaction has all that is mandatory here, and these two, which renewal information has not.
+        guard json["transactionId"] == nil || json["purchaseDate"] == nil else {
+            throw .inconsistent("a transaction is in the place of the renewal information")
+        }
 
         signedDate = json["signedDate"]?.timestamp
         autoRenewProductID = json["autoRenewProductId"]?.identifier

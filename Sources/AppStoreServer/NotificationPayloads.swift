@@ -71,3 +71,13 @@ struct NotificationPayloads {
         guard holds ?? true else { throw NotificationRefusal(.inconsistentPayload, otherwise) }
     }
 }
+
+extension NotificationPayload {
+    /// Which app it says it is about.
+    var statedApp: StatedApp {
+        let app = container.app
+        return StatedApp(
+            statement: "the notification", bundleID: app.bundleID, environment: app.environment,
+            number: .borne(app.appAppleID))
+    }
+}

@@ -1,4 +1,4 @@
-/// Why a notification was refused: it leaves no fact.
+/// Why a notification, or a statement that a device posted, was refused: it leaves no fact.
 package struct NotificationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kinds of refusal, by the codes the HTTP interface documents.
     package enum Code: String, Hashable, Sendable, CaseIterable {

@@ -74,7 +74,7 @@ package struct NotificationVerifier: Sendable {
         let parts = try NotificationParts(parsing: signedPayload)
         let hashes = try parts.verifySignatures(with: jws, now: now)
         let payloads = try parts.decode()
-        let (bundleID, environment) = try apps.bind(payloads.notification.container.app)
+        let (bundleID, environment) = try apps.bind(payloads.notification.statedApp)
         try payloads.checkBinding(to: bundleID, environment)
 
         var identities = IdentityList()

@@ -83,6 +83,9 @@ struct RenewalPayloadTests {
         for members in [Samples.renewal, Samples.appTransaction, Samples.notification] {
             #expect(throws: PayloadError.self) { try TransactionPayload(json(members)) }
         }
+        for members in [Samples.transaction, Samples.appTransaction, Samples.notification] {
+            #expect(throws: PayloadError.self) { try RenewalPayload(json(members)) }
+        }
         for members in [Samples.transaction, Samples.renewal, Samples.notification] {
             #expect(throws: PayloadError.self) { try AppTransactionPayload(json(members)) }
         }

@@ -1,0 +1,138 @@
+package import EntitlementCore
+
+/// The answer of `…/actions/link`.
+package struct LinkDocument: Codable, Hashable, Sendable {
+    package private(set) var object = "link"
+    package let position: Int64
+    package let environment: StoreEnvironment
+    /// Whose the linked one is from now on.
+    package let customerID: String
+    /// The customer id that is an alias now; an identity's default customer, where an identity was linked.
+    package let linked: String
+    /// Whose it was before; `null` where it was nobody else's.
+    @Nullable package private(set) var untilNow: String?
+
+    package init(
+        position: Int64, environment: StoreEnvironment, customerID: String, linked: String, untilNow: String?
+    ) {
+        self.position = position
+        self.environment = environment
+        self.customerID = customerID
+        self.linked = linked
+        _untilNow = Nullable(wrappedValue: untilNow)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, position, environment, linked
+        case customerID = "customer_id"
+        case untilNow = "until_now"
+    }
+}
+
+/// The answer of `…/actions/transfer`.
+package struct TransferDocument: Codable, Hashable, Sendable {
+    /// One of the two customers, before and after.
+    package struct Side: Codable, Hashable, Sendable {
+        package let customerID: String
+        /// As in ``EntitlementsDocument``.
+        package let before: [EntitlementDocument]
+        /// As in ``EntitlementsDocument``.
+        package let after: [EntitlementDocument]
+
+        package init(customerID: String, before: [EntitlementDocument], after: [EntitlementDocument]) {
+            self.customerID = customerID
+            self.before = before
+            self.after = after
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case before, after
+            case customerID = "customer_id"
+        }
+    }
+
+    package private(set) var object = "transfer"
+    /// `null` for a dry run.
+    @Nullable package private(set) var position: Int64?
+    package let dryRun: Bool
+    package let environment: StoreEnvironment
+    package let originalTransactionID: String
+    package let from: Side
+    package let to: Side
+
+    /// An answer to what was recorded at a position; to a dry run, where there is none.
+    package init(
+        position: Int64?, environment: StoreEnvironment, originalTransactionID: String, from: Side, to: Side
+    ) {
+        dryRun = position == nil
+        self.environment = environment
+        self.originalTransactionID = originalTransactionID
+        self.from = from
+        self.to = to
+        _position = Nullable(wrappedValue: position)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, position, environment, from, to
+        case dryRun = "dry_run"
+        case originalTransactionID = "original_transaction_id"
+    }
+}
+
+/// The answer of `…/actions/grant`.
+package struct GrantDocument: Codable, Hashable, Sendable {
+    package private(set) var object = "grant"
+    package let position: Int64
+    package let environment: StoreEnvironment
+    package let grantID: String
+    package let customerID: String
+    package let entitlement: String
+    /// `null` for a grant without end.
+    @Nullable package private(set) var until: Timestamp?
+    package let reason: String
+
+    package init(
+        position: Int64, environment: StoreEnvironment, grantID: String, customerID: String, entitlement: String,
+        until: Timestamp?, reason: String
+    ) {
+        self.position = position
+        self.environment = environment
+        self.grantID = grantID
+        self.customerID = customerID
+        self.entitlement = entitlement
+        self.reason = reason
+        _until = Nullable(wrappedValue: until)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, position, environment, entitlement, until, reason
+        case grantID = "grant_id"
+        case customerID = "customer_id"
+    }
+}
+
+/// The answer of `…/actions/revoke_grant`.
+package struct GrantRevocationDocument: Codable, Hashable, Sendable {
+    package private(set) var object = "grant_revocation"
+    package let position: Int64
+    package let environment: StoreEnvironment
+    package let grantID: String
+    package let customerID: String
+    package let reason: String
+
+    package init(
+        position: Int64, environment: StoreEnvironment, grantID: String, customerID: String, reason: String
+    ) {
+        self.position = position
+        self.environment = environment
+        self.grantID = grantID
+        self.customerID = customerID
+        self.reason = reason
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, position, environment, reason
+        case grantID = "grant_id"
+        case customerID = "customer_id"
+    }
+}
