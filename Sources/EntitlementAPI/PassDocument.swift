@@ -33,7 +33,9 @@ package struct PassDocument: Codable, Hashable, Sendable {
     package let issuer: String
     package let customerID: String
     package let environment: StoreEnvironment
-    /// In the order of their ids; only what gives access. None at all is legitimate: then that is what the pass states.
+    /// Only what gives access, in the order of their ids.
+    ///
+    /// None at all is legitimate: then that is what the pass states.
     package let entitlements: [Entitlement]
     /// The position it rests on.
     package let position: Int64
