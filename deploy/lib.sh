@@ -7,7 +7,7 @@ die() {
     exit 1
 }
 
-# Prints the Debian packages that are still needed, one a line.
+# Prints the Debian packages that are still needed, one a line; given "tests", those that only the tests need too.
 missing_packages() {
     local pair
     command -v pkg-config >/dev/null || echo pkg-config
@@ -16,12 +16,14 @@ missing_packages() {
         pkg-config --exists "${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
     done
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
+    # An independent reader of signed tokens; it belongs to Debian's Python, whatever else is on the PATH.
+    [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import jwcrypto' 2>/dev/null || echo python3-jwcrypto
 }
 
-# Installs what is missing, and nothing when nothing is.
+# Installs what is missing, and nothing when nothing is; takes what missing_packages takes.
 install_packages() {
     local -a packages as_root=()
-    mapfile -t packages < <(missing_packages)
+    mapfile -t packages < <(missing_packages "$@")
     ((${#packages[@]})) || return 0
     command -v apt-get >/dev/null ||
         die "these are missing, and there is no apt-get to install them with: ${packages[*]}"
@@ -39,7 +41,7 @@ install_packages() {
         die "cannot install ${packages[*]}: $(tail -n 1 "$log") (all of it is in $log)"
     fi
     rm -f "$log"
-    mapfile -t packages < <(missing_packages)
+    mapfile -t packages < <(missing_packages "$@")
     ((${#packages[@]} == 0)) || die "still missing after installing: ${packages[*]}"
 }
 

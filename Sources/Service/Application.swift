@@ -1,5 +1,6 @@
 package import AppStoreServer
 import Dispatch
+import EntitlementAPI
 package import EntitlementCore
 package import HTTPServer
 package import Ledger
@@ -37,6 +38,8 @@ package struct Application: Sendable {
     let sha256: @Sendable ([UInt8]) -> Digest
     let schemaRefusal: @Sendable () async throws -> String?
     let now: @Sendable () -> Timestamp
+    let passKeys: PassKeyRing
+    let passTTL: Duration
     let authenticator: Authenticator
     let positions: PositionWatcher
     let catalogWatch: CatalogWatch
@@ -48,12 +51,15 @@ package struct Application: Sendable {
     ///   - schemaRefusal: why this program cannot serve the database's schema; `nil` when it can (see
     ///     `Migrator.Standing.refusal`). Throws when the database is away.
     ///   - sha256: the hash that names requests, answers and keys.
+    ///   - passKeys: what signs passes; without a key none are made.
+    ///   - passTTL: how long a pass may live at most.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, verifier: NotificationVerifier,
         schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
-        limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp
+        limits: Limits = Limits(), passKeys: PassKeyRing = .empty, passTTL: Duration = PassDocument.defaultTTL,
+        now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -64,6 +70,8 @@ package struct Application: Sendable {
         self.sha256 = sha256
         self.schemaRefusal = schemaRefusal
         self.now = now
+        self.passKeys = passKeys
+        self.passTTL = passTTL
         authenticator = Authenticator(keys: keys, lifetime: limits.keyLifetime, sha256: sha256)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }

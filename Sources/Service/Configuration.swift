@@ -13,6 +13,8 @@ package struct Configuration: Sendable {
     package var apps: [ConfiguredApp]
     package var rootCertificates: [RootCertificateSource]
     package var passKeys: [PassKey]
+    /// How long a pass may live at most, in whole seconds.
+    package var passTTL: Duration
     /// The peers whose word about the client's address is taken.
     package var trustedProxies: [NetworkRange]
 
@@ -84,7 +86,7 @@ package struct AppStoreAPIAccess: Sendable {
     package let baseURL: String?
 }
 
-/// A key that signs the offline passes handed to devices.
+/// A key that signs passes: a file with a P-256 key in PEM.
 package struct PassKey: Sendable {
     package let keyID: String
     package let privateKeyPath: String

@@ -1,3 +1,4 @@
+internal import EntitlementAPI
 internal import EntitlementCore
 
 extension Configuration {
@@ -10,6 +11,7 @@ extension Configuration {
         apps = try settings.list(.apps, limit: 1000, ConfiguredApp.init(reading:))
         rootCertificates = try settings.list(.rootCertificates, limit: 32, RootCertificateSource.init(reading:))
         passKeys = try settings.list(.passKeys, limit: 16, PassKey.init(reading:))
+        passTTL = try settings.seconds(.passTTL, in: PassDocument.ttlRange) ?? PassDocument.defaultTTL
         trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
@@ -18,7 +20,7 @@ extension Configuration {
             throw settings.error(.rootCertificates, "must not be empty: leave the key out to trust Apple's root")
         }
         for key in ConfigurationKey.allCases { sources[key] = settings.source(of: key) }
-        notices = settings.notices(apps: apps, database: database)
+        notices = settings.notices(apps: apps, database: database, passKeys: passKeys)
     }
 }
 
@@ -96,6 +98,22 @@ private struct Settings {
         return Secret(text)
     }
 
+    /// A whole number of seconds; `nil` where nobody says.
+    func seconds(_ key: ConfigurationKey, in range: ClosedRange<Int64>) throws(ConfigurationError) -> Duration? {
+        let number: Int64
+        if let text = key.variable.flatMap(variable) {
+            number = Int64(text) ?? .max
+        } else if let node = node(key) {
+            number = try node.positiveInteger()
+        } else {
+            return nil
+        }
+        guard range.contains(number) else {
+            throw error(key, "must be a whole number of seconds from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return .seconds(number)
+    }
+
     func list<Element>(
         _ key: ConfigurationKey, limit: Int,
         _ read: (ConfigurationNode) throws(ConfigurationError) -> Element
@@ -125,11 +143,14 @@ private struct Settings {
         }
     }
 
-    func notices(apps: [ConfiguredApp], database: DatabaseChoice) -> [String] {
+    func notices(apps: [ConfiguredApp], database: DatabaseChoice, passKeys: [PassKey]) -> [String] {
         var notices: [String] = []
         if apps.isEmpty { notices.append("no apps are configured: every notification is refused as unknown_app") }
         for app in apps where app.appStoreAPI == nil {
             notices.append("\(app.bundleID) has no app_store_api: missed notifications are not fetched from the store")
+        }
+        if case .external = database, passKeys.isEmpty {
+            notices.append("no pass_keys are configured: devices get no passes to show or keep offline")
         }
         if case .external = database, source(of: .dataDirectory) != .byDefault {
             notices.append("data_dir is not used for the database, because database_url names another one")

@@ -27,7 +27,9 @@ extension Configuration {
         case (.dataDirectory, _): dataDirectory
         case (.apps, _): Self.joined(apps.map(\.summary))
         case (.rootCertificates, _): Self.joined(rootCertificates.map(\.summary))
+        case (.passKeys, .embedded) where passKeys.isEmpty: "none: the one in the data directory"
         case (.passKeys, _): Self.joined(passKeys.map(\.keyID))
+        case (.passTTL, _): "\(passTTL.components.seconds)"
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
         }
     }

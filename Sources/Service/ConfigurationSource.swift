@@ -7,6 +7,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
     case apps
     case rootCertificates = "root_certificates"
     case passKeys = "pass_keys"
+    case passTTL = "pass_ttl"
     case trustedProxies = "trusted_proxies"
 
     /// The environment variable, for what one line can say.
@@ -16,6 +17,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "DATABASE_URL"
         case .migrateDatabaseURL: "RIGHTFUL_MIGRATE_DATABASE_URL"
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
+        case .passTTL: "RIGHTFUL_PASS_TTL"
         case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
         }
     }
@@ -27,7 +29,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
+        case .apps, .rootCertificates, .passKeys, .passTTL, .trustedProxies: nil
         }
     }
 }

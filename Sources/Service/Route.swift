@@ -74,6 +74,7 @@ struct Route: Sendable {
         Route("GET", "/v1/catalog", .scope(.customersRead)) { try await $0.catalog($1) },
         Route("PUT", "/v1/catalog", .scope(.catalogWrite)) { try await $0.putCatalog($1) },
         Route("GET", "/metrics", .scope(.metrics)) { try await $0.showMetrics($1) },
+        Route("GET", "/.well-known/rightful-keys", .open) { try await $0.publishPassKeys($1) },
         Route("GET", "/healthz", .open) { try await $0.health($1) },
         Route("GET", "/readyz", .open) { try await $0.readiness($1) },
     ]

@@ -1,4 +1,5 @@
 import AppStoreServer
+import EmbeddedPostgres
 import EntitlementCore
 import HTTPServer
 import Ledger
@@ -29,10 +30,11 @@ struct ServeCommand: Command {
         let configuration = try context.configuration(arguments)
         let anchors = try TrustedMaterial.anchors(configuration)
         try TrustedMaterial.checkPrivateKeys(configuration)
+        let passKeys = try PassKeyFiles(configured: configuration)
         let log = LogWriter()
         let logger = Logger(now: context.now) { log.write($0) }
         do {
-            try await serve(configuration, anchors, context, logger)
+            try await serve(configuration, anchors, passKeys, context, logger)
             await log.flush()
         } catch is CancellationError {
             // Told to stop before it began to serve: done as well.
@@ -45,7 +47,8 @@ struct ServeCommand: Command {
     }
 
     private func serve(
-        _ configuration: Configuration, _ anchors: TrustAnchors, _ context: CommandContext, _ logger: Logger
+        _ configuration: Configuration, _ anchors: TrustAnchors, _ configuredKeys: PassKeyFiles,
+        _ context: CommandContext, _ logger: Logger
     ) async throws {
         let session = try await DatabaseSession.open(
             configuration, context, connections: Self.connections, log: { logger.log(.info, $0) })
@@ -55,6 +58,10 @@ struct ServeCommand: Command {
                     .warning, "the serving role could change the log; serve as another role than the owner",
                     [("reason", .string(weakness))])
             }
+            var passKeys = configuredKeys
+            if passKeys.ring.isEmpty, let cluster = session.cluster {
+                passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
+            }
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             let writer = LedgerWriter(pool: session.pool, now: context.now) { metrics.record($0) }
             let application = Application(
@@ -63,12 +70,13 @@ struct ServeCommand: Command {
                 verifier: NotificationVerifier(
                     jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding)),
                 schemaRefusal: { try await session.schemaRefusal() },
-                sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, now: context.now)
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger,
+                passKeys: passKeys.ring, passTTL: configuration.passTTL, now: context.now)
             let server = application.makeServer(
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
-            report(configuration, to: logger)
+            report(configuration, warnings: passKeys.warnings, to: logger)
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
@@ -112,12 +120,12 @@ struct ServeCommand: Command {
         return limits
     }
 
-    private func report(_ configuration: Configuration, to logger: Logger) {
+    private func report(_ configuration: Configuration, warnings: [String], to logger: Logger) {
         for line in configuration.report {
             logger.log(
                 .info, "configuration",
                 [("key", .string(line.key)), ("value", .string(line.value)), ("source", .string(line.source))])
         }
-        for notice in configuration.notices { logger.log(.warning, notice) }
+        for notice in configuration.notices + warnings { logger.log(.warning, notice) }
     }
 }

@@ -27,19 +27,19 @@ enum TrustedMaterial {
     static func checkPrivateKeys(_ configuration: Configuration) throws {
         for app in configuration.apps {
             guard let access = app.appStoreAPI else { continue }
-            try checkKey(access.privateKeyPath, of: "app_store_api.private_key_path of \(app.bundleID)")
-        }
-        for key in configuration.passKeys {
-            try checkKey(key.privateKeyPath, of: "pass_keys.private_key_path of \(key.keyID)")
+            _ = try privateKey(access.privateKeyPath, of: "app_store_api.private_key_path of \(app.bundleID)")
         }
     }
 
-    private static func checkKey(_ path: String, of user: String) throws {
+    /// Reads a private key that can make ES256 signatures; `user` names what it is for.
+    static func privateKey(_ path: String, of user: String) throws -> PrivateKey {
         let text = String(decoding: try Files.read(path, for: user), as: UTF8.self)
         do {
-            guard try PrivateKey(pem: text).curve == .p256 else {
+            let key = try PrivateKey(pem: text)
+            guard key.curve == .p256 else {
                 throw ConfigurationError(file: path, "\(user): the private key is not on the curve P-256")
             }
+            return key
         } catch is CryptoError {
             // OpenSSL's own words could quote what it read.
             throw ConfigurationError(file: path, "\(user): is not a private key in PEM")

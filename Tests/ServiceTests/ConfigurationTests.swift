@@ -100,6 +100,12 @@ struct ConfigurationTests {
             ),
             (#"{"root_certificates": []}"#, "root_certificates"),
             (#"{"pass_keys": [{"key_id": "k"}]}"#, "pass_keys[0].private_key_path"),
+            (
+                #"{"pass_keys": [{"key_id": "k", "private_key_path": "a"}, {"key_id": "k", "private_key_path": "b"}]}"#,
+                "pass_keys[1].key_id"
+            ),
+            (#"{"pass_ttl": 59}"#, "pass_ttl"), (#"{"pass_ttl": 2592001}"#, "pass_ttl"),
+            (#"{"pass_ttl": 90.5}"#, "pass_ttl"), (#"{"pass_ttl": "3600"}"#, "pass_ttl"),
             (#"{"trusted_proxies": ["10.0.0.0/33"]}"#, "trusted_proxies[0]"),
             (#"{"trusted_proxies": ["proxy.example"]}"#, "trusted_proxies[0]"),
             (#"{"database_url": "db.example"}"#, "database_url"),
@@ -109,6 +115,39 @@ struct ConfigurationTests {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(file) }
         let text = error?.description ?? ""
         #expect(text.hasPrefix("configuration: \(key) (file /etc/rightful/config.json): "), "\(text)")
+    }
+
+    @Test("a pass lives a day unless something else is said, in seconds from a minute to thirty days")
+    func passTTL() throws {
+        #expect(try Self.read().passTTL == .seconds(86_400))
+        let variable = ["RIGHTFUL_PASS_TTL": "3600"]
+        #expect(try Self.read(#"{"pass_ttl": 60}"#).passTTL == .seconds(60))
+        #expect(try Self.read(#"{"pass_ttl": 2592000}"#).passTTL == .seconds(2_592_000))
+        let configuration = try Self.read(#"{"pass_ttl": 60}"#, environment: variable)
+        #expect(configuration.passTTL == .seconds(3600))
+        let line = configuration.report.first { $0.key == "pass_ttl" }
+        #expect(line?.value == "3600" && line?.source == "variable RIGHTFUL_PASS_TTL")
+        for text in ["59", "2592001", "-60", "3600s", "1e3", "99999999999999999999"] {
+            let error = #expect(throws: ConfigurationError.self, "\(text)") {
+                try Self.read(environment: ["RIGHTFUL_PASS_TTL": text])
+            }
+            #expect(error?.description.hasPrefix("configuration: pass_ttl (variable RIGHTFUL_PASS_TTL): ") == true)
+        }
+    }
+
+    @Test("without pass keys an embedded database has one made, and an external one is told that there are no passes")
+    func withoutPassKeys() throws {
+        let external = ["DATABASE_URL": "postgresql://serve@db.example/ledger"]
+        func saysSo(_ configuration: Configuration) -> Bool {
+            configuration.notices.contains { $0.contains("pass_keys") }
+        }
+        #expect(!saysSo(try Self.read()))
+        #expect(try Self.read().report.first { $0.key == "pass_keys" }?.value.contains("data directory") == true)
+        #expect(saysSo(try Self.read(environment: external)))
+        #expect(
+            !saysSo(
+                try Self.read(
+                    #"{"pass_keys": [{"key_id": "k", "private_key_path": "k.pem"}]}"#, environment: external)))
     }
 
     @Test("a file that is no JSON object is refused by its path", arguments: ["", "{", "[]", "\"text\""])
