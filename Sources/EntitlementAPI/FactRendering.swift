@@ -40,7 +40,7 @@ extension WireValue {
         case .conflict(let fact):
             self = .object([
                 "original_transaction_id": .string(fact.originalTransactionID),
-                "claimant": WireValue(fact.claimant), "owner": WireValue(fact.owner),
+                "claimant": WireValue(fact.claimant),
             ])
         case .grant(let fact):
             self = .object([

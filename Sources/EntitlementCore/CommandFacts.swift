@@ -48,13 +48,10 @@ package struct TransferUndoFact: Hashable, Sendable {
 package struct ConflictFact: Hashable, Sendable {
     package var originalTransactionID: String
     package var claimant: IdentityRef
-    /// Whose it is.
-    package var owner: IdentityRef
 
-    package init(originalTransactionID: String, claimant: IdentityRef, owner: IdentityRef) {
+    package init(originalTransactionID: String, claimant: IdentityRef) {
         self.originalTransactionID = originalTransactionID
         self.claimant = claimant
-        self.owner = owner
     }
 }
 

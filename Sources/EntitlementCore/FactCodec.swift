@@ -61,7 +61,6 @@ package enum FactCodec {
             writer.byte(11)
             writer.text(fact.originalTransactionID)
             writer.integer(fact.claimant.number)
-            writer.integer(fact.owner.number)
         case .drift(let fact):
             writer.byte(12)
             writer.drift(fact)
@@ -105,8 +104,7 @@ package enum FactCodec {
         case 11:
             fact = .conflict(
                 ConflictFact(
-                    originalTransactionID: try reader.text(), claimant: IdentityRef(try reader.integer()),
-                    owner: IdentityRef(try reader.integer())))
+                    originalTransactionID: try reader.text(), claimant: IdentityRef(try reader.integer())))
         case 12: fact = .drift(try reader.drift())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }

@@ -107,7 +107,6 @@ extension LedgerFact {
             return .transfer(fact)
         case .conflict(var fact):
             fact.claimant = replace(fact.claimant)
-            fact.owner = replace(fact.owner)
             return .conflict(fact)
         case .grant(var fact):
             fact.customer = replace(fact.customer)

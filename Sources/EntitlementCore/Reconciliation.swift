@@ -49,7 +49,8 @@ package struct Reconciliation: Sendable {
         news = Self.events(fresh)
         for transaction in transactions {
             let standing = standing(of: transaction, for: customer, states: states, ownership: ownership)
-            verdicts.append((standing, fresh.transactions.contains(transaction) || fresh.advances.contains(transaction)))
+            verdicts.append(
+                (standing, fresh.transactions.contains(transaction) || fresh.advances.contains(transaction)))
             let original = transaction.originalTransactionID
             switch standing {
             case .claimed where !claims.contains(original):

@@ -2,10 +2,10 @@
 ///
 /// Swift's own `String` takes two spellings of one character for the same, and so would give two customers whose ids
 /// differ in nothing else one number.
-struct ExactText: Hashable, Sendable {
+package struct ExactText: Hashable, Sendable {
     private let utf8: [UInt8]
 
-    init(_ text: String) { utf8 = Array(text.utf8) }
+    package init(_ text: String) { utf8 = Array(text.utf8) }
 
-    var text: String { String(decoding: utf8, as: UTF8.self) }
+    package var text: String { String(decoding: utf8, as: UTF8.self) }
 }

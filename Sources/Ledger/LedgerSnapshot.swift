@@ -26,14 +26,54 @@ package struct LedgerSnapshot: Sendable {
     package let recordedAt: Timestamp
     /// Its original transactions are those in which the customer has, or had, a part, and those asked for.
     package let facts: CustomerFacts
+    /// The position at which the catalog was written; 0 before any.
+    package let catalogPosition: Int64
     /// The ledger's numbers for those of the customer ids asked for which it knows.
-    package let identities: [String: IdentityRef]
+    package let identities: [ExactText: IdentityRef]
 
     /// A number for somebody whom the ledger does not know: nothing is theirs.
     package static let nobody = IdentityRef(0)
 }
 
 extension LedgerReader {
+    /// The most conflicts that are recorded of one original transaction.
+    package static let conflictLimit = 1000
+
+    /// Who was found claiming somebody else's original transactions before, by original transaction.
+    package func conflicts(
+        on originals: [String], _ environment: StoreEnvironment
+    ) async throws -> [String: [IdentityRef]] {
+        try await read { connection in
+            let query = OwnershipQuery.conflicts(on: originals, environment)
+            var claimants: [String: [IdentityRef]] = [:]
+            for row in try connection.query(query.sql, query.parameters).rows {
+                claimants[try row.text(0), default: []].append(IdentityRef(try row.int(1)))
+            }
+            return claimants
+        }
+    }
+
+    /// The last drifts recorded of a customer, newest first.
+    package func drifts(
+        of customer: CustomerID, _ environment: StoreEnvironment, limit: Int
+    ) async throws -> [(fact: DriftFact, recordedAt: Timestamp)] {
+        try await read { connection in
+            let rows = try connection.query(
+                """
+                SELECT recorded_at, facts FROM event
+                WHERE ledger_id = $1 AND type = 'drift' AND environment = $3
+                    AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
+                ORDER BY position DESC LIMIT $4
+                """,
+                [.int(ledgerID), .text(customer.value), .text(environment.rawValue), .int(Int64(limit))]
+            ).rows
+            return try rows.compactMap { row in
+                guard case .drift(let fact) = try FactCodec.decode(row.bytes(1)) else { return nil }
+                return (fact, Timestamp(milliseconds: try row.timestamp(0)))
+            }
+        }
+    }
+
     /// Answers from one snapshot: one round trip, and a second one where something was claimed or transferred.
     package func snapshot(_ question: LedgerQuestion) async throws -> LedgerSnapshot {
         try await read { connection in
@@ -49,9 +89,10 @@ extension LedgerReader {
             ])
             guard let head = results[1].first else { throw Statements.missingHead }
             let position = try head.int(0)
-            let catalog = try catalogs.catalog(writtenAt: head.optionalInt(2), on: connection)
-            var identities: [String: IdentityRef] = [:]
-            for row in results[2].rows { identities[try row.text(0)] = IdentityRef(try row.int(1)) }
+            let catalogPosition = try head.optionalInt(2)
+            let catalog = try catalogs.catalog(writtenAt: catalogPosition, on: connection)
+            var identities: [ExactText: IdentityRef] = [:]
+            for row in results[2].rows { identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1)) }
             var words = try results[3].rows.map { try OwnershipQuery.Word($0) }
             let disputed = try results[4].rows.filter { try $0.bool(6) }.map { try $0.text(1) }
             if !disputed.isEmpty {
@@ -61,7 +102,7 @@ extension LedgerReader {
             }
             let states = try StateQuery.states(from: results[4], upTo: position, on: connection)
             let ownership = OwnershipMap(words)
-            let customer = identities[question.customer.value] ?? LedgerSnapshot.nobody
+            let customer = identities[ExactText(question.customer.value)] ?? LedgerSnapshot.nobody
             return LedgerSnapshot(
                 position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
                 facts: CustomerFacts(
@@ -70,7 +111,7 @@ extension LedgerReader {
                         uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) }),
                     grants: Array(GrantBook(words).grants.values),
                     ownership: ownership, catalog: catalog),
-                identities: identities)
+                catalogPosition: catalogPosition ?? 0, identities: identities)
         }
     }
 }

@@ -93,6 +93,19 @@ enum OwnershipQuery {
             [.int(ledgerID), .textArray(originals), .text(environment.rawValue), .int(position)])
     }
 
+    /// Who was found claiming somebody else's original transactions; of each the first thousand.
+    static func conflicts(on originals: [String], _ environment: StoreEnvironment) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT key.original, conflict.identity FROM unnest($2::text[]) AS key (original)
+            CROSS JOIN LATERAL (
+                SELECT identity FROM event
+                WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = key.original
+                    AND type = 'ownership_conflict' ORDER BY position LIMIT \(LedgerReader.conflictLimit)
+            ) AS conflict
+            """, [.int(ledgerID), .textArray(originals), .text(environment.rawValue)])
+    }
+
     /// All that decides whose the periods of some original transactions are.
     static func ownership(
         of states: [String: OriginalState], _ environment: StoreEnvironment, upTo position: Int64,

@@ -99,7 +99,7 @@ extension SplitMix64 {
         case 8: .transferUndo(TransferUndoFact(originalTransactionID: text(), undoes: integer()))
         case 9:
             .conflict(
-                ConflictFact(originalTransactionID: text(), claimant: anyReference(), owner: anyReference()))
+                ConflictFact(originalTransactionID: text(), claimant: anyReference()))
         case 10:
             .drift(
                 DriftFact(

@@ -1,0 +1,135 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+
+extension ReconcileDecision {
+    /// The transactions that are durable and need nothing more, each once.
+    var finish: [String] {
+        var seen: Set<String> = []
+        return zip(transactions, reconciliation.verdicts).filter { transaction, verdict in
+            verdict.standing.allowsFinishing(transaction, catalog: snapshot.facts.catalog)
+        }.map(\.0.transactionID).filter { seen.insert($0).inserted }
+    }
+
+    /// What became of each transaction; `first` is what was found before anything was recorded.
+    func results(_ first: ReconcileDecision) -> [TransactionResult] {
+        var verdicts = zip(transactions, zip(first.reconciliation.verdicts, reconciliation.verdicts)).makeIterator()
+        return posting.transactions.map { item in
+            switch item {
+            case .failure(let refusal):
+                return TransactionResult(
+                    transactionID: refusal.id, status: .refused, code: refusal.code, detail: refusal.detail)
+            case .success:
+                guard let (transaction, (before, after)) = verdicts.next() else {
+                    preconditionFailure("every accepted transaction has a verdict")
+                }
+                if case .conflict = after.standing {
+                    return TransactionResult(
+                        transactionID: transaction.transactionID, status: .conflict,
+                        code: ProblemCode.ownershipConflict.rawValue,
+                        detail: "it belongs to another customer, and stays there: link the two, or transfer the "
+                            + "purchase, from your server")
+                }
+                let isRecorded = before.isNews || before.standing == .claimed
+                return TransactionResult(
+                    transactionID: transaction.transactionID, status: isRecorded ? .recorded : .known)
+            }
+        }
+    }
+
+    func renewalResults(_ first: ReconcileDecision) -> [RenewalResult] {
+        var news = first.reconciliation.renewalNews.makeIterator()
+        return posting.renewals.map { item in
+            switch item {
+            case .failure(let refusal):
+                RenewalResult(
+                    originalTransactionID: refusal.id, status: .refused, code: refusal.code, detail: refusal.detail)
+            case .success(let renewal):
+                RenewalResult(
+                    originalTransactionID: renewal.payload.originalTransactionID,
+                    status: news.next() == true ? .recorded : .known)
+            }
+        }
+    }
+
+    var appTransactionResult: AppTransactionResult? {
+        switch posting.appTransaction {
+        case .success: AppTransactionResult(status: .accepted)
+        case .failure(let refusal):
+            AppTransactionResult(status: .refused, code: refusal.code, detail: refusal.detail)
+        case nil: nil
+        }
+    }
+
+    /// What the device believes otherwise; without proof only of the products it has just proven to hold.
+    func drift(from claims: [ReconcileRequest.Claim], at instant: Timestamp) -> [Drift] {
+        let proven = Set(transactions.map(\.productID))
+        return facts.drift(
+            from: claims.filter { proof != .none || proven.contains($0.productID) }.map {
+                DeviceClaim(productID: $0.productID, state: $0.state, until: $0.until)
+            }, at: instant)
+    }
+}
+
+extension DriftDocument {
+    init(_ drift: Drift) {
+        self.init(
+            productID: drift.claim.productID, claimed: drift.claim.state, claimedUntil: drift.claim.until,
+            actual: drift.actual, actualUntil: drift.actualUntil, explanation: drift.explanation)
+    }
+}
+
+extension Application {
+    /// The most drifts recorded of one customer within 24 hours; further ones are counted only.
+    private static let driftLimit = 20
+
+    /// Records drift that is proven and new, within limits; all of it is counted.
+    func record(_ drift: [Drift], _ decision: ReconcileDecision) async throws {
+        guard !drift.isEmpty else { return }
+        guard decision.proof != .none else {
+            for _ in drift { metrics.count(.drift, ["unproven"]) }
+            return
+        }
+        let environment = decision.posting.environment
+        let dayAgo = now().adding(milliseconds: -Timestamp.millisecondsPerDay)
+        let past = try await reader.drifts(of: decision.customer, environment, limit: Self.driftLimit * 10)
+        // Moves on with what is recorded here, so that only others' words overtake.
+        var decidedAt = decision.snapshot.position
+        var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
+        for item in drift {
+            let fact = DriftFact(
+                customer: IdentityRef(0), productID: item.claim.productID, claimed: item.claim.state,
+                claimedUntil: item.claim.until, actual: item.actual, actualUntil: item.actualUntil)
+            let last = past.first { $0.fact.productID == fact.productID }?.fact
+            guard last.map({ !$0.saysTheSame(as: fact) }) ?? true else {
+                metrics.count(.drift, ["known"])
+                continue
+            }
+            guard left > 0 else {
+                metrics.count(.drift, ["limited"])
+                continue
+            }
+            left -= 1
+            do {
+                let outcome = try await writer.append(
+                    EventDraft(
+                        environment: environment, source: .device, occurredAt: nil, fact: .drift(fact),
+                        identities: [decision.customer.value], identity: .unique,
+                        unchangedSince: UnchangedSince(decidedAt, customers: [decision.customer.value])))
+                decidedAt = outcome.position
+                metrics.count(.drift, ["recorded"])
+            } catch AppendRefusal.overtaken {
+                // Another device of the customer has just reported, or a command changed what was compared.
+                metrics.count(.drift, ["overtaken"])
+            }
+        }
+    }
+}
+
+extension DriftFact {
+    fileprivate func saysTheSame(as other: DriftFact) -> Bool {
+        claimed == other.claimed && claimedUntil == other.claimedUntil && actual == other.actual
+            && actualUntil == other.actualUntil
+    }
+}

@@ -1,0 +1,147 @@
+import AppStorePayloads
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+
+/// What was posted, read beside one state of the ledger: who is spoken for, and what is to be recorded.
+struct ReconcileDecision: Sendable {
+    let customer: CustomerID
+    let posting: ReconcilePosting
+    let snapshot: LedgerSnapshot
+    let proof: ReconciliationDocument.Proof
+    /// The accepted transactions' facts, in the order in which they were posted.
+    let transactions: [TransactionFact]
+    let reconciliation: Reconciliation
+    /// Everybody who is this customer, every link followed, as a number of the ledger.
+    let person: IdentityRef
+    private let renewals: [RenewalFact]
+
+    /// What has to be read to decide.
+    static func question(_ posting: ReconcilePosting, of customer: CustomerID) -> LedgerQuestion {
+        var people = IdentityList()
+        for statement in posting.accepted { _ = statement.fact(&people) }
+        return LedgerQuestion(
+            of: customer, posting.environment,
+            originals: Set(posting.accepted.map(\.payload.originalTransactionID)).sorted(),
+            customers: people.customerIDs + [posting.appCustomer?.value].compactMap(\.self))
+    }
+
+    init(_ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?, snapshot: LedgerSnapshot) {
+        self.customer = customer
+        self.posting = posting
+        self.snapshot = snapshot
+        var people = People(snapshot.identities)
+        let ownership = snapshot.facts.ownership
+        let person = ownership.customer(of: people.number(of: customer.value))
+        self.person = person
+        let appPerson = posting.appCustomer.map { ownership.customer(of: people.number(of: $0.value)) }
+        let proof: ReconciliationDocument.Proof =
+            switch credential {
+            case .secretKey: .secretKey
+            case .customerToken: .customerToken
+            case .publishableKey, nil: appPerson == person ? .appTransaction : .none
+            }
+        self.proof = proof
+        transactions = posting.accepted.map { statement in
+            var ids = IdentityList()
+            let fact = statement.fact(&ids)
+            return fact.replacingIdentities { people.number(of: ids.customerIDs[Int($0.number)]) }
+        }
+        renewals = posting.acceptedRenewals.map(\.fact)
+        reconciliation = Reconciliation(
+            of: transactions, renewals: renewals, for: proof == .none ? nil : person,
+            states: snapshot.facts.originals, ownership: ownership)
+    }
+
+    /// The facts the sender may be told of: all of the customer's on proof, else only what was proven in this request.
+    var facts: CustomerFacts {
+        var facts = snapshot.facts
+        facts.customer = person
+        guard proof == .none else { return facts }
+        let proven = Set(transactions.map(\.originalTransactionID))
+        facts.originals = facts.originals.filter { proven.contains($0.key) }
+        facts.grants = []
+        return facts
+    }
+
+    /// The events of statements that say something new.
+    func statementDrafts() -> [EventDraft] {
+        reconciliation.news.map { news in
+            var identities = IdentityList()
+            var remarks = RemarkList()
+            var evidence: [[UInt8]] = []
+            let stated = news.transactions.compactMap { wanted in
+                zip(transactions, posting.accepted).first { $0.0 == wanted }?.1
+            }
+            for statement in stated {
+                remarks.formUnion(statement.payload.remarks)
+                if statement.isFuture { remarks.insert(.futureSignedDate) }
+                evidence.append(statement.evidence)
+            }
+            for statement in posting.acceptedRenewals where news.renewals.contains(statement.fact) {
+                remarks.formUnion(statement.payload.remarks)
+                if statement.isFuture { remarks.insert(.futureSignedDate) }
+                evidence.append(statement.evidence)
+            }
+            let fact = StatementsFact(
+                originalTransactionID: news.originalTransactionID, transactions: stated.map { $0.fact(&identities) },
+                renewals: news.renewals, remarks: remarks.texts)
+            return EventDraft(
+                environment: posting.environment, source: .device, type: "device_report",
+                occurredAt: (fact.transactions.map(\.signedDate) + fact.renewals.map(\.signedDate)).compactMap(\.self)
+                    .max(), fact: .statements(fact), identities: identities.customerIDs, identity: .news,
+                evidence: Array(evidence.joined(separator: [UInt8(ascii: "\n")])))
+        }
+    }
+
+    /// The claims of what is nobody's, and the conflicts to report: each only while nobody says otherwise first.
+    ///
+    /// - Parameter reported: who was found claiming what before.
+    func ownershipDrafts(reported: [String: [IdentityRef]]) -> [EventDraft] {
+        let conflicts = reconciliation.conflicts.map(\.originalTransactionID).filter { original in
+            let claimants = reported[original] ?? []
+            return claimants.count < LedgerReader.conflictLimit
+                && !claimants.contains { snapshot.facts.ownership.customer(of: $0) == person }
+        }
+        let me = IdentityRef(0)
+        return reconciliation.claims.map {
+            draft(.claim(ClaimFact(originalTransactionID: $0, customer: me)), about: $0)
+        } + conflicts.map { draft(.conflict(ConflictFact(originalTransactionID: $0, claimant: me)), about: $0) }
+    }
+
+    private func draft(_ fact: LedgerFact, about originalTransactionID: String) -> EventDraft {
+        let key = OriginalKey(environment: posting.environment, originalTransactionID: originalTransactionID)
+        return EventDraft(
+            environment: posting.environment, source: .device, occurredAt: nil, fact: fact,
+            identities: [customer.value], identity: .unique,
+            unchangedSince: UnchangedSince(snapshot.position, originals: [key]))
+    }
+}
+
+/// Numbers for customer ids: the ledger's, and for those it does not know numbers that nobody has.
+private struct People {
+    private var numbers: [ExactText: IdentityRef]
+
+    init(_ known: [ExactText: IdentityRef]) { numbers = known }
+
+    mutating func number(of customerID: String) -> IdentityRef {
+        let id = ExactText(customerID)
+        if let known = numbers[id] { return known }
+        let number = IdentityRef(-1 - Int64(numbers.count))
+        numbers[id] = number
+        return number
+    }
+}
+
+extension VerifiedStatement<TransactionPayload> {
+    func fact(_ identities: inout IdentityList) -> TransactionFact {
+        payload.fact(payloadHash: payloadHash, fallbackSignedDate: nil, identities: &identities)
+    }
+}
+
+extension VerifiedStatement<RenewalPayload> {
+    var fact: RenewalFact {
+        payload.fact(payloadHash: payloadHash, fallbackSignedDate: nil, isGraceNotification: false)
+    }
+}

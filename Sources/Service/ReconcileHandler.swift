@@ -1,0 +1,140 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/customers/{id}/reconcile`: a device's signed statements against the truth.
+    ///
+    /// What says something new is recorded first, then whose it is; the answer is read when there is nothing left to
+    /// record, so what it lists to finish is durable.
+    func reconcile(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try ReconcileRequest(body: call.request.body)
+        let posting = try await verify(request, call)
+        let question = ReconcileDecision.question(posting, of: customer)
+        var first: ReconcileDecision?
+        for _ in 0..<Self.reconcileAttempts {
+            let decision = ReconcileDecision(
+                posting, of: customer, credential: call.credential, snapshot: try await reader.snapshot(question))
+            if first == nil {
+                first = decision
+                count(posting, decision)
+            }
+            let statements = decision.statementDrafts()
+            if !statements.isEmpty {
+                _ = try await append(statements)
+                continue
+            }
+            let words = decision.ownershipDrafts(reported: try await reported(decision))
+            if words.isEmpty { return try await answer(decision, first: first ?? decision, request) }
+            // Whoever came first is seen the next time round.
+            _ = try await append(words)
+        }
+        throw Problem.unavailable("Others are changing whose these purchases are at this moment; send it again.")
+    }
+
+    /// Statements, ownership, answer, and as often again as somebody else may come first.
+    private static let reconcileAttempts = 8
+
+    private func reported(_ decision: ReconcileDecision) async throws -> [String: [IdentityRef]] {
+        let conflicts = decision.reconciliation.conflicts.map(\.originalTransactionID)
+        return conflicts.isEmpty ? [:] : try await reader.conflicts(on: conflicts, decision.posting.environment)
+    }
+
+    /// Appends drafts at once; those that somebody else's word overtook are left out.
+    private func append(_ drafts: [EventDraft]) async throws -> [AppendOutcome] {
+        try await withThrowingTaskGroup(of: AppendOutcome?.self) { group in
+            for draft in drafts {
+                group.addTask {
+                    do {
+                        return try await writer.append(draft)
+                    } catch AppendRefusal.overtaken {
+                        return nil
+                    }
+                }
+            }
+            return try await group.reduce(into: []) { outcomes, outcome in
+                if let outcome { outcomes.append(outcome) }
+            }
+        }
+    }
+
+    private func verify(_ request: ReconcileRequest, _ call: Call) async throws -> ReconcilePosting {
+        let app = try call.app(request)
+        let environment = try call.environment(request)
+        guard let served = statements.environments(of: app) else {
+            throw Problem(.unknownApp, "No app with this bundle id is configured here.", param: "app")
+        }
+        if let environment, !served.contains(environment) {
+            throw Problem(
+                .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
+        }
+        let fallback = call.credential?.defaultEnvironment ?? .production
+        // On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
+        return await withCheckedContinuation { continuation in
+            verificationQueue.async {
+                continuation.resume(
+                    returning: ReconcilePosting(
+                        request, app: app, environment: environment, fallback: fallback, with: statements, now: now()))
+            }
+        }
+    }
+
+    private func count(_ posting: ReconcilePosting, _ decision: ReconcileDecision) {
+        for verdict in decision.reconciliation.verdicts {
+            metrics.count(.statements, [verdict.isNews ? "recorded" : "known"])
+        }
+        for case .failure(let refusal) in posting.transactions { metrics.count(.statements, [refusal.code]) }
+        for case .failure(let refusal) in posting.renewals { metrics.count(.statements, [refusal.code]) }
+        for _ in decision.reconciliation.conflicts { metrics.count(.conflicts, []) }
+    }
+
+    private func answer(
+        _ decision: ReconcileDecision, first: ReconcileDecision, _ request: ReconcileRequest
+    ) async throws -> HTTPResponse {
+        let at = now()
+        let facts = decision.facts
+        let answers = facts.answers(at: at)
+        let drift = decision.drift(from: request.claims, at: at)
+        try await record(drift, decision)
+        let position = decision.snapshot.position
+        let isProven = decision.proof != .none
+        let pass =
+            isProven
+            ? try passKeys.pass(
+                customer: decision.customer, environment: decision.posting.environment, answers: answers,
+                position: position, now: at, ttl: passTTL) : nil
+        return try .document(
+            ReconciliationDocument(
+                customerID: decision.customer.value, environment: decision.posting.environment, position: position,
+                at: at, entitlements: answers.map { EntitlementDocument($0) },
+                timeline: facts.timelines().map { TimelineDocument.Entitlement($0, policy: facts.catalog.policy) },
+                catalog: CatalogCopy(facts.catalog, writtenAt: decision.snapshot.catalogPosition),
+                finish: decision.finish, results: decision.results(first),
+                renewalResults: decision.renewalResults(first), appTransaction: decision.appTransactionResult,
+                proof: decision.proof, drift: drift.map { DriftDocument($0) }, pass: pass),
+            position: position, headers: [("Cache-Control", "no-store")])
+    }
+}
+
+extension Call {
+    /// The app the request is about: the one it names, else the credential's.
+    fileprivate func app(_ request: ReconcileRequest) throws(Problem) -> String {
+        let only = credential?.onlyBundleID
+        guard let app = request.app ?? only else {
+            throw Problem(.malformedRequest, "Name the app by its bundle id.", param: "app")
+        }
+        if let only, !only.utf8.elementsEqual(app.utf8) {
+            throw Problem(.forbidden, "This credential is for another app.", param: "app")
+        }
+        return app
+    }
+
+    /// The environment that the request or its credential names; `nil` where what was posted is to say it.
+    fileprivate func environment(_ request: ReconcileRequest) throws(Problem) -> StoreEnvironment? {
+        let isNamed = self.request.queryValue("environment") != nil || request.environment != nil
+        guard isNamed || credential?.onlyEnvironment != nil else { return nil }
+        return try environment(orInBody: request.environment.map { ["environment": .string($0.rawValue)] } ?? [:])
+    }
+}
