@@ -77,6 +77,7 @@ let migrations = [
     "0023_rebuild",
     "0024_seen",
     "0025_event_nameless_index",
+    "0026_server_secret",
 ]
 
 /// What a module's tests import beside the module's own imports.

@@ -37,5 +37,6 @@ package struct Migration: Sendable {
         Migration("0023_rebuild", PackageResources._023_rebuild_sql),
         Migration("0024_seen", PackageResources._024_seen_sql),
         Migration("0025_event_nameless_index", PackageResources._025_event_nameless_index_sql),
+        Migration("0026_server_secret", PackageResources._026_server_secret_sql),
     ]
 }
