@@ -11,6 +11,7 @@ extension Configuration {
         rootCertificates = try settings.list(.rootCertificates, limit: 32, RootCertificateSource.init(reading:))
         passKeys = try settings.list(.passKeys, limit: 16, PassKey.init(reading:))
         trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
+        rateLimits = try settings.rateLimits()
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
         if settings.node(.rootCertificates) == nil { rootCertificates = [.apple] }
@@ -94,6 +95,11 @@ private struct Settings {
             throw error(key, "is neither a postgresql:// URL nor made of keyword=value pairs")
         }
         return Secret(text)
+    }
+
+    func rateLimits() throws(ConfigurationError) -> RateLimits {
+        guard let node = node(.rateLimits) else { return RateLimits() }
+        return try RateLimits(reading: node)
     }
 
     func list<Element>(

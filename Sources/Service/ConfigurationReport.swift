@@ -29,6 +29,7 @@ extension Configuration {
         case (.rootCertificates, _): Self.joined(rootCertificates.map(\.summary))
         case (.passKeys, _): Self.joined(passKeys.map(\.keyID))
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
+        case (.rateLimits, _): rateLimits.summary
         }
     }
 

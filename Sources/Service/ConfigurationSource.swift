@@ -8,6 +8,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
     case rootCertificates = "root_certificates"
     case passKeys = "pass_keys"
     case trustedProxies = "trusted_proxies"
+    case rateLimits = "rate_limits"
 
     /// The environment variable, for what one line can say.
     package var variable: String? {
@@ -16,7 +17,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "DATABASE_URL"
         case .migrateDatabaseURL: "RIGHTFUL_MIGRATE_DATABASE_URL"
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
-        case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
+        case .apps, .rootCertificates, .passKeys, .trustedProxies, .rateLimits: nil
         }
     }
 
@@ -27,7 +28,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
+        case .apps, .rootCertificates, .passKeys, .trustedProxies, .rateLimits: nil
         }
     }
 }

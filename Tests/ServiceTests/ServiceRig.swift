@@ -44,7 +44,8 @@ struct ServiceRig {
         let keys = APIKeyStore(pool: pool, now: now)
         let application = Application(
             writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
-            reader: LedgerReader(pool: pool, now: now), keys: keys, verifier: verifier,
+            reader: LedgerReader(pool: pool, now: now), keys: keys,
+            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool), verifier: verifier,
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits, now: now)

@@ -1,0 +1,81 @@
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// Who is let in, and how often.
+///
+/// A secret key has a limit of its own. Whatever else asks is held to that of its client address: publishable keys,
+/// which have one of their own besides, customer tokens, and whoever fails to authenticate. Open routes have none: what
+/// the store sends is verified anyway, and must not be lost.
+extension Application {
+    /// The credential of a request for a route that needs one; `nil` for an open route.
+    ///
+    /// - Throws: `unauthenticated`, `rate_limited`, `forbidden`, or what the database throws.
+    func admit(
+        _ request: HTTPRequest, for route: Route, customer: CustomerID?
+    ) async throws -> Credential? {
+        guard route.access != .open else { return nil }
+        let credential = try await authenticate(request, worksInOutage: route.access == .scope(.metrics))
+        if let key = credential.key {
+            let subject: RateLimiter.Subject =
+                key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id)
+            try take(subject, for: request)
+        }
+        try credential.check(for: route.access, customer: customer)
+        return credential
+    }
+
+    /// Takes a token of the address before anything is looked up, and puts it back for who turns out to hold a secret
+    /// key; a secret key known from before does not need one. So strangers cannot keep the database busy, nor those who
+    /// hold keys out.
+    private func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
+        let address = RateLimiter.Subject.address(ClientAddress(of: request.head, trusting: trustedProxies))
+        var isCharged = false
+        func charge() throws {
+            guard !isCharged else { return }
+            try take(address, for: request)
+            isCharged = true
+        }
+        do {
+            let presented = try authenticator.presented(by: request)
+            if !authenticator.wasSecretKey(presented) { try charge() }
+            let credential = try await authenticator.credential(presented, worksInOutage: worksInOutage)
+            if case .secretKey = credential, isCharged { rateLimiter.putBack(address) }
+            return credential
+        } catch let problem as Problem {
+            if problem.code == .unauthenticated { try charge() }
+            throw problem
+        } catch {
+            // Not the client's fault.
+            if isCharged { rateLimiter.putBack(address) }
+            throw error
+        }
+    }
+
+    private func take(_ subject: RateLimiter.Subject, for request: HTTPRequest) throws(Problem) {
+        guard let wait = rateLimiter.take(subject, at: request.receivedAt) else { return }
+        metrics.count(.rateLimited, [subject.kind])
+        let seconds = max(1, Int64((wait / .seconds(1)).rounded(.up)))
+        throw Problem(
+            .rateLimited, "This \(subject.name) sends too many requests; wait \(seconds) s.",
+            headers: [("Retry-After", String(seconds))])
+    }
+}
+
+extension RateLimiter.Subject {
+    /// As metrics call it.
+    fileprivate var kind: String {
+        switch self {
+        case .address: "address"
+        case .secretKey, .publishableKey: "key"
+        }
+    }
+
+    /// As people call it.
+    fileprivate var name: String {
+        switch self {
+        case .address: "client address"
+        case .secretKey, .publishableKey: "API key"
+        }
+    }
+}
