@@ -11,9 +11,7 @@ extension Application {
     /// The credential of a request for a route that needs one; `nil` for an open route.
     ///
     /// - Throws: `unauthenticated`, `rate_limited`, `forbidden`, or what the database throws.
-    func admit(
-        _ request: HTTPRequest, for route: Route, customer: CustomerID?
-    ) async throws -> Credential? {
+    func admit(_ request: HTTPRequest, for route: Route, customer: CustomerID?) async throws -> Credential? {
         guard route.access != .open else { return nil }
         let credential = try await authenticate(request, worksInOutage: route.access == .scope(.metrics))
         if let key = credential.key {
@@ -25,9 +23,10 @@ extension Application {
         return credential
     }
 
-    /// Takes a token of the address before anything is looked up, and puts it back for who turns out to hold a secret
-    /// key; a secret key known from before does not need one. So strangers cannot keep the database busy, nor those who
-    /// hold keys out.
+    /// The credential, at the expense of the client's address where that is no secret key.
+    ///
+    /// A token of the address is taken before anything is looked up, and put back for who turns out to hold a secret key;
+    /// a key known from before needs none. So strangers can neither keep the database busy nor keep such a key out.
     private func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
         let address = RateLimiter.Subject.address(ClientAddress(of: request.head, trusting: trustedProxies))
         var isCharged = false

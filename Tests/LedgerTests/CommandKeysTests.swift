@@ -40,7 +40,7 @@ struct CommandKeysTests {
         let database = try await TestDatabase.make()
         let instances = (0..<3).map { _ in CommandKeys(pool: database.pool()) }
         for round in 0..<5 {
-            // The second half of the rounds meets a key that has expired.
+            // The last rounds meet a key that has expired.
             let (key, start) = ("k\(round % 3)", Self.noon.adding(milliseconds: Int64(round / 3) * 90_000_000))
             let records = try await withThrowingTaskGroup(of: CommandRecord.self) { group in
                 for number in 0..<24 {

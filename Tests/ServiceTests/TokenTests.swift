@@ -2,6 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
+import PostgresClient
 import Testing
 
 @testable import Service
@@ -107,6 +108,25 @@ struct TokenTests {
         #expect(try await Self.ask(rig, key: stranger, idempotency: "a").body != first.body)
         rig.clock.now = try instant("2026-11-21T12:00:00.000Z")
         #expect(try await Self.ask(rig, #"{"expires_in":60}"#, idempotency: "a").status == 200)
+    }
+
+    @Test("idempotency keys that no longer count are swept away behind the service")
+    func sweep() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await Self.ask(rig, idempotency: "old")
+        rig.clock.now = try instant("2026-11-21T12:00:00.000Z")
+        _ = try await Self.ask(rig, idempotency: "new")
+        let app = rig.application
+        let sweep = Task { await CommandKeySweep(keys: app.commandKeys, logger: app.logger, now: app.now).run() }
+        var kept: [String] = []
+        repeat {
+            kept = try await rig.pool.withConnection { connection in
+                try connection.query("SELECT command_key FROM command_key").rows.map { try $0.text(0) }
+            }
+        } while kept.count > 1
+        #expect(kept.first?.hasSuffix(":new") == true)
+        sweep.cancel()
+        await sweep.value
     }
 
     @Test("a token reads nothing and changes nothing, an expired one is told so, a forged one is unknown")
