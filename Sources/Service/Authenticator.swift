@@ -12,6 +12,11 @@ final class Authenticator: Sendable {
     enum Presented: Sendable {
         case key(secret: String, hash: Digest)
         case token(String)
+
+        var looksLikeSecretKey: Bool {
+            guard case .key(let secret, _) = self else { return false }
+            return secret.hasPrefix("rk_")
+        }
     }
 
     /// The most keys remembered.

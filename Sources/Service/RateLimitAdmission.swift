@@ -25,28 +25,30 @@ extension Application {
 
     /// The credential, at the expense of the client's address where that is no secret key.
     ///
-    /// A token of the address is taken before anything is looked up, and put back for who turns out to hold a secret key;
-    /// a key known from before needs none. So strangers can neither keep the database busy nor keep such a key out.
+    /// The address pays before anything is looked up, and is paid back for who turns out to hold a secret key; a key known
+    /// from before needs no such advance. So strangers can neither keep the database busy nor keep such a key out.
     private func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
-        let address = RateLimiter.Subject.address(ClientAddress(of: request.head, trusting: trustedProxies))
-        var isCharged = false
-        func charge() throws {
-            guard !isCharged else { return }
-            try take(address, for: request)
-            isCharged = true
+        let address = ClientAddress(of: request.head, trusting: trustedProxies)
+        var payer = RateLimiter.Subject.address(address)
+        var hasPaid = false
+        func pay() throws {
+            guard !hasPaid else { return }
+            try take(payer, for: request)
+            hasPaid = true
         }
         do {
             let presented = try authenticator.presented(by: request)
-            if !authenticator.wasSecretKey(presented) { try charge() }
+            if presented.looksLikeSecretKey { payer = .secretKeyGuesses(address) }
+            if !authenticator.wasSecretKey(presented) { try pay() }
             let credential = try await authenticator.credential(presented, worksInOutage: worksInOutage)
-            if case .secretKey = credential, isCharged { rateLimiter.putBack(address) }
+            if case .secretKey = credential, hasPaid { rateLimiter.putBack(payer) }
             return credential
         } catch let problem as Problem {
-            if problem.code == .unauthenticated { try charge() }
+            if problem.code == .unauthenticated { try pay() }
             throw problem
         } catch {
             // Not the client's fault.
-            if isCharged { rateLimiter.putBack(address) }
+            if hasPaid { rateLimiter.putBack(payer) }
             throw error
         }
     }
@@ -65,7 +67,7 @@ extension RateLimiter.Subject {
     /// As metrics call it.
     fileprivate var kind: String {
         switch self {
-        case .address: "address"
+        case .address, .secretKeyGuesses: "address"
         case .secretKey, .publishableKey: "key"
         }
     }
@@ -73,7 +75,7 @@ extension RateLimiter.Subject {
     /// As people call it.
     fileprivate var name: String {
         switch self {
-        case .address: "client address"
+        case .address, .secretKeyGuesses: "client address"
         case .secretKey, .publishableKey: "API key"
         }
     }

@@ -8,6 +8,9 @@ final class RateLimiter: Sendable {
     /// Whose requests are counted together.
     enum Subject: Sendable, Hashable {
         case address(ClientAddress)
+        /// What an address sends as a secret key and is not known to be one; apart from its devices, so that they do not
+        /// keep out a server that shares it.
+        case secretKeyGuesses(ClientAddress)
         case secretKey(id: String)
         case publishableKey(id: String)
     }
@@ -37,7 +40,7 @@ final class RateLimiter: Sendable {
 
     private func limit(of subject: Subject) -> RateLimit {
         switch subject {
-        case .address: limits.address
+        case .address, .secretKeyGuesses: limits.address
         case .secretKey: limits.secretKey
         case .publishableKey: limits.publishableKey
         }

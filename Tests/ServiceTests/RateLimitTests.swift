@@ -91,12 +91,12 @@ struct RateLimitTests {
 
     @Test("whoever fails to authenticate is soon told to wait, and holders of secret keys beside them are not")
     func strangers() async throws {
-        let rig = try await Self.rig(address: 3, keyLifetime: .zero)
+        let rig = try await Self.rig(address: 2, keyLifetime: .zero)
         #expect(try await Self.send(rig, key: rig.admin).status == 200)
-        for key in ["rk_wrong", nil, "rc_wrong"] {
+        for key in ["rk_wrong", "rk_wrong", nil, "rc_wrong"] {
             #expect(try await Self.send(rig, key: key).verdict == "401 unauthenticated")
         }
-        for key in ["rk_wrong", nil, "rc_wrong"] {
+        for key in ["rk_wrong", nil, "rc_wrong", "rp_wrong", "wrong"] {
             let refused = try await Self.send(rig, key: key, at: Self.start + .milliseconds(100))
             #expect(refused.verdict == "429 rate_limited")
             #expect(refused.header("Retry-After") == "1")
@@ -106,7 +106,18 @@ struct RateLimitTests {
         #expect(try await Self.send(rig, key: "rk_wrong", peer: "192.0.2.2").verdict == "401 unauthenticated")
         let later = Self.start + .seconds(1)
         #expect(try await Self.send(rig, key: "rk_wrong", at: later).verdict == "401 unauthenticated")
-        #expect(try await rig.get("/metrics").text.contains("rightful_rate_limited_total{kind=\"address\"} 3\n"))
+        #expect(try await rig.get("/metrics").text.contains("rightful_rate_limited_total{kind=\"address\"} 5\n"))
+    }
+
+    @Test("a server whose address its devices have used up is let in, also when its key is new here")
+    func sharedAddress() async throws {
+        let rig = try await Self.rig(address: 1)
+        _ = try await Self.send(rig, key: nil)
+        #expect(try await Self.send(rig, key: "rp_wrong").verdict == "429 rate_limited")
+        for number in 0..<3 {
+            let secret = try await rig.keys.create(name: "k\(number)", scopes: [.admin]).secret
+            #expect(try await Self.send(rig, key: secret).status == 200)
+        }
     }
 
     @Test("secret keys seen for the first time take nothing from their address, and revoked ones do")
