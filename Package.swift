@@ -77,6 +77,7 @@ let migrations = [
     "0023_rebuild",
     "0024_seen",
     "0025_event_nameless_index",
+    "0026_server_secret",
     "0027_event_word_index",
     "0028_event_link_index",
     "0029_event_ownership_index",

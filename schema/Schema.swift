@@ -37,6 +37,7 @@ package struct Migration: Sendable {
         Migration("0023_rebuild", PackageResources._023_rebuild_sql),
         Migration("0024_seen", PackageResources._024_seen_sql),
         Migration("0025_event_nameless_index", PackageResources._025_event_nameless_index_sql),
+        Migration("0026_server_secret", PackageResources._026_server_secret_sql),
         Migration("0027_event_word_index", PackageResources._027_event_word_index_sql),
         Migration("0028_event_link_index", PackageResources._028_event_link_index_sql),
         Migration("0029_event_ownership_index", PackageResources._029_event_ownership_index_sql),

@@ -83,7 +83,10 @@ package struct CustomerFacts: Sendable {
                 piece.end = min(segment.end, index + 1 < owners.count ? owners[index + 1].from : .endless)
                 guard piece.start < piece.end else { return nil }
                 piece.positions = Set(segment.positions + owner.positions).sorted()
-                return OwnedSegment(segment: piece, period: period, isOwned: owner.customer == customer)
+                let next = owners[(index + 1)...].first { $0.customer != owner.customer }
+                return OwnedSegment(
+                    segment: piece, period: period, isOwned: owner.customer == customer,
+                    heldUntil: next?.from ?? .endless)
             }
         }
     }
@@ -127,6 +130,8 @@ struct OwnedSegment {
     let segment: Segment
     let period: Period
     let isOwned: Bool
+    /// When it becomes somebody else's.
+    let heldUntil: Timestamp
 }
 
 /// How one chain of periods, or one grant, reads for one entitlement.
@@ -150,6 +155,6 @@ extension Reading {
             source: .appStore, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
             ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
             isSubscription: item.period.isSubscription, positions: item.segment.positions,
-            periodEnd: item.period.end, sourceID: fact.originalTransactionID)
+            periodEnd: min(item.period.end, item.heldUntil), sourceID: fact.originalTransactionID)
     }
 }

@@ -17,7 +17,7 @@ package struct Reconciliation: Sendable {
         case claimed
         /// Somebody else's, while the customer claims it.
         case conflict(owner: IdentityRef)
-        /// Somebody else's, and nobody claims it.
+        /// Somebody else's, and nobody contradicts: nothing claims it, or it was the customer's and transferred away.
         case foreign
         /// Nobody's, and nobody claims it.
         case unclaimed
@@ -125,12 +125,12 @@ package struct Reconciliation: Sendable {
         let periods = states[transaction.originalTransactionID]?.winningStatements() ?? []
         // What the statement that counts says of the owner, whichever was posted.
         let period = periods.first { $0.transactionIDs.contains(transaction.transactionID) }?.fact ?? transaction
-        switch (ownership.currentOwner(of: period), customer) {
-        case (let owner?, let customer?): return owner == customer ? .own : .conflict(owner: owner)
-        case (.some, nil): return .foreign
-        case (nil, .some): return .claimed
-        case (nil, nil): return .unclaimed
-        }
+        let holder = ownership.currentOwner(of: period)
+        guard let customer else { return holder == nil ? .unclaimed : .foreign }
+        if holder == customer { return .own }
+        // Whoever bought it may go on posting what was transferred away: that contradicts nothing.
+        guard let owner = ownership.owner(of: period)?.customer else { return .claimed }
+        return owner == customer ? .foreign : .conflict(owner: holder ?? owner)
     }
 }
 

@@ -43,7 +43,7 @@ struct AppendContext: Sendable {
     var head: LedgerHead
     /// Positions by source id, then payload hash.
     var keys: [ExactText: [Digest: Int64]]
-    var commands: [String: CommandRecord]
+    var commands: [ExactText: CommandRecord]
     /// Where the catalog in force was written; 0 before any.
     var catalogPosition: Int64
     /// Where somebody last said something of a customer or original transaction that a condition names.
@@ -63,16 +63,6 @@ extension UnchangedSince {
     var subjects: [WordSubject] { customers.map { .customer(ExactText($0)) } + originals.map { .original($0) } }
 }
 
-/// A command that was carried out under an idempotency key.
-struct CommandRecord: Sendable, Hashable {
-    let requestHash: Digest
-    let position: Int64
-    let recordedAt: Timestamp
-
-    /// How long a key is kept.
-    static let lifetimeMilliseconds: Int64 = 24 * 3_600_000
-}
-
 /// What a batch writes: decided without touching anything.
 struct AppendPlan: Sendable {
     struct Key: Sendable {
@@ -86,14 +76,14 @@ struct AppendPlan: Sendable {
     private(set) var events: [EventRecord] = []
     private(set) var evidence: [(position: Int64, parts: [UInt8])] = []
     private(set) var newKeys: [Key] = []
-    private(set) var newCommands: [String: CommandRecord] = [:]
+    private(set) var newCommands: [ExactText: CommandRecord] = [:]
     private(set) var newIdentities: [(value: String, ref: IdentityRef)] = []
     private(set) var newHeaders: [Digest: [UInt8]] = [:]
     private(set) var touched: Set<OriginalKey> = []
     private(set) var states: [OriginalKey: OriginalState]
 
     private var keys: [ExactText: [Digest: Int64]]
-    private var commands: [String: CommandRecord]
+    private var commands: [ExactText: CommandRecord]
     private var catalogPosition: Int64
     private var lastWords: [WordSubject: Int64]
     private var identities: [ExactText: IdentityRef]
@@ -174,9 +164,9 @@ struct AppendPlan: Sendable {
             guard let position = known[payloadHash] else { return .new(idIsReused: !known.isEmpty) }
             return .outcome(.success(AppendOutcome(position: position, isDuplicate: true)))
         case .command(let key, let requestHash):
-            guard let record = commands[key],
-                record.recordedAt.adding(milliseconds: CommandRecord.lifetimeMilliseconds) > head.recordedAt
-            else { return .new(idIsReused: false) }
+            guard let record = commands[ExactText(key)], record.counts(at: head.recordedAt) else {
+                return .new(idIsReused: false)
+            }
             guard record.requestHash == requestHash else { return .outcome(.failure(.idempotencyConflict)) }
             return .outcome(.success(AppendOutcome(position: record.position, isDuplicate: true)))
         case .news:
@@ -206,8 +196,8 @@ struct AppendPlan: Sendable {
             newKeys.append(Key(sourceID: id, payloadHash: payloadHash, position: position))
         case .command(let key, let requestHash):
             let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
-            commands[key] = record
-            newCommands[key] = record
+            commands[ExactText(key)] = record
+            newCommands[ExactText(key)] = record
         case .news, .unique:
             break
         }

@@ -84,12 +84,12 @@ enum AppendTransaction {
         var known: Set<Digest> = []
         for row in results[4].rows { known.insert(try row.digest(0)) }
         let states = try StateQuery.states(from: results[5], upTo: head.position, on: connection)
-        var commands: [String: CommandRecord] = [:]
+        var commands: [ExactText: CommandRecord] = [:]
         var catalogPosition: Int64 = 0
         var lastWords: [WordSubject: Int64] = [:]
         if hasCommands(batch) {
             for row in results[6].rows {
-                commands[try row.text(0)] = CommandRecord(
+                commands[ExactText(try row.text(0))] = CommandRecord(
                     requestHash: try row.digest(1), position: try row.int(2),
                     recordedAt: Timestamp(milliseconds: try row.timestamp(3)))
             }
@@ -150,7 +150,7 @@ enum AppendTransaction {
                 """
                 SELECT command_key, request_sha256, position, recorded_at FROM command_key
                 WHERE ledger_id = $1 AND command_key = ANY($2)
-                """, [.int(ledgerID), .textArray(Set(keys).sorted())]),
+                """, [.int(ledgerID), .textArray(Set(keys.map { ExactText($0) }).map(\.text))]),
             PostgresStatement(
                 """
                 SELECT position FROM event WHERE ledger_id = $1 AND type = 'catalog_applied'
@@ -215,7 +215,7 @@ enum AppendTransaction {
                     ]))
         }
         if !plan.newCommands.isEmpty {
-            let commands = plan.newCommands.sorted { $0.key < $1.key }
+            let commands = plan.newCommands.sorted { $0.value.position < $1.value.position }
             statements.append(
                 PostgresStatement(
                     """
@@ -225,7 +225,7 @@ enum AppendTransaction {
                         position = excluded.position, recorded_at = excluded.recorded_at
                     """,
                     [
-                        .int4(Int32(ledgerID)), .textArray(commands.map(\.key)),
+                        .int4(Int32(ledgerID)), .textArray(commands.map(\.key.text)),
                         .bytesArray(commands.map(\.value.requestHash.bytes)), .intArray(commands.map(\.value.position)),
                         .timestampArray(commands.map(\.value.recordedAt.milliseconds)),
                     ]))

@@ -18,6 +18,8 @@ package struct Application: Sendable {
         package var readinessWait = Duration.seconds(3)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
+        /// How many requests whoever sends them may send.
+        package var rates = RateLimits()
         /// The largest body of a notification, in bytes: no larger than the largest JWS that is looked at, so that what
         /// is too large is always told so.
         package var notificationBytes = UnverifiedJWS.maximumLength
@@ -41,6 +43,10 @@ package struct Application: Sendable {
     let passKeys: PassKeyRing
     let passTTL: Duration
     let authenticator: Authenticator
+    let tokens: CustomerTokens
+    let commandKeys: CommandKeys
+    let rateLimiter: RateLimiter
+    let trustedProxies: [NetworkRange]
     let positions: PositionWatcher
     let catalogWatch: CatalogWatch
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -50,16 +56,17 @@ package struct Application: Sendable {
     /// - Parameters:
     ///   - schemaRefusal: why this program cannot serve the database's schema; `nil` when it can (see
     ///     `Migrator.Standing.refusal`). Throws when the database is away.
+    ///   - trustedProxies: the peers whose word about the client's address is taken.
     ///   - sha256: the hash that names requests, answers and keys.
     ///   - passKeys: what signs passes; without a key none are made.
     ///   - passTTL: how long a pass may live at most.
     ///   - now: the clock.
     package init(
-        writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, verifier: NotificationVerifier,
-        schemaRefusal: @escaping @Sendable () async throws -> String?,
+        writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
+        verifier: NotificationVerifier, schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
         limits: Limits = Limits(), passKeys: PassKeyRing = .empty, passTTL: Duration = PassDocument.defaultTTL,
-        now: @escaping @Sendable () -> Timestamp
+        trustedProxies: [NetworkRange] = [], now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -72,23 +79,29 @@ package struct Application: Sendable {
         self.now = now
         self.passKeys = passKeys
         self.passTTL = passTTL
-        authenticator = Authenticator(keys: keys, lifetime: limits.keyLifetime, sha256: sha256)
+        self.tokens = tokens
+        self.commandKeys = commandKeys
+        self.trustedProxies = trustedProxies
+        rateLimiter = RateLimiter(limits.rates)
+        authenticator = Authenticator(
+            keys: keys, tokens: tokens, lifetime: limits.keyLifetime, sha256: sha256, now: now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }
     }
 
-    /// Answers a request: route, authenticate, work, answer.
+    /// Answers a request: route, admit, work, answer.
     package func handle(_ request: HTTPRequest) async -> HTTPResponse {
         var exchange = ExchangeRecord(method: request.method, receivedAt: request.receivedAt)
         do {
             let (route, parameters) = try Route.find(request)
             exchange.route = route.template
-            let key = try await authenticate(request, for: route)
-            exchange.keyID = key?.id
+            let credential = try await admit(
+                request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
+            exchange.keyID = credential?.key?.id
             let limit = bodyLimit(route.method, route.template)
             guard request.body.count <= limit else { throw Problem(HTTPRefusal.bodyTooLarge(limit: limit)) }
-            let response = try await route.answer(self, Call(request: request, parameters: parameters, key: key))
-            return finish(exchange, response)
+            let call = Call(request: request, parameters: parameters, credential: credential)
+            return finish(exchange, try await route.answer(self, call))
         } catch {
             return finish(exchange, Problem(error))
         }
@@ -111,12 +124,5 @@ package struct Application: Sendable {
     /// A server for this service, not yet started.
     package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
         HTTPServer(configuration: configuration, refuse: refuse, bodyLimit: bodyLimit, handler: handle)
-    }
-
-    private func authenticate(_ request: HTTPRequest, for route: Route) async throws -> APIKey? {
-        guard case .scope(let scope) = route.access else { return nil }
-        let key = try await authenticator.authenticate(request, worksInOutage: scope == .metrics)
-        try Authenticator.check(key, for: scope)
-        return key
     }
 }

@@ -3,63 +3,92 @@ import HTTPServer
 import Ledger
 import Synchronization
 
-/// Tells who sends a request, and whether they may.
+/// Tells who sends a request.
 ///
 /// Keys recognised lately are remembered for a few seconds by the hash of their secret, so that reads need not ask the
 /// database twice; what is no key is not remembered, so that strangers cannot fill the memory.
 final class Authenticator: Sendable {
+    /// What a request presents, before anybody has looked whether it is good for anything.
+    enum Presented: Sendable {
+        case key(secret: String, hash: Digest)
+        case token(String)
+
+        var looksLikeSecretKey: Bool {
+            guard case .key(let secret, _) = self else { return false }
+            return secret.hasPrefix("rk_")
+        }
+    }
+
     /// The most keys remembered.
     private static let capacity = 1024
     /// Longer than any key that was ever made.
     private static let secretLimit = 256
 
     private let keys: APIKeyStore
+    private let tokens: CustomerTokens
     private let lifetime: Duration
     private let sha256: @Sendable ([UInt8]) -> Digest
+    private let now: @Sendable () -> Timestamp
     private let remembered = Mutex<[Digest: (key: APIKey, until: ContinuousClock.Instant)]>([:])
 
-    init(keys: APIKeyStore, lifetime: Duration, sha256: @escaping @Sendable ([UInt8]) -> Digest) {
+    init(
+        keys: APIKeyStore, tokens: CustomerTokens, lifetime: Duration,
+        sha256: @escaping @Sendable ([UInt8]) -> Digest, now: @escaping @Sendable () -> Timestamp
+    ) {
         self.keys = keys
+        self.tokens = tokens
         self.lifetime = lifetime
         self.sha256 = sha256
+        self.now = now
     }
 
-    /// The key of a request.
+    /// What a request presents; asks nobody.
     ///
-    /// With `worksInOutage` a key recognised before is taken while the database is away, so that a monitor can be told
-    /// that it is.
-    ///
-    /// - Throws: `unauthenticated`, or what the database throws.
-    func authenticate(_ request: HTTPRequest, worksInOutage: Bool = false) async throws -> APIKey {
+    /// - Throws: `unauthenticated` for what cannot be a credential.
+    func presented(by request: HTTPRequest) throws(Problem) -> Presented {
         guard let header = request.header("Authorization") else {
-            throw Self.unauthenticated("Send an API key as Authorization: Bearer <key>.", "Bearer")
+            throw Self.unauthenticated("Send an API key or a customer token as Authorization: Bearer <key>.", "Bearer")
         }
         let words = header.split(separator: " ", maxSplits: 1)
         guard words.count == 2, words[0].lowercased() == "bearer" else {
             throw Self.unauthenticated("The only way to authenticate is Authorization: Bearer <key>.", "Bearer")
         }
-        let secret = String(words[1].drop { $0 == " " })
-        guard secret.hasPrefix("rk_") || secret.hasPrefix("rp_"), secret.utf8.count <= Self.secretLimit,
-            let key = try await find(secret, worksInOutage: worksInOutage)
-        else {
-            throw Self.unauthenticated("The API key is unknown or was revoked.", #"Bearer error="invalid_token""#)
+        let text = String(words[1].drop { $0 == " " })
+        if text.hasPrefix(CustomerTokens.prefix) { return .token(text) }
+        guard text.hasPrefix("rk_") || text.hasPrefix("rp_"), text.utf8.count <= Self.secretLimit else {
+            throw Self.unknownKey
         }
-        return key
+        return .key(secret: text, hash: sha256(Array(text.utf8)))
     }
 
-    /// - Throws: `forbidden`.
-    static func check(_ key: APIKey, for scope: APIScope) throws(Problem) {
-        guard !key.isPublishable else {
-            throw Problem(
-                .forbidden, "A publishable key may only reconcile; use a secret key of scope \(scope.rawValue).")
-        }
-        guard key.allows(scope) else {
-            throw Problem(.forbidden, "The API key lacks the scope \(scope.rawValue).")
+    /// Whether it was a secret key when it was last looked at, be that long ago.
+    func wasSecretKey(_ presented: Presented) -> Bool {
+        guard case .key(_, let hash) = presented else { return false }
+        return remembered.withLock { $0[hash]?.key.isPublishable } == false
+    }
+
+    /// Whose it is.
+    ///
+    /// With `worksInOutage` a key recognised before is taken while the database is away, so that a monitor can be told
+    /// that it is.
+    ///
+    /// - Throws: `unauthenticated`, or what the database throws.
+    func credential(_ presented: Presented, worksInOutage: Bool = false) async throws -> Credential {
+        switch presented {
+        case .key(let secret, let hash):
+            guard let key = try await find(secret, hash, worksInOutage: worksInOutage) else { throw Self.unknownKey }
+            return Credential(key)
+        case .token(let text):
+            switch try await tokens.verify(text, now: now()) {
+            case .valid(let token): return .customerToken(token)
+            case .expired:
+                throw Self.unauthenticated("The customer token has expired; ask your server for a new one.")
+            case .forged: throw Self.unauthenticated("The customer token is not one that was made here.")
+            }
         }
     }
 
-    private func find(_ secret: String, worksInOutage: Bool) async throws -> APIKey? {
-        let hash = sha256(Array(secret.utf8))
+    private func find(_ secret: String, _ hash: Digest, worksInOutage: Bool) async throws -> APIKey? {
         let now = ContinuousClock.now
         let known = remembered.withLock { $0[hash] }
         if let known, now < known.until { return known.key }
@@ -82,7 +111,11 @@ final class Authenticator: Sendable {
         return key
     }
 
-    private static func unauthenticated(_ detail: String, _ challenge: String) -> Problem {
+    private static var unknownKey: Problem { unauthenticated("The API key is unknown or was revoked.") }
+
+    private static func unauthenticated(
+        _ detail: String, _ challenge: String = #"Bearer error="invalid_token""#
+    ) -> Problem {
         Problem(.unauthenticated, detail, headers: [("WWW-Authenticate", challenge)])
     }
 }

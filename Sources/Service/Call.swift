@@ -1,3 +1,4 @@
+import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
@@ -8,7 +9,10 @@ struct Call: Sendable {
     /// Of the path, percent-decoded.
     let parameters: [String: String]
     /// `nil` where none is needed.
-    let key: APIKey?
+    let credential: Credential?
+
+    /// The API key that sends it; `nil` for a customer token, and where none is needed.
+    var key: APIKey? { credential?.key }
 
     /// The longest transaction id or token looked for, in bytes: as long as a signed one can be.
     private static let identifierLimit = 512
@@ -41,13 +45,45 @@ struct Call: Sendable {
         return value
     }
 
-    /// The environment asked about, else the key's own, else production.
-    func environment() throws(Problem) -> StoreEnvironment {
-        guard let text = request.queryValue("environment") else { return key?.environment ?? .production }
-        guard let environment = StoreEnvironment(rawValue: text) else {
-            throw Problem(.malformedRequest, "environment is production or sandbox.", param: "environment")
+    /// The environment asked about, else the credential's own, else production.
+    func environment() throws(Problem) -> StoreEnvironment { try environment(orInBody: [:]) }
+
+    /// The environment that the query or a member of the body names, else the credential's own, else production.
+    ///
+    /// - Throws: `malformed_request` also where the two differ; `forbidden` for one that the credential is not for.
+    func environment(orInBody body: [String: WireValue]) throws(Problem) -> StoreEnvironment {
+        let queried = try request.queryValue("environment").map(Self.environment)
+        let given = try body["environment"].map { value throws(Problem) in
+            guard case .string(let text) = value else { throw Self.badEnvironment }
+            return try Self.environment(text)
+        }
+        if let queried, let given, queried != given {
+            throw Problem(
+                .malformedRequest, "The query and the body name different environments.", param: "environment")
+        }
+        let environment = queried ?? given ?? credential?.defaultEnvironment ?? .production
+        if let only = credential?.onlyEnvironment, only != environment {
+            throw Problem(.forbidden, "This credential is for \(only.rawValue) alone.", param: "environment")
         }
         return environment
+    }
+
+    private static func environment(_ text: String) throws(Problem) -> StoreEnvironment {
+        guard let environment = StoreEnvironment(rawValue: text) else { throw badEnvironment }
+        return environment
+    }
+
+    private static var badEnvironment: Problem {
+        Problem(.malformedRequest, "environment is production or sandbox.", param: "environment")
+    }
+
+    /// The members of a body that is a JSON object, without those that are null; none where there is no body.
+    func bodyMembers() throws(Problem) -> [String: WireValue] {
+        guard !request.body.isEmpty else { return [:] }
+        guard let members = try? WireJSON.decode([String: WireValue].self, from: request.body) else {
+            throw Problem(.malformedRequest, "The body is a JSON object.")
+        }
+        return members.filter { $0.value != .null }
     }
 
     /// An RFC 3339 instant of the query.

@@ -62,15 +62,4 @@ extension Application {
         // Weak tags never match here, and what an earlier request under the same key was sent with must not change it.
         return list.tags.lazy.compactMap { Int64($0.dropFirst().dropLast()) }.first ?? -1
     }
-
-    /// What makes the command and its repetition one: the idempotency key, unique to the API key.
-    private func commandIdentity(of call: Call) throws(Problem) -> EventIdentity {
-        guard let value = call.request.header("Idempotency-Key") else { return .unique }
-        // Scalars, because a Character can be of any length and the key has to fit an index.
-        guard (1...255).contains(value.unicodeScalars.count) else {
-            throw Problem(.malformedRequest, "An Idempotency-Key has 1 to 255 characters.", param: "Idempotency-Key")
-        }
-        let request = Array("\(call.request.method) \(call.request.path)\n".utf8) + call.request.body
-        return .command(key: "\(call.key?.id ?? ""):\(value)", requestHash: sha256(request))
-    }
 }

@@ -17,6 +17,7 @@ package struct Configuration: Sendable {
     package var passTTL: Duration
     /// The peers whose word about the client's address is taken.
     package var trustedProxies: [NetworkRange]
+    package var rateLimits: RateLimits
 
     /// Where each value comes from.
     package internal(set) var sources: [ConfigurationKey: ConfigurationSource] = [:]

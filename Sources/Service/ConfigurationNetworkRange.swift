@@ -1,5 +1,3 @@
-internal import Foundation
-
 /// An IP address, or all that share its first bits.
 package struct NetworkRange: Sendable, Hashable, CustomStringConvertible {
     private let bytes: [UInt8]
@@ -9,7 +7,8 @@ package struct NetworkRange: Sendable, Hashable, CustomStringConvertible {
     /// Reads `10.0.0.1`, `10.0.0.0/8`, `::1` or `fd00::/8`.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        guard (1...2).contains(parts.count), let bytes = Self.bytes(of: String(parts[0])) else { return nil }
+        guard (1...2).contains(parts.count), let address = IPAddress(parts[0]) else { return nil }
+        let bytes = address.bytes
         var length = bytes.count * 8
         if parts.count == 2 {
             guard parts[1].utf8.allSatisfy({ (48...57).contains($0) }), let given = Int(parts[1]), given <= length
@@ -22,21 +21,15 @@ package struct NetworkRange: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Whether a numeric address lies in the range; `false` for what is no address.
-    package func contains(_ address: String) -> Bool {
-        guard let other = Self.bytes(of: address), other.count == bytes.count else { return false }
+    package func contains(_ address: String) -> Bool { IPAddress(address).map(contains) ?? false }
+
+    func contains(_ address: IPAddress) -> Bool {
+        let other = address.bytes
+        guard other.count == bytes.count else { return false }
         let whole = prefixLength / 8
         guard bytes[..<whole] == other[..<whole] else { return false }
         let rest = prefixLength % 8
         guard rest > 0 else { return true }
         return bytes[whole] >> (8 - rest) == other[whole] >> (8 - rest)
-    }
-
-    /// 4 or 16 bytes; an IPv4 address written as IPv6 counts as IPv4.
-    private static func bytes(of address: String) -> [UInt8]? {
-        var buffer = [UInt8](repeating: 0, count: 16)
-        if inet_pton(AF_INET, address, &buffer) == 1 { return Array(buffer.prefix(4)) }
-        guard inet_pton(AF_INET6, address, &buffer) == 1 else { return nil }
-        let mapped: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
-        return buffer.starts(with: mapped) ? Array(buffer.suffix(4)) : buffer
     }
 }

@@ -13,6 +13,7 @@ extension Configuration {
         passKeys = try settings.list(.passKeys, limit: 16, PassKey.init(reading:))
         passTTL = try settings.seconds(.passTTL, in: PassDocument.ttlRange) ?? PassDocument.defaultTTL
         trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
+        rateLimits = try settings.rateLimits()
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
         if settings.node(.rootCertificates) == nil { rootCertificates = [.apple] }
@@ -112,6 +113,11 @@ private struct Settings {
             throw error(key, "must be a whole number of seconds from \(range.lowerBound) to \(range.upperBound)")
         }
         return .seconds(number)
+    }
+
+    func rateLimits() throws(ConfigurationError) -> RateLimits {
+        guard let node = node(.rateLimits) else { return RateLimits() }
+        return try RateLimits(reading: node)
     }
 
     func list<Element>(

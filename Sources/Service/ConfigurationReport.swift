@@ -31,6 +31,7 @@ extension Configuration {
         case (.passKeys, _): Self.joined(passKeys.map(\.keyID))
         case (.passTTL, _): "\(passTTL.components.seconds)"
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
+        case (.rateLimits, _): rateLimits.summary
         }
     }
 

@@ -9,6 +9,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
     case passKeys = "pass_keys"
     case passTTL = "pass_ttl"
     case trustedProxies = "trusted_proxies"
+    case rateLimits = "rate_limits"
 
     /// The environment variable, for what one line can say.
     package var variable: String? {
@@ -18,7 +19,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
         case .migrateDatabaseURL: "RIGHTFUL_MIGRATE_DATABASE_URL"
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
         case .passTTL: "RIGHTFUL_PASS_TTL"
-        case .apps, .rootCertificates, .passKeys, .trustedProxies: nil
+        case .apps, .rootCertificates, .passKeys, .trustedProxies, .rateLimits: nil
         }
     }
 
@@ -29,7 +30,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .passTTL, .trustedProxies: nil
+        case .apps, .rootCertificates, .passKeys, .passTTL, .trustedProxies, .rateLimits: nil
         }
     }
 }

@@ -4,6 +4,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case verdicts = "rightful_notification_verdicts_total"
     case notifications = "rightful_notifications_total"
     case remarks = "rightful_notification_remarks_total"
+    case rateLimited = "rightful_rate_limited_total"
 
     var help: String {
         switch self {
@@ -11,6 +12,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .verdicts: "Notifications by what became of them: accepted, duplicate, or the code of the refusal."
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."
         case .remarks: "Things in new notifications that a person should look at, by kind."
+        case .rateLimited: "Requests refused as too many, by whose limit it was: an API key's or a client address's."
         }
     }
 
@@ -19,7 +21,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .requests: ["route", "status"]
         case .verdicts: ["verdict"]
         case .notifications: ["type"]
-        case .remarks: ["kind"]
+        case .remarks, .rateLimited: ["kind"]
         }
     }
 }

@@ -16,12 +16,14 @@ enum ProblemCode: String, Sendable, CaseIterable {
     case notFound = "not_found"
     case methodNotAllowed = "method_not_allowed"
     case positionNotReached = "position_not_reached"
+    case ownershipConflict = "ownership_conflict"
     case idempotencyConflict = "idempotency_conflict"
     case preconditionFailed = "precondition_failed"
     case tooLarge = "too_large"
     case targetTooLong = "target_too_long"
     case inconsistentPayload = "inconsistent_payload"
     case unprocessable
+    case rateLimited = "rate_limited"
     case headersTooLarge = "headers_too_large"
     case internalError = "internal"
     case notImplemented = "not_implemented"
@@ -34,11 +36,12 @@ enum ProblemCode: String, Sendable, CaseIterable {
         case .forbidden, .unknownApp, .wrongEnvironment: 403
         case .notFound: 404
         case .methodNotAllowed: 405
-        case .positionNotReached, .idempotencyConflict: 409
+        case .positionNotReached, .ownershipConflict, .idempotencyConflict: 409
         case .preconditionFailed: 412
         case .tooLarge: 413
         case .targetTooLong: 414
         case .inconsistentPayload, .unprocessable: 422
+        case .rateLimited: 429
         case .headersTooLarge: 431
         case .internalError: 500
         case .notImplemented: 501
@@ -51,19 +54,21 @@ enum ProblemCode: String, Sendable, CaseIterable {
         case .malformedRequest: "The request is malformed"
         case .malformedJWS: "The signed payload is malformed"
         case .untrustedSignature: "The signature is not trusted"
-        case .unauthenticated: "No valid API key was given"
-        case .forbidden: "The API key does not allow this"
+        case .unauthenticated: "No valid key or token was given"
+        case .forbidden: "The key or token does not allow this"
         case .unknownApp: "The app is not configured here"
         case .wrongEnvironment: "The app is not configured for this environment"
         case .notFound: "There is no such thing"
         case .methodNotAllowed: "The method is not allowed here"
         case .positionNotReached: "The ledger has not reached that position"
+        case .ownershipConflict: "Somebody else owns it"
         case .idempotencyConflict: "The idempotency key was used for another request"
         case .preconditionFailed: "It has changed since it was read"
         case .tooLarge: "The request is too large"
         case .targetTooLong: "The request target is too long"
         case .inconsistentPayload: "The signed payload contradicts itself or lacks a mandatory field"
         case .unprocessable: "The request cannot be answered"
+        case .rateLimited: "There are too many requests"
         case .headersTooLarge: "The header fields are too large"
         case .internalError: "The server failed"
         case .notImplemented: "The server does not implement this"
@@ -74,7 +79,7 @@ enum ProblemCode: String, Sendable, CaseIterable {
     /// Whether the same request may succeed later.
     var isRetryable: Bool {
         switch self {
-        case .positionNotReached, .internalError, .unavailable: true
+        case .positionNotReached, .rateLimited, .internalError, .unavailable: true
         default: false
         }
     }

@@ -30,12 +30,15 @@ struct RunningService: Sendable {
         let log = LogWriter(descriptor: dup(sink.fileDescriptor))
         let writer = LedgerWriter(pool: pool, now: Workload.now) { metrics.record($0) }
         let keys = APIKeyStore(pool: pool, now: Workload.now)
+        // One key sends everything, as fast as it can.
+        var limits = Application.Limits()
+        limits.rates.secretKey = RateLimit(perSecond: 1_000_000, burst: 1_000_000)
         let application = Application(
             writer: writer, reader: LedgerReader(pool: pool, now: Workload.now), keys: keys,
-            verifier: workload.verifier,
+            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool), verifier: workload.verifier,
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
-            logger: Logger(now: Workload.now) { log.write($0) }, now: Workload.now)
+            logger: Logger(now: Workload.now) { log.write($0) }, limits: limits, now: Workload.now)
         let server = application.makeServer(HTTPServerConfiguration(port: 0))
         try server.start()
         guard let port = server.boundPort else { throw UsageError("the service did not start") }

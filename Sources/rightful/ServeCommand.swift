@@ -64,14 +64,19 @@ struct ServeCommand: Command {
             }
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             let writer = LedgerWriter(pool: session.pool, now: context.now) { metrics.record($0) }
+            let commandKeys = CommandKeys(pool: session.pool)
+            var limits = Application.Limits()
+            limits.rates = configuration.rateLimits
             let application = Application(
                 writer: writer, reader: LedgerReader(pool: session.pool, now: context.now),
                 keys: APIKeyStore(pool: session.pool, now: context.now),
+                tokens: CustomerTokens(pool: session.pool), commandKeys: commandKeys,
                 verifier: NotificationVerifier(
                     jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding)),
                 schemaRefusal: { try await session.schemaRefusal() },
-                sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger,
-                passKeys: passKeys.ring, passTTL: configuration.passTTL, now: context.now)
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
+                passKeys: passKeys.ring, passTTL: configuration.passTTL, trustedProxies: configuration.trustedProxies,
+                now: context.now)
             let server = application.makeServer(
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
@@ -80,7 +85,7 @@ struct ServeCommand: Command {
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
-            await keepServing(session, logger)
+            await keepServing(session, CommandKeySweep(keys: commandKeys, logger: logger, now: context.now), logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
                 await server.stop()
@@ -95,7 +100,7 @@ struct ServeCommand: Command {
     }
 
     /// Until the current task is cancelled.
-    private func keepServing(_ session: DatabaseSession, _ logger: Logger) async {
+    private func keepServing(_ session: DatabaseSession, _ sweep: CommandKeySweep, _ logger: Logger) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
                 group.addTask { await EmbeddedKeeper(cluster: cluster, logger: logger).run() }
@@ -106,6 +111,7 @@ struct ServeCommand: Command {
                     logger: logger
                 ).run()
             }
+            group.addTask { await sweep.run() }
             group.addTask { await Interruption.wait() }
         }
     }

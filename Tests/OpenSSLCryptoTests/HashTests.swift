@@ -1,7 +1,7 @@
 import OpenSSLCrypto
 import Testing
 
-@Suite("SHA-256, random bytes and comparison")
+@Suite("SHA-256, HMAC, random bytes and comparison")
 struct HashTests {
     @Test(
         "digests are those of FIPS 180-4",
@@ -27,6 +27,33 @@ struct HashTests {
         let piece = [UInt8](repeating: UInt8(ascii: "a"), count: 1_000)
         #expect(hex(SHA256.hash(pieces: Array(repeating: piece, count: 1_000))) == digest)
         #expect(hex(SHA256.hash([UInt8](repeating: UInt8(ascii: "a"), count: 1_000_000))) == digest)
+    }
+
+    @Test(
+        "codes are those of RFC 4231",
+        arguments: [
+            (
+                [UInt8](repeating: 0x0b, count: 20), Array("Hi There".utf8),
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
+            ),
+            (
+                Array("Jefe".utf8), Array("what do ya want for nothing?".utf8),
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+            ),
+            (
+                [UInt8](repeating: 0xaa, count: 20), [UInt8](repeating: 0xdd, count: 50),
+                "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"
+            ),
+            (
+                [UInt8](repeating: 0xaa, count: 131),
+                Array("Test Using Larger Than Block-Size Key - Hash Key First".utf8),
+                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
+            ),
+        ])
+    func authentication(key: [UInt8], message: [UInt8], code: String) {
+        #expect(hex(HMACSHA256.code(of: message, key: key)) == code)
+        #expect(hex(HMACSHA256.code(of: message[...], key: key)) == code)
+        #expect(hex(HMACSHA256.code(of: message + [0], key: key)) != code)
     }
 
     @Test("random bytes have the length asked for, and differ")

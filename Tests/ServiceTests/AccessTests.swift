@@ -14,6 +14,7 @@ struct AccessTests {
         ("GET", "/v1/customers/c/timeline", .customersRead),
         ("GET", "/v1/customers/c/explain", .customersRead),
         ("GET", "/v1/customers/c/events", .eventsRead),
+        ("POST", "/v1/customers/c/tokens", .customersWrite),
         ("GET", "/v1/customers?transaction_id=1", .customersRead),
         ("GET", "/v1/subscriptions/1", .customersRead),
         ("GET", "/v1/events", .eventsRead),

@@ -22,6 +22,7 @@ struct ConfigurationTests {
         #expect(configuration.dataDirectory == ".rightful")
         #expect(configuration.rootCertificates == [.apple])
         #expect(configuration.apps.isEmpty && configuration.passKeys.isEmpty && configuration.trustedProxies.isEmpty)
+        #expect(configuration.rateLimits == RateLimits())
         guard case .embedded = configuration.database else {
             Issue.record("the database is not the embedded one")
             return
@@ -108,6 +109,11 @@ struct ConfigurationTests {
             (#"{"pass_ttl": 90.5}"#, "pass_ttl"), (#"{"pass_ttl": "3600"}"#, "pass_ttl"),
             (#"{"trusted_proxies": ["10.0.0.0/33"]}"#, "trusted_proxies[0]"),
             (#"{"trusted_proxies": ["proxy.example"]}"#, "trusted_proxies[0]"),
+            (#"{"rate_limits": 5}"#, "rate_limits"),
+            (#"{"rate_limits": {"address_per_minute": 5}}"#, "rate_limits.address_per_minute"),
+            (#"{"rate_limits": {"address_burst": 0}}"#, "rate_limits.address_burst"),
+            (#"{"rate_limits": {"key_per_second": 0.5}}"#, "rate_limits.key_per_second"),
+            (#"{"rate_limits": {"key_burst": 1000000001}}"#, "rate_limits.key_burst"),
             (#"{"database_url": "db.example"}"#, "database_url"),
             (#"{"migrate_database_url": "postgresql://owner@db/x"}"#, "migrate_database_url"),
         ])
@@ -148,6 +154,17 @@ struct ConfigurationTests {
             !saysSo(
                 try Self.read(
                     #"{"pass_keys": [{"key_id": "k", "private_key_path": "k.pem"}]}"#, environment: external)))
+    }
+
+    @Test("each of the rate limits can be set by itself, those of keys for both kinds")
+    func rateLimits() throws {
+        let limits = try Self.read(#"{"rate_limits": {"address_burst": 7, "key_per_second": 9}}"#)
+        #expect(limits.rateLimits.address == RateLimit(perSecond: 50, burst: 7))
+        #expect(limits.rateLimits.secretKey == RateLimit(perSecond: 9, burst: 20_000))
+        #expect(limits.rateLimits.publishableKey == RateLimit(perSecond: 9, burst: 20_000))
+        let shown = limits.report.first { $0.key == "rate_limits" }?.value
+        #expect(
+            shown == "client address 50/s, burst 7; secret key 9/s, burst 20000; publishable key 9/s, burst 20000")
     }
 
     @Test("a file that is no JSON object is refused by its path", arguments: ["", "{", "[]", "\"text\""])

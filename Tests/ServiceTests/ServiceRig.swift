@@ -27,9 +27,10 @@ struct ServiceRig {
     /// A key that may do everything.
     let admin: String
 
-    static func make(limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"])
-        async throws -> ServiceRig
-    {
+    static func make(
+        limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
+        trustedProxies: [NetworkRange] = []
+    ) async throws -> ServiceRig {
         let pool = try await TestDatabase.make().pool(connections: 3)
         let clock = TestClock(try instant(noon))
         let now: @Sendable () -> Timestamp = { clock.now }
@@ -44,10 +45,12 @@ struct ServiceRig {
         let keys = APIKeyStore(pool: pool, now: now)
         let application = Application(
             writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
-            reader: LedgerReader(pool: pool, now: now), keys: keys, verifier: verifier,
+            reader: LedgerReader(pool: pool, now: now), keys: keys,
+            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool), verifier: verifier,
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
-            logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits, now: now)
+            logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
+            trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         return ServiceRig(
             application: application, keys: keys, pool: pool, store: store, log: log, clock: clock, admin: admin)

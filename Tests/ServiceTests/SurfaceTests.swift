@@ -58,7 +58,8 @@ struct SurfaceTests {
         let app = rig.application
         let (never, continuation) = AsyncStream<Never>.makeStream()
         let hanging = Application(
-            writer: app.writer, reader: app.reader, keys: rig.keys, verifier: app.verifier,
+            writer: app.writer, reader: app.reader, keys: rig.keys, tokens: app.tokens,
+            commandKeys: app.commandKeys, verifier: app.verifier,
             schemaRefusal: {
                 for await _ in never {}
                 return nil

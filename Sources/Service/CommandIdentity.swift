@@ -1,0 +1,32 @@
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// What makes a command and its repetition one.
+struct CommandKey: Sendable, Hashable {
+    /// The value of `Idempotency-Key`, unique to the API key.
+    let key: String
+    /// Of the method, the path with its query, and the body.
+    let requestHash: Digest
+}
+
+extension Application {
+    /// What a command's `Idempotency-Key` says; `nil` without one.
+    ///
+    /// - Throws: `malformed_request` for a key that is empty or too long.
+    func commandKey(of call: Call) throws(Problem) -> CommandKey? {
+        guard let value = call.request.header("Idempotency-Key") else { return nil }
+        // Scalars, because a Character can be of any length and the key has to fit an index.
+        guard (1...255).contains(value.unicodeScalars.count) else {
+            throw Problem(.malformedRequest, "An Idempotency-Key has 1 to 255 characters.", param: "Idempotency-Key")
+        }
+        let request = Array("\(call.request.method) \(call.request.target)\n".utf8) + call.request.body
+        return CommandKey(key: "\(call.key?.id ?? ""):\(value)", requestHash: sha256(request))
+    }
+
+    /// The same for a command that becomes an event.
+    func commandIdentity(of call: Call) throws(Problem) -> EventIdentity {
+        guard let command = try commandKey(of: call) else { return .unique }
+        return .command(key: command.key, requestHash: command.requestHash)
+    }
+}

@@ -1,0 +1,79 @@
+import EntitlementCore
+import Ledger
+
+/// Who sends a request, once that is known.
+enum Credential: Sendable {
+    case secretKey(APIKey)
+    /// Ships in an app, and so is nobody's secret.
+    case publishableKey(APIKey)
+    case customerToken(CustomerToken)
+
+    init(_ key: APIKey) { self = key.isPublishable ? .publishableKey(key) : .secretKey(key) }
+
+    /// The API key; `nil` for a customer token.
+    var key: APIKey? {
+        switch self {
+        case .secretKey(let key), .publishableKey(let key): key
+        case .customerToken: nil
+        }
+    }
+
+    /// The environment meant when a request names none.
+    var defaultEnvironment: StoreEnvironment? {
+        switch self {
+        case .secretKey(let key), .publishableKey(let key): key.environment
+        case .customerToken(let token): token.environment
+        }
+    }
+
+    /// The only environment it may speak of; `nil` for any.
+    var onlyEnvironment: StoreEnvironment? {
+        switch self {
+        case .secretKey: nil
+        case .publishableKey(let key): key.environment
+        case .customerToken(let token): token.environment
+        }
+    }
+
+    /// The only app it may speak for; `nil` for any.
+    var onlyBundleID: String? {
+        switch self {
+        case .secretKey(let key), .publishableKey(let key): key.bundleID
+        case .customerToken(let token): token.bundleID
+        }
+    }
+}
+
+extension Credential {
+    /// Whether it may send what a route takes.
+    ///
+    /// - Parameter customer: the customer the path names, where it names one.
+    /// - Throws: `forbidden`.
+    func check(for access: Route.Access, customer: CustomerID?) throws(Problem) {
+        switch (access, self) {
+        case (.open, _), (.reconcile, .publishableKey): return
+        case (.scope(let scope), _): try check(for: scope)
+        case (.reconcile, .secretKey): try check(for: .customersWrite)
+        case (.reconcile, .customerToken(let token)):
+            // Byte for byte: Swift takes two spellings of one character for the same, and the ledger does not.
+            guard let customer, customer.value.utf8.elementsEqual(token.customerID.value.utf8) else {
+                throw Problem(.forbidden, "The customer token was made for another customer.")
+            }
+        }
+    }
+
+    private func check(for scope: APIScope) throws(Problem) {
+        switch self {
+        case .secretKey(let key):
+            guard key.allows(scope) else {
+                throw Problem(.forbidden, "The API key lacks the scope \(scope.rawValue).")
+            }
+        case .publishableKey:
+            throw Problem(
+                .forbidden, "A publishable key may only reconcile; use a secret key of scope \(scope.rawValue).")
+        case .customerToken:
+            throw Problem(
+                .forbidden, "A customer token may only reconcile; use a secret key of scope \(scope.rawValue).")
+        }
+    }
+}

@@ -1,0 +1,82 @@
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// Who is let in, and how often.
+///
+/// A secret key has a limit of its own. Whatever else asks is held to that of its client address: publishable keys,
+/// which have one of their own besides, customer tokens, and whoever fails to authenticate. Open routes have none: what
+/// the store sends is verified anyway, and must not be lost.
+extension Application {
+    /// The credential of a request for a route that needs one; `nil` for an open route.
+    ///
+    /// - Throws: `unauthenticated`, `rate_limited`, `forbidden`, or what the database throws.
+    func admit(_ request: HTTPRequest, for route: Route, customer: CustomerID?) async throws -> Credential? {
+        guard route.access != .open else { return nil }
+        let credential = try await authenticate(request, worksInOutage: route.access == .scope(.metrics))
+        if let key = credential.key {
+            let subject: RateLimiter.Subject =
+                key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id)
+            try take(subject, for: request)
+        }
+        try credential.check(for: route.access, customer: customer)
+        return credential
+    }
+
+    /// The credential, at the expense of the client's address where that is no secret key.
+    ///
+    /// The address pays before anything is looked up, and is paid back for who turns out to hold a secret key; a key known
+    /// from before needs no such advance. So strangers can neither keep the database busy nor keep such a key out.
+    private func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
+        let address = ClientAddress(of: request.head, trusting: trustedProxies)
+        var payer = RateLimiter.Subject.address(address)
+        var hasPaid = false
+        func pay() throws {
+            guard !hasPaid else { return }
+            try take(payer, for: request)
+            hasPaid = true
+        }
+        do {
+            let presented = try authenticator.presented(by: request)
+            if presented.looksLikeSecretKey { payer = .secretKeyGuesses(address) }
+            if !authenticator.wasSecretKey(presented) { try pay() }
+            let credential = try await authenticator.credential(presented, worksInOutage: worksInOutage)
+            if case .secretKey = credential, hasPaid { rateLimiter.putBack(payer) }
+            return credential
+        } catch let problem as Problem {
+            if problem.code == .unauthenticated { try pay() }
+            throw problem
+        } catch {
+            // Not the client's fault.
+            if hasPaid { rateLimiter.putBack(payer) }
+            throw error
+        }
+    }
+
+    private func take(_ subject: RateLimiter.Subject, for request: HTTPRequest) throws(Problem) {
+        guard let wait = rateLimiter.take(subject, at: request.receivedAt) else { return }
+        metrics.count(.rateLimited, [subject.kind])
+        let seconds = max(1, Int64((wait / .seconds(1)).rounded(.up)))
+        throw Problem(
+            .rateLimited, "This \(subject.name) sends too many requests; wait \(seconds) s.",
+            headers: [("Retry-After", String(seconds))])
+    }
+}
+
+extension RateLimiter.Subject {
+    /// As metrics call it.
+    fileprivate var kind: String {
+        switch self {
+        case .address, .secretKeyGuesses: "address"
+        case .secretKey, .publishableKey: "key"
+        }
+    }
+
+    /// As people call it.
+    fileprivate var name: String {
+        switch self {
+        case .address, .secretKeyGuesses: "client address"
+        case .secretKey, .publishableKey: "API key"
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import Synchronization
+
+/// Refuses what comes faster than it may.
+///
+/// Each subject has a bucket of `burst` tokens that fills up at `perSecond`; a request takes one. Memory is bounded:
+/// when there are too many buckets, the full ones go, which are as good as none, then those that would be full soonest.
+final class RateLimiter: Sendable {
+    /// Whose requests are counted together.
+    enum Subject: Sendable, Hashable {
+        case address(ClientAddress)
+        /// What an address sends as a secret key and is not known to be one; apart from its devices, so that they do not
+        /// keep out a server that shares it.
+        case secretKeyGuesses(ClientAddress)
+        case secretKey(id: String)
+        case publishableKey(id: String)
+    }
+
+    /// The most buckets kept.
+    static let capacity = 100_000
+
+    private let limits: RateLimits
+    private let table: Mutex<BucketTable<Subject>>
+
+    init(_ limits: RateLimits, capacity: Int = RateLimiter.capacity) {
+        self.limits = limits
+        table = Mutex(BucketTable(capacity: capacity))
+    }
+
+    /// Takes a token; when there is none, returns how long it will be until there is one.
+    func take(_ subject: Subject, at now: ContinuousClock.Instant) -> Duration? {
+        let limit = limit(of: subject)
+        return table.withLock { $0.take(subject, limit, at: now) }
+    }
+
+    /// Puts a token back that was taken by mistake.
+    func putBack(_ subject: Subject) {
+        let limit = limit(of: subject)
+        table.withLock { $0.putBack(subject, limit) }
+    }
+
+    private func limit(of subject: Subject) -> RateLimit {
+        switch subject {
+        case .address, .secretKeyGuesses: limits.address
+        case .secretKey: limits.secretKey
+        case .publishableKey: limits.publishableKey
+        }
+    }
+}
+
+/// A bucket of tokens, of which nothing is kept but the instant at which it will be full.
+///
+/// What is missing from it follows from that, because it fills up evenly (the generic cell rate algorithm).
+struct TokenBucket: Sendable, Hashable {
+    private(set) var fullAt: ContinuousClock.Instant
+
+    /// A full one.
+    init(at now: ContinuousClock.Instant) { fullAt = now }
+
+    func isFull(at now: ContinuousClock.Instant) -> Bool { fullAt <= now }
+
+    /// Takes a token; when there is none, returns how long it will be until there is one.
+    mutating func take(_ limit: RateLimit, at now: ContinuousClock.Instant) -> Duration? {
+        let after = max(fullAt, now) + limit.interval
+        let wait = now.duration(to: after) - limit.interval * limit.burst
+        guard wait <= .zero else { return wait }
+        fullAt = after
+        return nil
+    }
+
+    mutating func putBack(_ limit: RateLimit) { fullAt -= limit.interval }
+}
+
+/// Buckets by their owners, never more than a fixed number.
+struct BucketTable<Owner: Hashable & Sendable>: Sendable {
+    private(set) var buckets: [Owner: TokenBucket] = [:]
+    private let capacity: Int
+
+    init(capacity: Int) { self.capacity = capacity }
+
+    mutating func take(_ owner: Owner, _ limit: RateLimit, at now: ContinuousClock.Instant) -> Duration? {
+        if buckets[owner] == nil, buckets.count >= capacity { makeRoom(at: now) }
+        return buckets[owner, default: TokenBucket(at: now)].take(limit, at: now)
+    }
+
+    mutating func putBack(_ owner: Owner, _ limit: RateLimit) { buckets[owner]?.putBack(limit) }
+
+    /// A quarter at least, because looking at all of them takes a while.
+    private mutating func makeRoom(at now: ContinuousClock.Instant) {
+        buckets = buckets.filter { !$0.value.isFull(at: now) }
+        let kept = capacity * 3 / 4
+        guard buckets.count > kept else { return }
+        let latest = buckets.sorted { $0.value.fullAt > $1.value.fullAt }.prefix(kept)
+        buckets = Dictionary(uniqueKeysWithValues: latest.map { ($0.key, $0.value) })
+    }
+}
+
+extension RateLimit {
+    /// Between two requests at the full rate.
+    fileprivate var interval: Duration { .seconds(1) / perSecond }
+}
