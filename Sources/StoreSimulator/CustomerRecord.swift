@@ -122,7 +122,8 @@ package struct CustomerRecord: Sendable {
             return RecordAnswer(
                 entitlement: entitlement, givesAccess: shown.givesAccess, state: shown.state,
                 since: intervals[first].from, until: intervals[last].until, productID: shown.productID,
-                originalTransactionID: shown.originalTransactionID, willRenew: willRenew(shown, at: instant), source: shown.source)
+                originalTransactionID: shown.originalTransactionID, willRenew: willRenew(shown, at: instant),
+                source: shown.source)
         }
     }
 
