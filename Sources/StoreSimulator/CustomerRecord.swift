@@ -7,7 +7,7 @@ package enum RecordState: String, Sendable, CaseIterable {
     case expired
 
     /// The order in which states are shown where several hold at once; the smallest first.
-    fileprivate var rank: Int {
+    var rank: Int {
         switch self {
         case .active: 0
         case .inGracePeriod: 1
@@ -16,6 +16,12 @@ package enum RecordState: String, Sendable, CaseIterable {
         case .expired: 4
         }
     }
+}
+
+/// Where an entitlement comes from.
+package enum RecordSource: String, Sendable, CaseIterable {
+    case appStore = "app_store"
+    case grant
 }
 
 /// A stretch of an entitlement's true timeline; half-open, in milliseconds.
@@ -28,15 +34,17 @@ package struct RecordInterval: Sendable, Equatable {
     package let state: RecordState
     /// Whether it gives access under the world's policy.
     package let givesAccess: Bool
-    /// The product it rests on.
+    /// The product it rests on; empty for a grant.
     package let productID: String
-    /// The original transaction it rests on.
+    /// The original transaction it rests on; empty for a grant.
     package let originalTransactionID: String
+    /// Where it comes from.
+    package let source: RecordSource
 
     /// A stretch of a timeline.
     package init(
         from: Int64, until: Int64?, state: RecordState, givesAccess: Bool, productID: String,
-        originalTransactionID: String
+        originalTransactionID: String, source: RecordSource = .appStore
     ) {
         self.from = from
         self.until = until
@@ -44,6 +52,7 @@ package struct RecordInterval: Sendable, Equatable {
         self.givesAccess = givesAccess
         self.productID = productID
         self.originalTransactionID = originalTransactionID
+        self.source = source
     }
 }
 
@@ -59,17 +68,20 @@ package struct RecordAnswer: Sendable, Equatable {
     package let since: Int64
     /// Where that run ends; nil where it does not.
     package let until: Int64?
-    /// The product it rests on.
+    /// The product it rests on; empty for a grant.
     package let productID: String
-    /// The original transaction it rests on.
+    /// The original transaction it rests on; empty for a grant.
     package let originalTransactionID: String
-    /// What the store last said of auto-renewal: nil for one-time purchases, and before it said anything.
+    /// What the store last said of auto-renewal: nil for one-time purchases and grants, and before it said anything.
     package let willRenew: Bool?
+    /// Where it comes from.
+    package let source: RecordSource
 
     /// A truth, or what somebody else holds for one and wants to compare.
     package init(
         entitlement: String, givesAccess: Bool, state: RecordState, since: Int64, until: Int64?, productID: String,
-        originalTransactionID: String, willRenew: Bool?
+        originalTransactionID: String, willRenew: Bool?,
+        source: RecordSource = .appStore
     ) {
         self.entitlement = entitlement
         self.givesAccess = givesAccess
@@ -79,6 +91,7 @@ package struct RecordAnswer: Sendable, Equatable {
         self.productID = productID
         self.originalTransactionID = originalTransactionID
         self.willRenew = willRenew
+        self.source = source
     }
 }
 
@@ -88,7 +101,7 @@ package struct CustomerRecord: Sendable {
     package let timelines: [String: [RecordInterval]]
     private let stories: [String: Record.Story]
 
-    fileprivate init(timelines: [String: [RecordInterval]], stories: [String: Record.Story]) {
+    init(timelines: [String: [RecordInterval]], stories: [String: Record.Story]) {
         self.timelines = timelines
         self.stories = stories
     }
@@ -109,7 +122,8 @@ package struct CustomerRecord: Sendable {
             return RecordAnswer(
                 entitlement: entitlement, givesAccess: shown.givesAccess, state: shown.state,
                 since: intervals[first].from, until: intervals[last].until, productID: shown.productID,
-                originalTransactionID: shown.originalTransactionID, willRenew: willRenew(shown, at: instant))
+                originalTransactionID: shown.originalTransactionID, willRenew: willRenew(shown, at: instant),
+                source: shown.source)
         }
     }
 
@@ -128,149 +142,5 @@ package struct CustomerRecord: Sendable {
         guard let story = stories[shown.originalTransactionID], !story.isOneTime else { return nil }
         if shown.state == .expired || shown.state == .revoked { return false }
         return story.renewalNotes.last { $0.signedDate <= instant }?.willRenew
-    }
-}
-
-extension Record {
-    /// Works out one customer's timelines; empty for a customer who never owned anything.
-    package func customer(_ key: CustomerKey) -> CustomerRecord {
-        var mine: [String: Story] = [:]
-        for original in originals(of: key) { mine[original.originalTransactionID] = stories[original] }
-        let owned = mine.values.flatMap(\.chapters).filter { $0.owner == key.customerID }
-        let entitlements = Set(owned.flatMap { world.entitlements(of: $0.productID) })
-        var timelines: [String: [RecordInterval]] = [:]
-        for entitlement in entitlements {
-            let intervals = timeline(of: entitlement, owner: key.customerID, stories: mine)
-            if !intervals.isEmpty { timelines[entitlement] = intervals }
-        }
-        return CustomerRecord(timelines: timelines, stories: mine)
-    }
-
-    /// What is true of a customer at an instant.
-    package func answer(
-        customer: String, environment: StoreEnvironment, at instant: Int64
-    ) -> [RecordAnswer] {
-        self.customer(CustomerKey(environment, customer)).answer(at: instant)
-    }
-
-    /// Every instant at which something changes for a customer, and the milliseconds before and after it.
-    package func boundaryInstants(_ key: CustomerKey) -> [Int64] {
-        customer(key).boundaryInstants
-    }
-
-    /// Asks what holds between every two neighbouring instants at which anything at all could change.
-    private func timeline(of entitlement: String, owner: String, stories: [String: Story]) -> [RecordInterval] {
-        var edges = Set<Int64>()
-        for chapter in stories.values.flatMap(\.chapters) {
-            edges.insert(chapter.begin)
-            for stage in stages(of: chapter) {
-                edges.insert(stage.from)
-                if stage.condition == .ranOut { edges.insert(stage.from + leeway) }
-            }
-            if let withdrawal = chapter.withdrawal { edges.insert(withdrawal.date) }
-        }
-        let ordered = edges.sorted()
-        var intervals: [RecordInterval] = []
-        for (index, edge) in ordered.enumerated() {
-            let standings = stories.compactMap { original, story in
-                standing(in: story, original: original, entitlement: entitlement, owner: owner, at: edge)
-            }
-            guard let shown = standings.min(by: isShownBefore) else { continue }
-            let until = index + 1 < ordered.count ? ordered[index + 1] : nil
-            var interval = RecordInterval(
-                from: edge, until: until, state: shown.state, givesAccess: givesAccess(shown.state),
-                productID: shown.productID, originalTransactionID: shown.original)
-            if let previous = intervals.last, previous.state == interval.state,
-                previous.productID == interval.productID,
-                previous.originalTransactionID == interval.originalTransactionID
-            {
-                intervals.removeLast()
-                interval = RecordInterval(
-                    from: previous.from, until: until, state: interval.state, givesAccess: interval.givesAccess,
-                    productID: interval.productID, originalTransactionID: interval.originalTransactionID)
-            }
-            intervals.append(interval)
-        }
-        return intervals
-    }
-
-    private struct Standing {
-        let state: RecordState
-        let end: Int64
-        let productID: String
-        let original: String
-    }
-
-    /// Where one original transaction stands at an instant, for one owner and one entitlement.
-    private func standing(
-        in story: Story, original: String, entitlement: String, owner: String, at instant: Int64
-    ) -> Standing? {
-        let begun = story.chapters.filter { $0.begin <= instant }
-        guard
-            let index = begun.lastIndex(where: {
-                $0.owner == owner && world.entitlements(of: $0.productID).contains(entitlement)
-                    && !stages(of: $0).isEmpty
-            })
-        else { return nil }
-        let chapter = begun[index]
-        let withdrawal = standingWithdrawal(of: chapter)
-        let state: RecordState
-        if index + 1 < begun.count {
-            // A later payment of the same original has begun, for somebody else or for something else.
-            state = .expired
-        } else if let withdrawal, withdrawal.date <= instant {
-            state = .revoked
-        } else {
-            state = self.state(of: chapter, at: instant)
-        }
-        var end = stages(of: chapter).first { $0.condition != .active }?.from ?? .max
-        if let withdrawal { end = min(end, max(withdrawal.date, chapter.begin)) }
-        if let next = story.chapters.first(where: { $0.begin > chapter.begin }) { end = min(end, next.begin) }
-        return Standing(state: state, end: end, productID: chapter.productID, original: original)
-    }
-
-    private func state(of chapter: Chapter, at instant: Int64) -> RecordState {
-        guard let stage = stages(of: chapter).last(where: { $0.from <= instant }) else { return .expired }
-        return switch stage.condition {
-        case .active: .active
-        case .inGracePeriod: .inGracePeriod
-        case .inBillingRetry: .inBillingRetry
-        case .ranOut: instant < stage.from + leeway ? .active : .expired
-        case .expired: .expired
-        }
-    }
-
-    /// The stages as told, or those of the catalog's duration; none where the catalog does not know how long.
-    private func stages(of chapter: Chapter) -> [Stage] {
-        guard chapter.paid == .catalogDuration else { return chapter.stages }
-        let mapping = world.mappings.first { $0.productID == chapter.productID }
-        guard let duration = mapping?.duration.flatMap(CalendarDuration.init(iso8601:)) else { return [] }
-        let end = SimulatedCalendar.adding(duration, to: chapter.begin)
-        return [Stage(from: chapter.begin, condition: .active), Stage(from: end, condition: .ranOut)]
-    }
-
-    private func standingWithdrawal(of chapter: Chapter) -> Withdrawal? {
-        guard let withdrawal = chapter.withdrawal else { return nil }
-        return withdrawal.isProrated && world.policy.proratedRefund == .keepsAccess ? nil : withdrawal
-    }
-
-    private var leeway: Int64 { world.policy.leewaySeconds * Span.second }
-
-    private func givesAccess(_ state: RecordState) -> Bool {
-        switch state {
-        case .active: true
-        case .inGracePeriod: world.policy.graceGivesAccess
-        case .inBillingRetry: world.policy.billingRetryGivesAccess
-        case .revoked, .expired: false
-        }
-    }
-
-    /// The order of display: access first, then the state, the later end of the period, the smaller original.
-    private func isShownBefore(_ left: Standing, _ right: Standing) -> Bool {
-        let (leftAccess, rightAccess) = (givesAccess(left.state), givesAccess(right.state))
-        if leftAccess != rightAccess { return leftAccess }
-        if left.state != right.state { return left.state.rank < right.state.rank }
-        if left.end != right.end { return left.end > right.end }
-        return left.original < right.original
     }
 }

@@ -48,7 +48,7 @@ extension Storyteller {
         fields["subscriptionGroupIdentifier"] = payment.product.groupID.map(PayloadValue.string)
         if let expiresDate = payment.expiresDate { fields["expiresDate"] = moment(expiresDate) }
         fields["transactionReason"] = payment.reason.map(PayloadValue.string)
-        fields["appTransactionId"] = book.account.appTransactionID.map(PayloadValue.string)
+        fields["appTransactionId"] = payment.appTransactionID.map(PayloadValue.string)
         if let token = payment.appAccountToken { fields["appAccountToken"] = spelled(token) }
         if let offer = payment.offer {
             fields["offerType"] = .integer(offer.type)
@@ -88,7 +88,7 @@ extension Storyteller {
         if let graceEnd = renewal.graceEnd { fields["gracePeriodExpiresDate"] = moment(graceEnd) }
         fields["expirationIntent"] = renewal.expirationIntent.map(PayloadValue.integer)
         fields["priceIncreaseStatus"] = renewal.priceIncrease.map(PayloadValue.integer)
-        fields["appTransactionId"] = book.account.appTransactionID.map(PayloadValue.string)
+        fields["appTransactionId"] = last.appTransactionID.map(PayloadValue.string)
         if let token = last.appAccountToken { fields["appAccountToken"] = spelled(token) }
         addSignedDate(signed, to: &fields)
         addUnknownFields(to: &fields)

@@ -1,3 +1,5 @@
+import Foundation
+
 /// One original transaction in one environment.
 package struct OriginalKey: Sendable, Hashable, Comparable {
     /// The environment.
@@ -21,13 +23,13 @@ package struct OriginalKey: Sendable, Hashable, Comparable {
 package struct CustomerKey: Sendable, Hashable, Comparable {
     /// The environment.
     package let environment: StoreEnvironment
-    /// The customer id: an account token in lower case, or `apple:` and an app transaction id.
+    /// The customer id: an account token in lower case, `apple:` and an app transaction id, or the app's own id.
     package let customerID: String
 
-    /// Names a customer.
+    /// Names a customer; an id that is a UUID is taken in lower case.
     package init(_ environment: StoreEnvironment, _ customerID: String) {
         self.environment = environment
-        self.customerID = customerID
+        self.customerID = UUID(uuidString: customerID) == nil ? customerID : customerID.lowercased()
     }
 
     package static func < (left: CustomerKey, right: CustomerKey) -> Bool {
@@ -44,24 +46,35 @@ package struct Record: Sendable {
     package var world: StoreWorld
     /// The stories of all original transactions.
     package private(set) var stories: [OriginalKey: Story] = [:]
-    private var storiesOf: [CustomerKey: Set<OriginalKey>] = [:]
+    /// What people did about whose it is.
+    package internal(set) var ownership = Ownership()
 
     /// An empty record of that world.
     package init(world: StoreWorld) {
         self.world = world
     }
 
-    /// All customers who own something, in order.
-    package var customers: [CustomerKey] { storiesOf.keys.sorted() }
+    /// All customers who own or owned something, in order; aliases are not among them.
+    package var customers: [CustomerKey] {
+        let owners = stories.flatMap { key, story in
+            story.chapters.compactMap { $0.owner.map { CustomerKey(key.environment, $0) } }
+        }
+        return Set((owners + ownership.holders).map(ownership.customer)).sorted()
+    }
 
     /// The original transactions of which at least one period is nobody's, in order.
     package var unclaimed: [OriginalKey] {
-        stories.filter { $0.value.chapters.contains { $0.owner == nil } }.keys.sorted()
+        stories.filter { key, story in
+            ownership.claims[key] == nil && story.chapters.contains { $0.owner == nil }
+        }.keys.sorted()
     }
 
-    /// The original transactions of which a customer owns at least one period.
+    /// The original transactions of which a customer owns or owned at least one period.
     package func originals(of customer: CustomerKey) -> [OriginalKey] {
-        (storiesOf[customer] ?? []).sorted()
+        let customer = ownership.customer(customer)
+        return stories.filter { key, story in
+            story.chapters.contains { !tenures(of: $0, in: key, by: customer).isEmpty }
+        }.keys.sorted()
     }
 }
 
@@ -78,7 +91,7 @@ extension Record {
 
     /// What one payment gave.
     package struct Chapter: Sendable, Equatable {
-        /// The customer it belongs to; nil while nobody has claimed it.
+        /// The customer whom its own identity names, before links, claims and transfers; nil without an identity.
         package fileprivate(set) var owner: String?
         /// What was bought.
         package let productID: String
@@ -146,7 +159,6 @@ extension Record {
         if case .until(let end) = paid { stages.append(Stage(from: end, condition: .ranOut)) }
         let chapter = Chapter(owner: owner, productID: productID, begin: begin, paid: paid, stages: stages)
         stories[key, default: Story(isOneTime: isOneTime)].chapters.append(chapter)
-        if let owner { storiesOf[CustomerKey(key.environment, owner), default: []].insert(key) }
         return (stories[key]?.chapters.count ?? 1) - 1
     }
 
@@ -175,12 +187,13 @@ extension Record {
         stories[key]?.renewalNotes.append(RenewalNote(signedDate: signedDate, willRenew: willRenew))
     }
 
-    /// The chapters that are nobody's become those of the customer who first proves the purchase.
-    package mutating func claim(_ key: OriginalKey, by customerID: String) {
-        guard let chapters = stories[key]?.chapters else { return }
-        for index in chapters.indices where chapters[index].owner == nil {
-            stories[key]?.chapters[index].owner = customerID
-            storiesOf[CustomerKey(key.environment, customerID), default: []].insert(key)
-        }
+    /// A statement was never told to anybody but devices, which hold no word on auto-renewal.
+    mutating func forgetRenewalNote(_ key: OriginalKey, signedDate: Int64) {
+        stories[key]?.renewalNotes.removeAll { $0.signedDate == signedDate }
+    }
+
+    /// The store names somebody for a payment that was made without a name, or under another.
+    mutating func name(_ key: OriginalKey, chapter: Int, owner: String?) {
+        stories[key]?.chapters[chapter].owner = owner
     }
 }

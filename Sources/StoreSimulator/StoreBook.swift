@@ -51,7 +51,8 @@ package struct StoreOffer: Sendable, Hashable {
 /// What the store knows of one original transaction: the material of its statements.
 struct StoreBook: Sendable {
     let key: OriginalKey
-    let account: StoreAccount
+    /// Who buys, as the store knows it now.
+    var account: StoreAccount
     let isFamilyShared: Bool
     let originalPurchaseDate: Int64
     var payments: [Payment] = []
@@ -82,7 +83,8 @@ struct Payment: Sendable {
     var expiresDate: Int64?
     /// `PURCHASE` or `RENEWAL`; nil where the store keeps silent.
     let reason: String?
-    let appAccountToken: String?
+    var appAccountToken: String?
+    var appTransactionID: String?
     let offer: StoreOffer?
     /// Its chapter in the record; nil for a payment nobody was ever told of.
     let chapter: Int?

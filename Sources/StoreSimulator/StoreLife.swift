@@ -50,7 +50,7 @@ extension Storyteller {
         inventNoise(account, at: start)
     }
 
-    private static let groups: [[String]] = [
+    static let groups: [[String]] = [
         [
             StoreWorld.ProductID.proMonthly, StoreWorld.ProductID.proYearly, StoreWorld.ProductID.studioMonthly,
             StoreWorld.ProductID.plusMonthly,
@@ -60,7 +60,7 @@ extension Storyteller {
 
     /// A subscription from its first payment to wherever its story leads.
     @discardableResult
-    private mutating func inventSubscription(
+    mutating func inventSubscription(
         _ account: StoreAccount, group: [String], at start: Int64
     ) -> OriginalKey {
         let offer: StoreOffer? = random.chance(30) ? random.pick([.freeTrial, .payUpFront, .offerCode]) : nil
@@ -75,7 +75,7 @@ extension Storyteller {
         return key
     }
 
-    private mutating func inventOneTimePurchases(_ account: StoreAccount, at start: Int64) {
+    mutating func inventOneTimePurchases(_ account: StoreAccount, at start: Int64) {
         var instant = start
         for _ in 0..<random.number(in: 1...4) {
             let key = buy(
@@ -105,7 +105,7 @@ extension Storyteller {
     }
 
     /// The other environment's purchase that happens to bear the same ids.
-    private mutating func inventNamesake(of key: OriginalKey, _ account: StoreAccount, at start: Int64) {
+    mutating func inventNamesake(of key: OriginalKey, _ account: StoreAccount, at start: Int64) {
         var other = account
         other.environment = key.environment == .production ? .sandbox : .production
         let twin = subscribe(

@@ -17,6 +17,8 @@ package struct StoreNotification: Sendable, Equatable {
     package var renewal: [String: PayloadValue]?
     /// The app transaction, which only notices about the app itself carry.
     package var appTransaction: [String: PayloadValue]?
+    /// Which payment its transaction is about and whose that is, as the storyteller knows it; never sent.
+    package var testimony: Testimony?
 
     /// The notification's own id.
     package var uuid: String { text("notificationUUID") ?? "" }

@@ -187,7 +187,8 @@ extension Storyteller {
             number: book(key).payments.count, transactionID: terms.transactionID ?? newID(),
             webOrderLineItemID: terms.hasLineItem && product.kind == .autoRenewable ? newID() : nil,
             product: product, purchaseDate: terms.purchaseDate, begin: terms.begin, expiresDate: expiresDate,
-            reason: terms.reason, appAccountToken: terms.token, offer: terms.offer, chapter: chapter)
+            reason: terms.reason, appAccountToken: terms.token,
+            appTransactionID: book(key).account.appTransactionID, offer: terms.offer, chapter: chapter)
         books[key]?.payments.append(payment)
         // A payment settles whatever was wrong before.
         if let renewal = book(key).renewal { books[key]?.renewal = RenewalStanding(renewsAs: renewal.renewsAs) }

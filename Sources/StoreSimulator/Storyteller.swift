@@ -127,7 +127,7 @@ package struct Storyteller: Sendable {
                 environment: key.environment, originalTransactionID: key.originalTransactionID, signedDate: signed,
                 payload: envelope(type, subtype, signed: signed).merging(["data": .object(data)]) { _, new in new },
                 transaction: transactionPayload(book, payment, signed: signed, transactionID: transactionID),
-                renewal: renewalPayload(book, signed: signed)))
+                renewal: renewalPayload(book, signed: signed), testimony: testimony(book, payment, signed: signed)))
         if let renewal = book.renewal {
             record.noteRenewal(key, signedDate: signed, willRenew: renewal.autoRenews)
         }

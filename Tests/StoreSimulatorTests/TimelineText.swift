@@ -4,23 +4,35 @@ import StoreSimulator
 ///
 /// `ann news: +active news.monthly 01-01 | expired news.monthly 02-01`: who, the entitlement, and the stretches in
 /// order, a plus for access, each up to the next one and the last without end; days of 2026 unless a year is given.
-func lines(of record: Record) -> [String] {
-    record.customers.flatMap { customer in
+/// Aliases follow: `ann = cleo`.
+func lines(of record: Record, cast: OwnershipCast? = nil) -> [String] {
+    let timelines = record.customers.flatMap { customer in
         record.customer(customer).timelines.sorted { $0.key < $1.key }.map { entitlement, intervals in
             let stretches = intervals.map { interval in
-                (interval.givesAccess ? "+" : "") + interval.state.rawValue + " "
-                    + interval.productID.replacing("com.example.", with: "") + " " + dateText(interval.from)
+                let product = interval.source == .grant ? "grant" : interval.productID
+                return (interval.givesAccess ? "+" : "") + interval.state.rawValue + " "
+                    + product.replacing("com.example.", with: "") + " " + dateText(interval.from)
             }
-            return "\(name(of: customer)) \(entitlement): " + stretches.joined(separator: " | ")
+            return "\(name(of: customer, cast)) \(entitlement): " + stretches.joined(separator: " | ")
         }
     }
+    let aliases = record.ownership.aliases.sorted { $0.key < $1.key }.map { alias, customer in
+        "\(name(of: alias, cast)) = \(name(of: customer, cast))"
+    }
+    return timelines + aliases
 }
 
-private func name(of customer: CustomerKey) -> String {
-    let names = [
+private func name(of customer: CustomerKey, _ cast: OwnershipCast?) -> String {
+    var names = [
         Scenario.ann.customerID: "ann", Scenario.bob.customerID: "bob",
         "apple:700000000000000001": "apple-ann", "apple:700000000000000002": "apple-bob",
     ]
+    if let cast {
+        names = [
+            cast.annLogin.customerID: "ann", cast.bobLogin.customerID: "bob", cast.annApple.customerID: "apple-ann",
+            cast.bobApple.customerID: "apple-bob", cast.cleo.customerID: "cleo", cast.dan.customerID: "dan",
+        ]
+    }
     let name = names[customer.customerID] ?? customer.customerID
     return customer.environment == .sandbox ? name + "(sandbox)" : name
 }
