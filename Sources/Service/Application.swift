@@ -25,6 +25,8 @@ package struct Application: Sendable {
         package var notificationBytes = UnverifiedJWS.maximumLength
         /// The largest catalog, in bytes of JSON.
         package var catalogBytes = 4 << 20
+        /// The largest body of a reconciliation, in bytes: some 600 signed transactions.
+        package var reconcileBytes = 4 << 20
         /// The largest body of any other request, in bytes; none of them reads it.
         package var otherBytes = 16 << 10
 
@@ -34,6 +36,7 @@ package struct Application: Sendable {
     let writer: LedgerWriter
     let reader: LedgerReader
     let verifier: NotificationVerifier
+    let statements: StatementVerifier
     let limits: Limits
     let metrics: Metrics
     let logger: Logger
@@ -63,7 +66,8 @@ package struct Application: Sendable {
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
-        verifier: NotificationVerifier, schemaRefusal: @escaping @Sendable () async throws -> String?,
+        verifier: NotificationVerifier, statements: StatementVerifier,
+        schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
         limits: Limits = Limits(), passKeys: PassKeyRing = .empty, passTTL: Duration = PassDocument.defaultTTL,
         trustedProxies: [NetworkRange] = [], now: @escaping @Sendable () -> Timestamp
@@ -71,6 +75,7 @@ package struct Application: Sendable {
         self.writer = writer
         self.reader = reader
         self.verifier = verifier
+        self.statements = statements
         self.limits = limits
         self.metrics = metrics
         self.logger = logger
@@ -117,6 +122,8 @@ package struct Application: Sendable {
         switch (method, path) {
         case ("POST", "/v1/notifications/appstore"): limits.notificationBytes
         case ("PUT", "/v1/catalog"): limits.catalogBytes
+        case ("POST", let path) where path.hasPrefix("/v1/customers/") && path.hasSuffix("/reconcile"):
+            limits.reconcileBytes
         default: limits.otherBytes
         }
     }

@@ -4,10 +4,17 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case verdicts = "rightful_notification_verdicts_total"
     case notifications = "rightful_notifications_total"
     case remarks = "rightful_notification_remarks_total"
+    case statements = "rightful_device_statements_total"
+    case conflicts = "rightful_ownership_conflicts_total"
+    case drift = "rightful_device_drift_total"
     case rateLimited = "rightful_rate_limited_total"
 
     var help: String {
         switch self {
+        case .statements: "Signed statements that devices posted: recorded, known, or the code of the refusal."
+        case .conflicts: "Claims of what is somebody else's, each time they are made."
+        case .drift:
+            "Products of which a device believed otherwise than the ledger: recorded, known, unproven, limited, overtaken."
         case .requests: "Requests answered, by route and status."
         case .verdicts: "Notifications by what became of them: accepted, duplicate, or the code of the refusal."
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."
@@ -22,6 +29,9 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .verdicts: ["verdict"]
         case .notifications: ["type"]
         case .remarks, .rateLimited: ["kind"]
+        case .statements: ["verdict"]
+        case .conflicts: []
+        case .drift: ["outcome"]
         }
     }
 }

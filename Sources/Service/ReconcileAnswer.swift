@@ -1,3 +1,4 @@
+import AppStorePayloads
 import AppStoreServer
 import EntitlementAPI
 import EntitlementCore

@@ -1,3 +1,5 @@
+import AppStoreServer
+import Dispatch
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
@@ -10,7 +12,7 @@ extension Application {
     /// record, so what it lists to finish is durable.
     func reconcile(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
-        let request = try ReconcileRequest(body: call.request.body)
+        let request = try ReconcileRequest(parsing: call.request.body)
         let posting = try await verify(request, call)
         let question = ReconcileDecision.question(posting, of: customer)
         var first: ReconcileDecision?

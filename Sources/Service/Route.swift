@@ -66,6 +66,7 @@ struct Route: Sendable {
         Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead)) { try await $0.timeline($1) },
         Route("GET", "/v1/customers/{id}/explain", .scope(.customersRead)) { try await $0.explain($1) },
         Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
+        Route("POST", "/v1/customers/{id}/reconcile", .reconcile) { try await $0.reconcile($1) },
         Route("POST", "/v1/customers/{id}/tokens", .scope(.customersWrite)) { try await $0.makeCustomerToken($1) },
         Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
         Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead)) {

@@ -36,6 +36,7 @@ struct RunningService: Sendable {
         let application = Application(
             writer: writer, reader: LedgerReader(pool: pool, now: Workload.now), keys: keys,
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool), verifier: workload.verifier,
+            statements: workload.statements,
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(now: Workload.now) { log.write($0) }, limits: limits, now: Workload.now)

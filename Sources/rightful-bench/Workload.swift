@@ -12,6 +12,7 @@ struct Workload: Sendable {
     let store: SimulatedAuthority
     let world: StoreWorld
     let verifier: NotificationVerifier
+    let statements: StatementVerifier
     private let header: String
 
     init() throws {
@@ -23,11 +24,10 @@ struct Workload: Sendable {
             try PayloadValue.object([
                 "alg": .string("ES256"), "x5c": .array(chain.map { .string(Base64.encode($0.der)) }),
             ]).encoded())
-        verifier = NotificationVerifier(
-            jws: try JWSVerifier(trusting: TrustAnchors([store.root.certificate])),
-            apps: [
-                AppBinding(bundleID: world.bundleID, appAppleID: world.appAppleID, environments: [.production])
-            ])
+        let jws = try JWSVerifier(trusting: TrustAnchors([store.root.certificate]))
+        let apps = [AppBinding(bundleID: world.bundleID, appAppleID: world.appAppleID, environments: [.production])]
+        verifier = NotificationVerifier(jws: jws, apps: apps)
+        statements = StatementVerifier(jws: jws, apps: apps)
     }
 
     static func now() -> Timestamp {

@@ -67,12 +67,14 @@ struct ServeCommand: Command {
             let commandKeys = CommandKeys(pool: session.pool)
             var limits = Application.Limits()
             limits.rates = configuration.rateLimits
+            let jws = try JWSVerifier(trusting: anchors)
+            let apps = configuration.apps.map(\.binding)
             let application = Application(
                 writer: writer, reader: LedgerReader(pool: session.pool, now: context.now),
                 keys: APIKeyStore(pool: session.pool, now: context.now),
                 tokens: CustomerTokens(pool: session.pool), commandKeys: commandKeys,
-                verifier: NotificationVerifier(
-                    jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding)),
+                verifier: NotificationVerifier(jws: jws, apps: apps),
+                statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
                 passKeys: passKeys.ring, passTTL: configuration.passTTL, trustedProxies: configuration.trustedProxies,

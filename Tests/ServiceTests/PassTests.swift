@@ -21,15 +21,6 @@ struct PassTests {
             now: instant(now), ttl: .seconds(600))
     }
 
-    /// The service of a rig, with keys.
-    private static func application(_ rig: ServiceRig, _ ring: PassKeyRing) -> Application {
-        let app = rig.application
-        return Application(
-            writer: app.writer, reader: app.reader, keys: rig.keys, verifier: app.verifier,
-            schemaRefusal: app.schemaRefusal, sha256: app.sha256, metrics: app.metrics, logger: app.logger,
-            passKeys: ring, now: app.now)
-    }
-
     @Test(
         "the newest valid key signs, of several as new the one listed last",
         arguments: [
@@ -84,9 +75,8 @@ struct PassTests {
 
     @Test("all keys are published to anybody, those not valid yet included")
     func keySet() async throws {
-        let rig = try await ServiceRig.make()
         let keys = [try Self.key("now"), try Self.key("later", from: "2030-01-01T00:00:00Z")]
-        let application = Self.application(rig, PassKeyRing(keys))
+        let application = try await ServiceRig.make(passKeys: PassKeyRing(keys)).application
         let head = HTTPRequestHead(method: "GET", target: "/.well-known/rightful-keys")
         let answer = await application.handle(try HTTPRequest(head: head))
         #expect(answer.status == 200)
@@ -101,10 +91,8 @@ struct PassTests {
 
     @Test("whoever has the keys already is told so, until they change")
     func unchangedKeySet() async throws {
-        let rig = try await ServiceRig.make()
         func get(_ ring: PassKeyRing, _ headers: [(String, String)] = []) async throws -> HTTPResponse {
-            let head = HTTPRequestHead(method: "GET", target: "/.well-known/rightful-keys", headers: headers)
-            return await Self.application(rig, ring).handle(try HTTPRequest(head: head))
+            try await ServiceRig.make(passKeys: ring).send("GET", "/.well-known/rightful-keys", headers: headers)
         }
         let ring = PassKeyRing([try Self.key("a")])
         let tag = try #require(try await get(ring).header("ETag"))

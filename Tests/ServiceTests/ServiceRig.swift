@@ -29,7 +29,7 @@ struct ServiceRig {
 
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
-        trustedProxies: [NetworkRange] = []
+        passKeys: PassKeyRing = .empty, trustedProxies: [NetworkRange] = []
     ) async throws -> ServiceRig {
         let pool = try await TestDatabase.make().pool(connections: 3)
         let clock = TestClock(try instant(noon))
@@ -38,19 +38,20 @@ struct ServiceRig {
         let app = AppBinding(
             bundleID: bundleID, appAppleID: appAppleID,
             environments: Set(environments.compactMap { EntitlementCore.StoreEnvironment(rawValue: $0) }))
-        let verifier = NotificationVerifier(
-            jws: try JWSVerifier(trusting: TrustAnchors([store.root.certificate])), apps: [app])
+        let jws = try JWSVerifier(trusting: TrustAnchors([store.root.certificate]))
         let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
         let log = LogKeeper()
         let keys = APIKeyStore(pool: pool, now: now)
         let application = Application(
             writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
             reader: LedgerReader(pool: pool, now: now), keys: keys,
-            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool), verifier: verifier,
+            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
+            verifier: NotificationVerifier(jws: jws, apps: [app]),
+            statements: StatementVerifier(jws: jws, apps: [app]),
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
-            trustedProxies: trustedProxies, now: now)
+            passKeys: passKeys, trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         return ServiceRig(
             application: application, keys: keys, pool: pool, store: store, log: log, clock: clock, admin: admin)

@@ -59,7 +59,7 @@ struct SurfaceTests {
         let (never, continuation) = AsyncStream<Never>.makeStream()
         let hanging = Application(
             writer: app.writer, reader: app.reader, keys: rig.keys, tokens: app.tokens,
-            commandKeys: app.commandKeys, verifier: app.verifier,
+            commandKeys: app.commandKeys, verifier: app.verifier, statements: app.statements,
             schemaRefusal: {
                 for await _ in never {}
                 return nil
