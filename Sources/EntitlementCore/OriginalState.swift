@@ -52,6 +52,8 @@ package struct OriginalState: Hashable, Sendable {
     package private(set) var renewals: [StatedRenewal] = []
     /// The last event that stated something about this original transaction.
     package private(set) var lastPosition: Int64 = 0
+    /// Whether it was ever claimed or transferred, so that whoever reads it knows to look for who owns it.
+    package private(set) var hasOwnershipWords = false
 
     package init() {}
 
@@ -60,6 +62,11 @@ package struct OriginalState: Hashable, Sendable {
         _ fact: LedgerFact, originalTransactionID: String, source: StatementSource, position: Int64
     ) {
         lastPosition = max(lastPosition, position)
+        switch fact {
+        case .claim, .transfer, .transferUndo: hasOwnershipWords = true
+        case .notification, .statements, .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting:
+            break
+        }
         for transaction in fact.transactions where transaction.originalTransactionID == originalTransactionID {
             join(transaction, source: source, position: position)
         }
@@ -193,6 +200,8 @@ extension OriginalState {
             writer.renewal(stated.fact)
         }
         writer.integer(lastPosition)
+        // Written only where it is so: most rows have no owner but their own, and read as they always did.
+        if hasOwnershipWords { writer.flag(true) }
         return writer.bytes
     }
 
@@ -208,6 +217,10 @@ extension OriginalState {
             return StatedRenewal(fact: try reader.renewal(), position: position)
         }
         lastPosition = try reader.integer()
+        if !reader.isAtEnd {
+            hasOwnershipWords = try reader.flag()
+            guard hasOwnershipWords else { throw .invalid("a flag that is left out when it is not set") }
+        }
         try reader.finish()
     }
 }

@@ -71,6 +71,19 @@ package struct Reconciliation: Sendable {
         var renewals: [RenewalFact] = []
     }
 
+    /// What an event is about as a whole: whose it is, too, so that it is found, and forgotten, by it.
+    private struct Subject: Hashable {
+        let original: String
+        let accountToken: IdentityRef?
+        let appTransaction: IdentityRef?
+
+        init(_ fact: TransactionFact) {
+            original = fact.originalTransactionID
+            accountToken = fact.accountToken
+            appTransaction = fact.appTransaction
+        }
+    }
+
     /// What changes the states, and the states after it; the newest first, so that what it outdates is no news.
     private static func fresh(
         _ transactions: [TransactionFact], _ renewals: [RenewalFact], _ states: inout [String: OriginalState]
@@ -105,8 +118,8 @@ package struct Reconciliation: Sendable {
         var events = fresh.transactions.map {
             News(originalTransactionID: $0.originalTransactionID, transactions: [$0], renewals: [])
         }
-        for (original, advances) in Dictionary(grouping: fresh.advances, by: \.originalTransactionID) {
-            events.append(News(originalTransactionID: original, transactions: advances, renewals: []))
+        for (subject, advances) in Dictionary(grouping: fresh.advances, by: Subject.init) {
+            events.append(News(originalTransactionID: subject.original, transactions: advances, renewals: []))
         }
         for (original, renewals) in Dictionary(grouping: fresh.renewals, by: \.originalTransactionID) {
             if let index = events.firstIndex(where: { $0.originalTransactionID == original }) {

@@ -1,4 +1,5 @@
 import EntitlementCore
+import Foundation
 import PostgresClient
 
 /// The one transaction that writes events: two round trips, with the fold between them.
@@ -26,7 +27,7 @@ enum AppendTransaction {
                 try connection.execute(script: "ROLLBACK")
                 return .committed(unheard)
             }
-            let plan = AppendPlan(batch, context: context, now: now())
+            let plan = AppendPlan(batch, context: context, now: instant(after: context.head.recordedAt, now))
             do {
                 try write(plan, on: connection)
             } catch let error as PostgresError where error.kind == .connection {
@@ -38,6 +39,18 @@ enum AppendTransaction {
             if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
             throw error
         }
+    }
+
+    /// The clock's instant, once it is later than the batch before.
+    ///
+    /// Batches are at least 1 ms apart on paper. Were they faster in fact, the log would run ahead of the clock, and a
+    /// grant would begin after it was answered; so the fast ones wait. A clock that is behind another instance's waits
+    /// no longer than that millisecond.
+    private static func instant(after last: Timestamp, _ now: @Sendable () -> Timestamp) -> Timestamp {
+        let instant = now()
+        guard instant == last else { return instant }
+        usleep(1000)
+        return now()
     }
 
     /// Whether a plan's commit took place: the chain's hash at its last position is like no other's.

@@ -35,13 +35,27 @@ extension LedgerReader {
             ])
             return (try results[0].rows.map { try $0.int(0) }, try results[1].rows.map { try $0.text(0) })
         }
+        // One search of an index for each way an event can be theirs; left to the planner, it might walk the whole log.
         return try await page(
             """
-            SELECT \(EventColumns.list) FROM event
-            WHERE ledger_id = $1 AND position > $2 AND (environment = $4 OR environment IS NULL)
-                AND (identity = ANY($5) OR other_identity = ANY($5) AND type = 'linked'
-                    OR environment = $4 AND original_transaction_id = ANY($6))
-            ORDER BY position LIMIT $3
+            SELECT \(EventColumns.list) FROM (
+                SELECT found.position AS found FROM unnest($5::bigint[]) AS key (number) CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE ledger_id = $1 AND identity = key.number AND (environment = $4 OR environment IS NULL)
+                        AND position > $2 OFFSET 0) AS found
+                UNION
+                SELECT found.position FROM unnest($5::bigint[]) AS key (number) CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE ledger_id = $1 AND other_identity = key.number AND type = 'linked'
+                        AND (environment = $4 OR environment IS NULL) AND position > $2 OFFSET 0) AS found
+                UNION
+                SELECT found.position FROM unnest($6::text[]) AS key (original) CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE ledger_id = $1 AND environment = $4 AND original_transaction_id = key.original
+                        AND position > $2 OFFSET 0) AS found
+                ORDER BY 1 LIMIT $3
+            ) AS page JOIN event ON event.ledger_id = $1 AND event.position = page.found
+            ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
             more: [.text(environment.rawValue), .intArray(people), .textArray(originals)])
     }

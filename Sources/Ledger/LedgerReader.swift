@@ -26,6 +26,7 @@ package struct LedgerReader: Sendable {
     let pool: PostgresPool
     private let now: @Sendable () -> Timestamp
     let catalogs = CatalogCache()
+    let newest = NewestPosition()
 
     package init(pool: PostgresPool, now: @escaping @Sendable () -> Timestamp) {
         self.pool = pool

@@ -1,5 +1,6 @@
 package import EntitlementCore
 import PostgresClient
+import Synchronization
 
 /// What is asked of the ledger as it stands now.
 package struct LedgerQuestion: Sendable, Hashable {
@@ -74,44 +75,80 @@ extension LedgerReader {
         }
     }
 
-    /// Answers from one snapshot: one round trip, and a second one where something was claimed or transferred.
+    /// Answers from one position: one round trip, and another where somebody linked, claimed or transferred something.
     package func snapshot(_ question: LedgerQuestion) async throws -> LedgerSnapshot {
         try await read { connection in
-            let environment = question.environment
-            let values = [question.customer.value] + question.customers
-            let results = try connection.pipeline([
-                PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-                Statements.headAndCatalog,
-                Statements.identities(of: values),
-                OwnershipQuery.words(ofCustomers: values, environment, upTo: .max),
-                StateQuery.latest(of: question.customer.value, and: question.originals, environment),
-                PostgresStatement("COMMIT"),
-            ])
-            guard let head = results[1].first else { throw Statements.missingHead }
-            let position = try head.int(0)
-            let catalogPosition = try head.optionalInt(2)
-            let catalog = try catalogs.catalog(writtenAt: catalogPosition, on: connection)
-            var identities: [ExactText: IdentityRef] = [:]
-            for row in results[2].rows { identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1)) }
-            var words = try results[3].rows.map { try OwnershipQuery.Word($0) }
-            let disputed = try results[4].rows.filter { try $0.bool(6) }.map { try $0.text(1) }
-            if !disputed.isEmpty {
-                // The log only grows, so up to a position it reads the same outside the snapshot.
-                let more = OwnershipQuery.words(onOriginals: disputed, environment, upTo: position)
-                words += try connection.query(more.sql, more.parameters).rows.map { try OwnershipQuery.Word($0) }
+            var bound = newest.bound
+            while true {
+                if let snapshot = try snapshot(question, bound: bound, on: connection) { return snapshot }
+                bound = newest.bound
             }
-            let states = try StateQuery.states(from: results[4], upTo: position, on: connection)
-            let ownership = OwnershipMap(words)
-            let customer = identities[ExactText(question.customer.value)] ?? LedgerSnapshot.nobody
-            return LedgerSnapshot(
-                position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
-                facts: CustomerFacts(
-                    customer: ownership.customer(of: customer),
-                    originals: Dictionary(
-                        uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) }),
-                    grants: Array(GrantBook(words).grants.values),
-                    ownership: ownership, catalog: catalog),
-                catalogPosition: catalogPosition ?? 0, identities: identities)
         }
     }
+
+    /// The same while the log ends at or before `bound`, which spares the database the partitions after it; else `nil`.
+    private func snapshot(
+        _ question: LedgerQuestion, bound: Int64, on connection: isolated PostgresConnection
+    ) throws -> LedgerSnapshot? {
+        let environment = question.environment
+        let values = [question.customer.value] + question.customers
+        // The head is read first, and the log only grows: what came after it is left out below.
+        let results = try connection.pipeline([
+            Statements.headAndCatalog,
+            Statements.identities(of: values),
+            OwnershipQuery.words(about: values, environment, bound: bound),
+            StateQuery.latest(of: question.customer.value, and: question.originals, environment, bound: bound),
+        ])
+        guard let head = results[0].first else { throw Statements.missingHead }
+        let position = try head.int(0)
+        newest.saw(position)
+        guard position <= bound else { return nil }
+        let catalogPosition = try head.optionalInt(2)
+        let catalog = try catalogs.catalog(writtenAt: catalogPosition, on: connection)
+        var identities: [ExactText: IdentityRef] = [:]
+        for row in results[1].rows { identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1)) }
+        var words = try results[2].rows.map { try OwnershipQuery.Word($0) }
+        var latest = results[3]
+        if words.contains(where: \.isLink) {
+            let connected = OwnershipQuery.words(ofCustomers: values, environment, upTo: position)
+            words = try connection.query(connected.sql, connected.parameters).rows.map { try OwnershipQuery.Word($0) }
+            let theirs = StateQuery.latest(
+                ofConnected: question.customer.value, and: question.originals, environment, bound: bound)
+            latest = try connection.query(theirs.sql, theirs.parameters)
+        }
+        let states = try StateQuery.states(from: latest, upTo: position, on: connection)
+        let disputed = states.filter(\.value.hasOwnershipWords).map(\.key.originalTransactionID)
+        if !disputed.isEmpty {
+            let more = OwnershipQuery.words(onOriginals: disputed, environment, upTo: position)
+            words += try connection.query(more.sql, more.parameters).rows.map { try OwnershipQuery.Word($0) }
+        }
+        words.removeAll { $0.position > position }
+        let ownership = OwnershipMap(words)
+        let customer = identities[ExactText(question.customer.value)] ?? LedgerSnapshot.nobody
+        return LedgerSnapshot(
+            position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
+            facts: CustomerFacts(
+                customer: ownership.customer(of: customer),
+                originals: Dictionary(uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) }),
+                grants: Array(GrantBook(words).grants.values), ownership: ownership, catalog: catalog),
+            catalogPosition: catalogPosition ?? 0, identities: identities)
+    }
+}
+
+extension OwnershipQuery.Word {
+    fileprivate var isLink: Bool {
+        if case .link = fact { true } else { false }
+    }
+}
+
+/// The end of the log as this process has seen it, which says how far a read has to look.
+final class NewestPosition: Sendable {
+    /// How far the log may grow between two reads before one of them has to look twice.
+    private static let margin: Int64 = 1_000_000
+
+    private let position = Mutex<Int64>(0)
+
+    var bound: Int64 { position.withLock { $0 } + Self.margin }
+
+    func saw(_ seen: Int64) { position.withLock { $0 = max($0, seen) } }
 }

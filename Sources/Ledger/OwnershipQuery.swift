@@ -22,16 +22,21 @@ enum OwnershipQuery {
     /// The query's first part: `person (number)`, everybody whom links of an environment, ever made, connect with the
     /// seeds.
     ///
-    /// A link from or to a customer has an entry under each of its two ends, so the walk costs two searches a person.
+    /// A link from or to a customer has an entry under each of its two ends, so the walk costs two searches a person. The
+    /// inner search asks for all words, of which the outer keeps the links: asked for links alone, a planner that has seen
+    /// none yet would read all links there ever are by the other index.
     static func connected(with seeds: String, environment: String, upTo position: String) -> String {
         """
         WITH RECURSIVE person (number) AS (
             \(seeds)
             UNION
             SELECT link.neighbour FROM person CROSS JOIN LATERAL (
-                SELECT other_identity AS neighbour FROM event
-                WHERE ledger_id = $1 AND identity = person.number AND type = 'linked'
-                    AND (environment = \(environment) OR environment IS NULL) AND position <= \(position)
+                SELECT word.neighbour FROM (
+                    SELECT other_identity AS neighbour, type FROM event
+                    WHERE ledger_id = $1 AND identity = person.number
+                        AND type IN ('linked', 'granted', 'grant_revoked')
+                        AND (environment = \(environment) OR environment IS NULL) AND position <= \(position) OFFSET 0
+                ) AS word WHERE word.type = 'linked'
                 UNION ALL
                 SELECT identity FROM event
                 WHERE ledger_id = $1 AND other_identity = person.number AND type = 'linked'
@@ -47,6 +52,30 @@ enum OwnershipQuery {
         SELECT known.identity FROM unnest(\(values)::text[]) AS key (value) CROSS JOIN LATERAL (
             SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
         """
+    }
+
+    /// The links and grants that name some customers themselves.
+    ///
+    /// Where no link is among them there is nobody to be connected with.
+    static func words(
+        about customers: [String], _ environment: StoreEnvironment, bound: Int64
+    ) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT word.position, word.recorded_at, word.facts FROM unnest($2::text[]) AS key (value)
+            CROSS JOIN LATERAL (
+                SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
+            CROSS JOIN LATERAL (
+                SELECT position, recorded_at, facts FROM event
+                WHERE ledger_id = $1 AND identity = known.identity
+                    AND type IN ('linked', 'granted', 'grant_revoked')
+                    AND (environment = $3 OR environment IS NULL) AND position <= $4
+                UNION ALL
+                SELECT position, recorded_at, facts FROM event
+                WHERE ledger_id = $1 AND other_identity = known.identity AND type = 'linked'
+                    AND (environment = $3 OR environment IS NULL) AND position <= $4
+            ) AS word
+            """, [.int(ledgerID), .textArray(customers), .text(environment.rawValue), .int(bound)])
     }
 
     /// The links and grants of everybody connected with some customers.
@@ -118,15 +147,6 @@ enum OwnershipQuery {
         let links = Self.words(ofCustomers: [], numbers: named.sorted(), environment, upTo: position)
         return OwnershipMap(try connection.query(links.sql, links.parameters).rows.map { try Word($0) } + words)
     }
-
-    /// Whether an original transaction, `key` of a query with the environment as `$3`, was claimed or transferred.
-    static let hasWords = """
-        EXISTS (
-            SELECT FROM event
-            WHERE event.ledger_id = $1 AND event.environment = key.environment
-                AND event.original_transaction_id = key.original_transaction_id
-                AND event.type IN ('claimed', 'transferred', 'transfer_undone'))
-        """
 
     /// Where customers were last linked, granted something, or found drifted.
     static func lastWords(of customers: [String]) -> PostgresStatement {

@@ -13,36 +13,61 @@ enum StateQuery {
             ])
     }
 
-    /// The same, with whether they were claimed or transferred, for some originals and those in which a customer has a
-    /// part: events name them, or somebody who is linked to them, as whose they are.
+    /// The same for some originals and those whose events name a customer as whose they are; nothing beyond `bound` is
+    /// looked at.
     static func latest(
-        of customer: String, and originals: [String], _ environment: StoreEnvironment
+        of customer: String, and originals: [String], _ environment: StoreEnvironment, bound: Int64
+    ) -> PostgresStatement {
+        let number = "(SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
+        let named = "SELECT $3::text, unnest($4::text[])"
+        // Most reads are about nobody else's purchases.
+        let more = originals.isEmpty ? " WHERE $4::text[] IS NOT NULL" : " UNION " + named
+        return PostgresStatement(
+            latestSQL(
+                of: """
+                    (SELECT * FROM (
+                        SELECT DISTINCT $3::text, event.original_transaction_id FROM event
+                        WHERE event.ledger_id = $1 AND event.environment = $3 AND event.identity = \(number)
+                            AND event.original_transaction_id IS NOT NULL AND event.position <= $5) AS own\(more))
+                    """, bound: "$5"),
+            [
+                .int(ledgerID), .text(customer), .text(environment.rawValue), .textArray(originals), .int(bound),
+            ])
+    }
+
+    /// The same for everybody whom links connect with a customer.
+    static func latest(
+        ofConnected customer: String, and originals: [String], _ environment: StoreEnvironment, bound: Int64
     ) -> PostgresStatement {
         let person = OwnershipQuery.connected(
-            with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "9223372036854775807")
+            with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "$5")
         return PostgresStatement(
             person
                 + latestSQL(
                     of: """
                         (SELECT $3::text, event.original_transaction_id FROM person JOIN event
                             ON event.ledger_id = $1 AND event.environment = $3 AND event.identity = person.number
-                        WHERE event.original_transaction_id IS NOT NULL
+                        WHERE event.original_transaction_id IS NOT NULL AND event.position <= $5
                         UNION
                         SELECT $3::text, unnest($4::text[]))
-                        """, and: ", " + OwnershipQuery.hasWords),
-            [.int(ledgerID), .textArray([customer]), .text(environment.rawValue), .textArray(originals)])
+                        """, bound: "$5"),
+            [
+                .int(ledgerID), .textArray([customer]), .text(environment.rawValue), .textArray(originals),
+                .int(bound),
+            ])
     }
 
     /// The same for the originals that `source`, a FROM item of two columns, names.
-    private static func latestSQL(of source: String, and more: String = "") -> String {
+    private static func latestSQL(of source: String, bound: String? = nil) -> String {
         """
         SELECT key.environment, key.original_transaction_id, log.position,
-            view.fold_version, view.last_position, view.state\(more)
+            view.fold_version, view.last_position, view.state
         FROM \(source) AS key (environment, original_transaction_id)
         LEFT JOIN LATERAL (
             SELECT event.position FROM event
             WHERE event.ledger_id = $1 AND event.environment = key.environment
                 AND event.original_transaction_id = key.original_transaction_id
+                \(bound.map { "AND event.position <= \($0)" } ?? "")
             ORDER BY event.position DESC LIMIT 1
         ) AS log ON true
         LEFT JOIN LATERAL (\(ViewTable.liveRow)) AS view ON true
