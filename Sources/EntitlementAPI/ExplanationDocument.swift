@@ -71,6 +71,8 @@ package struct ExplanationDocument: Codable, Hashable, Sendable {
     package let catalog: CatalogPart
     /// In the order of their ids.
     package let entitlements: [Entitlement]
+    /// What the customer claimed and is another's, which is why it gives them nothing.
+    package let conflicts: [RefusedClaimDocument]
     /// Where a customer of whom nothing is known here is known instead; left out otherwise.
     package let alsoIn: [StoreEnvironment]?
 
@@ -84,11 +86,12 @@ package struct ExplanationDocument: Codable, Hashable, Sendable {
         foldVersion = OriginalState.foldVersion
         catalog = CatalogPart(explainer)
         entitlements = explanations.map { Entitlement($0) }
+        conflicts = explainer.refusedClaims.map { RefusedClaimDocument($0) }
         self.alsoIn = alsoIn.isEmpty ? nil : alsoIn
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, environment, at, catalog, entitlements
+        case object, environment, at, catalog, entitlements, conflicts
         case customerID = "customer_id"
         case knownAt = "known_at"
         case foldVersion = "fold_version"

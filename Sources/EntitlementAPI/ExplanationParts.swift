@@ -98,3 +98,25 @@ package struct CatalogChangeDocument: Codable, Hashable, Sendable {
         case stateBefore = "state_before"
     }
 }
+
+/// A purchase that the customer claimed and that is another's.
+package struct RefusedClaimDocument: Codable, Hashable, Sendable {
+    /// Of the event that reported the conflict.
+    package let position: Int64
+    package let originalTransactionID: String
+    package let recordedAt: Timestamp
+    package let sentence: String
+
+    package init(_ claim: RefusedClaim) {
+        position = claim.event.position
+        originalTransactionID = claim.originalTransactionID
+        recordedAt = claim.event.recordedAt
+        sentence = claim.sentence
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case position, sentence
+        case originalTransactionID = "original_transaction_id"
+        case recordedAt = "recorded_at"
+    }
+}

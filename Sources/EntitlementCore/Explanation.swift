@@ -23,6 +23,14 @@ package struct CatalogChange: Hashable, Sendable {
     package let sentence: String
 }
 
+/// A purchase that the customer claimed, and that is somebody else's: it gives them nothing.
+package struct RefusedClaim: Hashable, Sendable {
+    package let event: HistoryEvent
+    package let originalTransactionID: String
+    /// For people; it names nobody.
+    package let sentence: String
+}
+
 /// Explains a customer's entitlements at one instant.
 package struct Explainer: Sendable {
     package let history: CustomerHistory
@@ -63,6 +71,26 @@ package struct Explainer: Sendable {
     /// One entitlement, also one that nothing ever gave.
     package func explanation(of entitlementID: String) -> Explanation {
         explain(entitlementID, sources: facts.sources())
+    }
+
+    /// What the customer claimed in vain and does not own since: of each original transaction the last claim, in the
+    /// order of their positions.
+    package var refusedClaims: [RefusedClaim] {
+        var last: [String: HistoryEvent] = [:]
+        for event in history.events {
+            guard case .conflict(let conflict) = event.fact,
+                facts.ownership.customer(of: conflict.claimant) == facts.customer,
+                !facts.owns(conflict.originalTransactionID)
+            else { continue }
+            last[conflict.originalTransactionID] = event
+        }
+        return last.map { originalID, event in
+            RefusedClaim(
+                event: event, originalTransactionID: originalID,
+                sentence: "On \(event.recordedAt.inWords) this customer claimed the original transaction "
+                    + "\(originalID), which was another's, and nobody's access changed; a transfer by its owner would "
+                    + "make it this customer's.")
+        }.sorted { $0.event.position < $1.event.position }
     }
 
     private func explain(_ entitlementID: String, sources: [SourceTimeline]) -> Explanation {
@@ -115,5 +143,14 @@ package struct Explainer: Sendable {
             after = before
         }
         return nil
+    }
+}
+
+extension CustomerFacts {
+    /// Whether a period of the original transaction is this customer's now.
+    fileprivate func owns(_ originalTransactionID: String) -> Bool {
+        originals[originalTransactionID]?.winningStatements().contains {
+            ownership.currentOwner(of: $0.fact) == customer
+        } ?? false
     }
 }

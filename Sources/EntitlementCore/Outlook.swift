@@ -115,10 +115,14 @@ struct OutlookFinder {
                     sentence: "The store's word about the purchase that \(product) was upgraded to is still to come.")
             ]
         case .ownedByAnother:
-            return [
-                Outlook(code: .transfer, at: nil, sentence: "A transfer of \(product) to this customer would open it."),
-                purchase(),
-            ]
+            // What has lapsed meanwhile would open nothing.
+            let isOpenElsewhere = considered.contains {
+                $0.loss == .belongsToAnother && $0.originalTransactionID == reading.originalTransactionID
+                    && $0.state.map { policy.givesAccess($0) } ?? false
+            }
+            let transfer = Outlook(
+                code: .transfer, at: nil, sentence: "A transfer of \(product) to this customer would open it.")
+            return (isOpenElsewhere ? [transfer] : []) + [purchase(), grant()]
         case .grant:
             return ofGrant(shown)
         case .grantRevoked:
@@ -175,7 +179,11 @@ struct OutlookFinder {
             outlook.append(Outlook(code: .grantEnd, at: until, sentence: "The grant ends on \(until.inWords)."))
         }
         outlook.append(
-            Outlook(code: .grantRevocation, at: nil, sentence: "It closes when the grant is taken back."))
+            Outlook(
+                code: .grantRevocation, at: nil,
+                sentence: isBacked
+                    ? "If the grant is taken back, something else that gives \(entitlementID) keeps it open for now."
+                    : "It closes when the grant is taken back."))
         return outlook
     }
 
@@ -221,7 +229,19 @@ struct OutlookFinder {
     }
 
     private func refund(_ product: String) -> Outlook {
-        Outlook(code: .refund, at: nil, sentence: "A refund of \(product) would close it from the refund's date on.")
+        Outlook(
+            code: .refund, at: nil,
+            sentence: isBacked
+                ? "If \(product) is refunded, something else that gives \(entitlementID) keeps it open for now."
+                : "A refund of \(product) would close it from the refund's date on.")
+    }
+
+    /// Whether something else gives access at the instant.
+    private var isBacked: Bool {
+        considered.contains { alternative in
+            [.weakerState, .endsEarlier, .laterInOrder].contains(alternative.loss)
+                && alternative.state.map { policy.givesAccess($0) } ?? false
+        }
     }
 
     private func grant() -> Outlook {

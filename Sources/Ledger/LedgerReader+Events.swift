@@ -15,11 +15,12 @@ extension LedgerReader {
     }
 
     /// The events that bear on this customer by what they state themselves, in order: those that name the customer or
-    /// somebody linked to them, and those of original transactions that were claimed by or transferred to one of them.
+    /// somebody linked to them, those of original transactions that were claimed by or transferred to one of them, and
+    /// the transfers of those that statements say are theirs.
     package func events(
         of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int
     ) async throws -> EventPage {
-        let (people, originals) = try await read { connection in
+        let (people, originals, own) = try await read { connection in
             let person = OwnershipQuery.connected(
                 with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "9223372036854775807")
             let results = try connection.pipeline([
@@ -28,12 +29,18 @@ extension LedgerReader {
                     [.int(ledgerID), .textArray([customer.value]), .text(environment.rawValue)]),
                 PostgresStatement(
                     person + """
-                        SELECT DISTINCT event.original_transaction_id FROM person JOIN event
+                        SELECT event.original_transaction_id, bool_or(event.type IN ('claimed', 'transferred'))
+                        FROM person JOIN event
                             ON event.ledger_id = $1 AND event.environment = $3 AND event.identity = person.number
-                        WHERE event.original_transaction_id IS NOT NULL AND event.type IN ('claimed', 'transferred')
+                        WHERE event.original_transaction_id IS NOT NULL AND event.type <> 'ownership_conflict'
+                        GROUP BY event.original_transaction_id
                         """, [.int(ledgerID), .textArray([customer.value]), .text(environment.rawValue)]),
             ])
-            return (try results[0].rows.map { try $0.int(0) }, try results[1].rows.map { try $0.text(0) })
+            let originals = try results[1].rows.map { (id: try $0.text(0), isReceived: try $0.bool(1)) }
+            return (
+                try results[0].rows.map { try $0.int(0) }, originals.filter(\.isReceived).map(\.id),
+                originals.filter { !$0.isReceived }.map(\.id)
+            )
         }
         // One search of an index for each way an event can be theirs; left to the planner, it might walk the whole log.
         return try await page(
@@ -53,11 +60,16 @@ extension LedgerReader {
                     SELECT position FROM event
                     WHERE ledger_id = $1 AND environment = $4 AND original_transaction_id = key.original
                         AND position > $2 OFFSET 0) AS found
+                UNION
+                SELECT found.position FROM unnest($7::text[]) AS key (original) CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE ledger_id = $1 AND environment = $4 AND original_transaction_id = key.original
+                        AND type IN ('transferred', 'transfer_undone') AND position > $2 OFFSET 0) AS found
                 ORDER BY 1 LIMIT $3
             ) AS page JOIN event ON event.ledger_id = $1 AND event.position = page.found
             ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
-            more: [.text(environment.rawValue), .intArray(people), .textArray(originals)])
+            more: [.text(environment.rawValue), .intArray(people), .textArray(originals), .textArray(own)])
     }
 
     /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position.

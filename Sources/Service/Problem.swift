@@ -61,7 +61,7 @@ enum ProblemCode: String, Sendable, CaseIterable {
         case .notFound: "There is no such thing"
         case .methodNotAllowed: "The method is not allowed here"
         case .positionNotReached: "The ledger has not reached that position"
-        case .ownershipConflict: "Somebody else owns it"
+        case .ownershipConflict: "It contradicts who owns what"
         case .idempotencyConflict: "The idempotency key was used for another request"
         case .preconditionFailed: "It has changed since it was read"
         case .tooLarge: "The request is too large"

@@ -68,6 +68,12 @@ struct Route: Sendable {
         Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
         Route("POST", "/v1/customers/{id}/reconcile", .reconcile) { try await $0.reconcile($1) },
         Route("POST", "/v1/customers/{id}/tokens", .scope(.customersWrite)) { try await $0.makeCustomerToken($1) },
+        Route("POST", "/v1/customers/{id}/actions/link", .scope(.customersWrite)) { try await $0.link($1) },
+        Route("POST", "/v1/customers/{id}/actions/transfer", .scope(.customersWrite)) { try await $0.transfer($1) },
+        Route("POST", "/v1/customers/{id}/actions/grant", .scope(.customersWrite)) { try await $0.grant($1) },
+        Route("POST", "/v1/customers/{id}/actions/revoke_grant", .scope(.customersWrite)) {
+            try await $0.revokeGrant($1)
+        },
         Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
         Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead)) {
             try await $0.subscription($1)

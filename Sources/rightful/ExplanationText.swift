@@ -27,6 +27,8 @@ struct ExplanationText {
             lines.append("")
             lines += section(entitlement, explanation)
         }
+        lines += list(
+            "claimed, and another's", document.conflicts.map { "position \($0.position): \($0.sentence)" })
         return lines.joined(separator: "\n") + "\n"
     }
 

@@ -90,6 +90,51 @@ struct ExplanationContextTests {
         #expect(outlook([.statement(subscription("1", from: 50, to: 80))], at: 10) == ["begins 50"])
     }
 
+    @Test("what gives it beside the one shown keeps it open, and only what still runs is worth a transfer")
+    func overlaps() {
+        func sentences(_ told: [Entry], at instant: Double) -> [String] {
+            CustomerHistory(told).explanation(at: instant).outlook.map(\.sentence)
+        }
+        let endless = Entry.fact(granted(), recorded: 1)
+        #expect(sentences([endless], at: 5) == ["It closes when the grant is taken back."])
+        #expect(
+            sentences([month, endless], at: 5).contains(
+                "If the grant is taken back, something else that gives premium keeps it open for now."))
+        #expect(
+            sentences([month, .fact(granted(until: 10), recorded: 1)], at: 5).contains(
+                "If pro is refunded, something else that gives premium keeps it open for now."))
+        let away: [Entry] = [month, .fact(transfer(to: bob), recorded: 5)]
+        #expect(outlook(away, at: 10) == ["transfer", "purchase", "grant"])
+        #expect(outlook(away, at: 40) == ["purchase", "grant"])
+    }
+
+    @Test("what was claimed in vain is named until it is the customer's")
+    func refusedClaims() {
+        func conflict(_ claimant: IdentityRef) -> LedgerFact {
+            .conflict(ConflictFact(originalTransactionID: "1000", claimant: claimant))
+        }
+        func claims(_ told: [Entry], of customer: IdentityRef) -> [String] {
+            Explainer(CustomerHistory(of: customer, told), at: day(20)).refusedClaims.map {
+                "\($0.event.position) \($0.originalTransactionID)"
+            }
+        }
+        let told: [Entry] = [
+            month, .fact(conflict(bob), recorded: 3), .fact(conflict(carol), recorded: 4),
+            .fact(conflict(bob), recorded: 5),
+        ]
+        #expect(claims(told, of: bob) == ["5 1000"])
+        #expect(claims(told, of: carol) == ["4 1000"])
+        #expect(claims(told, of: alice) == [], "whose it is claimed nothing")
+        #expect(claims(told + [.fact(link(carol, to: dave), recorded: 6)], of: dave) == ["4 1000"])
+        #expect(claims(told + [.fact(transfer(to: bob), recorded: 6)], of: bob) == [])
+        let explainer = Explainer(CustomerHistory(of: bob, told), at: day(20))
+        #expect(explainer.explanation(of: "premium").decision.rule == .neverHeld)
+        #expect(
+            explainer.refusedClaims[0].sentence
+                == "On 6 January 2026, 00:00 UTC this customer claimed the original transaction 1000, which was "
+                + "another's, and nobody's access changed; a transfer by its owner would make it this customer's.")
+    }
+
     @Test("a catalog that made a difference is named, and one that made none is not")
     func catalogChanges() {
         let without = Catalog(products: [CatalogProduct(productID: "pro", entitlements: ["basic"])])

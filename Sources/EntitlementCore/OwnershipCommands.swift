@@ -1,0 +1,140 @@
+/// Why a link is not made.
+package enum LinkRefusal: Error, Hashable, Sendable {
+    /// A link to itself takes a link back, and there is none.
+    case notLinked
+    /// The links at these positions already lead from the customer to the identity.
+    case closesCircle([Int64])
+    /// The link to be taken back is not about whoever asks.
+    case notTheirs
+    /// Another link of the identity has taken its place, or none has.
+    case notInForce
+}
+
+/// Why an original transaction is not transferred.
+package enum TransferRefusal: Error, Hashable, Sendable {
+    /// No statement about it is known.
+    case unknownOriginal
+    /// It is nobody's yet.
+    case unclaimed
+    /// None of it is the customer's who would give it.
+    case anothers
+    /// The giver and the receiver are one customer.
+    case sameCustomer
+    /// The transfer to be taken back never moved anything from or to whoever asks.
+    case notTheirs
+    /// The transfer was taken back, or another came after it.
+    case notInForce
+}
+
+/// Why a grant is not taken back.
+package enum GrantRefusal: Error, Hashable, Sendable {
+    /// The customer was given no such grant.
+    case unknownGrant
+    /// It ran out by itself.
+    case ended(Timestamp)
+}
+
+/// What a link comes to.
+package enum LinkDecision: Hashable, Sendable {
+    case record
+    /// The event at this position says so already.
+    case standing(Int64)
+}
+
+extension OwnershipMap {
+    /// An identity and everybody whom its links lead through, its customer last.
+    package func path(of identity: IdentityRef) -> [IdentityRef] {
+        var path = [identity]
+        while let last = path.last, let alias = alias(of: last) { path.append(alias.customer) }
+        return path
+    }
+
+    /// Decides about a link; one to itself takes the link in force back.
+    package func decide(_ link: LinkFact) throws(LinkRefusal) -> LinkDecision {
+        if link.identity == link.customer {
+            guard alias(of: link.identity) != nil else { throw .notLinked }
+            return .record
+        }
+        if closesCircle(link) {
+            let path = path(of: link.customer).prefix { $0 != link.identity }
+            throw .closesCircle(path.compactMap { alias(of: $0)?.position })
+        }
+        if let alias = alias(of: link.identity), alias.customer == link.customer { return .standing(alias.position) }
+        return .record
+    }
+
+    /// Decides about taking back the link recorded at a position: what held before it is to hold again.
+    ///
+    /// - Parameters:
+    ///   - person: whoever asks; the link must name them.
+    ///   - before: the links before that position.
+    package func decideUndo(
+        of link: LinkFact, at position: Int64, for person: IdentityRef, before: OwnershipMap
+    ) throws(LinkRefusal) -> LinkFact {
+        guard link.identity == person || link.customer == person else { throw .notTheirs }
+        guard alias(of: link.identity)?.position == position else { throw .notInForce }
+        let restored = LinkFact(
+            identity: link.identity, customer: before.alias(of: link.identity)?.customer ?? link.identity)
+        // Since then the earlier customer may have become an alias of the identity itself.
+        _ = try decide(restored)
+        return restored
+    }
+}
+
+extension CustomerFacts {
+    /// Decides about a transfer by this customer.
+    ///
+    /// - Parameter receiver: whose it is to be, links not followed.
+    package func decideTransfer(
+        of originalTransactionID: String, to receiver: IdentityRef
+    ) throws(TransferRefusal) -> TransferFact {
+        let owners = try owners(of: originalTransactionID)
+        guard owners.contains(customer) else { throw owners.isEmpty ? .unclaimed : .anothers }
+        guard ownership.customer(of: receiver) != customer else { throw .sameCustomer }
+        return TransferFact(originalTransactionID: originalTransactionID, customer: receiver)
+    }
+
+    /// Decides about taking back the transfer recorded at a position, asked for by this customer.
+    package func decideUndo(
+        of transfer: TransferFact, at position: Int64
+    ) throws(TransferRefusal) -> TransferUndoFact {
+        let originalID = transfer.originalTransactionID
+        let holders = ownership.transfers(of: originalID).compactMap(\.customer).map(ownership.customer(of:))
+        let givers = periods(of: originalID).compactMap { ownership.owner(of: $0)?.customer }
+        guard (holders + givers).contains(customer) else { throw .notTheirs }
+        guard ownership.transferInForce(of: originalID)?.position == position else { throw .notInForce }
+        return TransferUndoFact(originalTransactionID: originalID, undoes: position)
+    }
+
+    /// Who gets an original transaction back when its transfer in force ends, every link followed: this customer where
+    /// they are among several, else whose the latest period is; `nil` where it is nobody's then.
+    package func receiver(ofUndone undo: TransferUndoFact) -> IdentityRef? {
+        var map = ownership
+        // Whose it is now does not depend on when it became so.
+        map.apply(.transferUndo(undo), position: .max, recordedAt: .endless)
+        let owners = periods(of: undo.originalTransactionID).compactMap { map.currentOwner(of: $0) }
+        return owners.contains(customer) ? customer : owners.last
+    }
+
+    /// The grant of this customer that is to be taken back; one that was taken back already says where.
+    package func decideRevocation(of grantID: String, at instant: Timestamp) throws(GrantRefusal) -> GrantState {
+        let grant = grants.first { $0.grantID == grantID && ownership.customer(of: $0.customer) == customer }
+        guard let grant else { throw .unknownGrant }
+        if grant.revokedPosition == nil, let until = grant.until, until <= instant { throw .ended(until) }
+        return grant
+    }
+
+    /// Everybody whose a period of an original transaction is now, every link followed.
+    private func owners(of originalTransactionID: String) throws(TransferRefusal) -> Set<IdentityRef> {
+        let periods = periods(of: originalTransactionID)
+        guard !periods.isEmpty else { throw .unknownOriginal }
+        return Set(periods.compactMap { ownership.currentOwner(of: $0) })
+    }
+
+    /// The winning statement of each period, the earliest purchase first.
+    private func periods(of originalTransactionID: String) -> [TransactionFact] {
+        (originals[originalTransactionID]?.winningStatements().map(\.fact) ?? []).sorted {
+            ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
+        }
+    }
+}

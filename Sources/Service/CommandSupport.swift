@@ -1,0 +1,119 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// What a command comes to, as the ledger stands.
+enum CommandStep: Sendable {
+    case append(EventDraft)
+    /// The event at this position says so already.
+    case answer(Int64)
+}
+
+extension Application {
+    /// How often a command is decided anew because another came first.
+    private static let commandAttempts = 5
+
+    /// Carries a command out: decides, appends, answers; once, however often it is sent.
+    ///
+    /// Every answer is made from the log as of the command's position alone, so that a repetition is answered the same.
+    ///
+    /// - Parameters:
+    ///   - decide: reads the ledger, and refuses by throwing.
+    ///   - answer: makes the answer to the event at a position.
+    func carryOut(
+        _ call: Call, decide: () async throws -> CommandStep, answer: (Int64) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        // Before anything is decided: what was done already may well be refused now.
+        if let position = try await positionBefore(call) { return try await answer(position) }
+        for _ in 0..<Self.commandAttempts {
+            do {
+                switch try await decide() {
+                case .answer(let position): return try await answer(position)
+                case .append(let draft): return try await answer(writer.append(draft).position)
+                }
+            } catch AppendRefusal.overtaken {
+                continue
+            } catch let problem as Problem {
+                // The same request, sent twice at once, may just have been carried out by the other.
+                if let position = try await positionBefore(call) { return try await answer(position) }
+                throw problem
+            }
+        }
+        throw Problem.unavailable("Other commands about the same customers kept coming first; send it again.")
+    }
+
+    /// Where the command was carried out before under its idempotency key.
+    private func positionBefore(_ call: Call) async throws -> Int64? {
+        guard let command = try commandKey(of: call) else { return nil }
+        return try await commandKeys.find(key: command.key, requestHash: command.requestHash, now: now())?.position
+    }
+
+    /// The event at a position of the log.
+    func event(at position: Int64) async throws -> ShownEvent {
+        guard let event = try await reader.event(at: position)?.event else {
+            throw LedgerError(.corrupt, "the log has no event at position \(position)")
+        }
+        return event
+    }
+
+    /// The customer ids that numbers stand for, in their order.
+    ///
+    /// - Throws: `not_found` where one of them was forgotten.
+    func names(of identities: [IdentityRef]) async throws -> [String] {
+        let names = try await reader.customerIDs(of: identities)
+        return try identities.map { identity throws(Problem) in
+            guard let name = names[identity] else { throw Problem.forgotten }
+            return name
+        }
+    }
+
+    /// The names of those who are still known.
+    func knownNames(of identities: Set<IdentityRef>) async throws -> [String] {
+        try await reader.customerIDs(of: Array(identities)).values.sorted()
+    }
+}
+
+extension Call {
+    /// Reads the body of a command.
+    func command<Body: CommandBody>(_ type: Body.Type) throws(Problem) -> Body {
+        do throws(CommandBodyError) {
+            return try Body(parsing: request.body)
+        } catch {
+            let code: ProblemCode = error.kind == .tooLarge ? .tooLarge : .malformedRequest
+            throw Problem(code, "\(error).", param: error.path.isEmpty ? nil : error.path)
+        }
+    }
+
+    /// The environment a command is meant for.
+    func environment(named environment: StoreEnvironment?) throws(Problem) -> StoreEnvironment {
+        try self.environment(orInBody: environment.map { ["environment": .string($0.rawValue)] } ?? [:])
+    }
+}
+
+extension Problem {
+    static var forgotten: Problem {
+        Problem(.notFound, "Somebody whom the answer would name was forgotten since.")
+    }
+}
+
+extension CustomerID {
+    /// Byte for byte, as the ledger compares ids: Swift takes two spellings of one character for the same.
+    func isExactly(_ other: CustomerID) -> Bool { ExactText(value) == ExactText(other.value) }
+}
+
+extension CustomerHistory {
+    /// What the events before a position say.
+    func facts(before position: Int64) -> CustomerFacts {
+        facts(believing: Set(events.lazy.map(\.position).filter { $0 < position }))
+    }
+}
+
+extension LedgerSnapshot {
+    /// The ledger's number for a customer id; for one it does not know, a number that nobody has.
+    ///
+    /// - Parameter index: tells several unknown ids apart.
+    func number(of customer: CustomerID, unknownAs index: Int64) -> IdentityRef {
+        identities[ExactText(customer.value)] ?? IdentityRef(-index)
+    }
+}

@@ -1,0 +1,103 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/customers/{id}/actions/grant`.
+    func grant(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try call.command(GrantRequest.self)
+        let environment = try call.environment(named: request.environment)
+        let identity = try commandIdentity(of: call)
+        return try await carryOut(call) {
+            if let until = request.until, until <= now() {
+                throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
+            }
+            return .append(
+                EventDraft(
+                    environment: environment, source: .api, occurredAt: nil,
+                    fact: .grant(
+                        GrantFact(
+                            grantID: Self.newGrantID(), customer: IdentityRef(0), entitlementID: request.entitlement,
+                            until: request.until, reason: request.reason)),
+                    identities: [customer.value], identity: identity))
+        } answer: { position in
+            try await grantAnswer(position)
+        }
+    }
+
+    /// `POST /v1/customers/{id}/actions/revoke_grant`.
+    func revokeGrant(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try call.command(RevokeGrantRequest.self)
+        let environment = try call.environment(named: request.environment)
+        let identity = try commandIdentity(of: call)
+        return try await carryOut(call) {
+            let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
+            let grant: GrantState
+            do throws(GrantRefusal) {
+                grant = try snapshot.facts.decideRevocation(of: request.grantID, at: now())
+            } catch {
+                throw Problem(error)
+            }
+            // Under a key even what was done becomes an event, since the event is what remembers the key.
+            if let position = grant.revokedPosition, identity == .unique { return .answer(position) }
+            // By the name the grant was given to, so that of two revocations at once one sees the other.
+            let holder = try await knownNames(of: [grant.customer]).first ?? customer.value
+            return .append(
+                EventDraft(
+                    environment: environment, source: .api, occurredAt: nil,
+                    fact: .grantRevocation(
+                        GrantRevocationFact(grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason)),
+                    identities: [holder], identity: identity,
+                    unchangedSince: UnchangedSince(snapshot.position, customers: [holder])))
+        } answer: { position in
+            try await revocationAnswer(position)
+        }
+    }
+
+    /// 128 random bits: what nobody can guess, and nobody was given twice.
+    private static func newGrantID() -> String {
+        var random = SystemRandomNumberGenerator()
+        let bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+        return "grant_" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    private func grantAnswer(_ position: Int64) async throws -> HTTPResponse {
+        let event = try await event(at: position)
+        guard case .grant(let fact) = event.fact, let environment = event.record.environment else {
+            throw LedgerError(.corrupt, "the event at position \(position) is no grant")
+        }
+        guard let customer = event.customerID else { throw Problem.forgotten }
+        return try .document(
+            GrantDocument(
+                position: position, environment: environment, grantID: fact.grantID, customerID: customer,
+                entitlement: fact.entitlementID, until: fact.until, reason: fact.reason), position: position)
+    }
+
+    private func revocationAnswer(_ position: Int64) async throws -> HTTPResponse {
+        let event = try await event(at: position)
+        guard case .grantRevocation(let fact) = event.fact, let environment = event.record.environment else {
+            throw LedgerError(.corrupt, "the event at position \(position) takes no grant back")
+        }
+        guard let customer = event.customerID else { throw Problem.forgotten }
+        return try .document(
+            GrantRevocationDocument(
+                position: position, environment: environment, grantID: fact.grantID, customerID: customer,
+                reason: fact.reason), position: position)
+    }
+}
+
+extension Problem {
+    fileprivate init(_ refusal: GrantRefusal) {
+        switch refusal {
+        case .unknownGrant:
+            self.init(.notFound, "The customer was given no such grant in this environment.", param: "grant_id")
+        case .ended(let instant):
+            self.init(
+                .unprocessable, "The grant ended by itself on \(instant); there is nothing left to take back.",
+                param: "grant_id")
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/customers/{id}/actions/link`.
+    func link(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try call.command(LinkRequest.self)
+        let command = LinkCommand(
+            customer: customer, environment: try call.environment(named: request.environment),
+            identity: try commandIdentity(of: call))
+        return try await carryOut(call) {
+            switch request.target {
+            case .undo(let position): try await undoLink(at: position, command)
+            case .accountToken(let token):
+                try await link(try Self.customer(CustomerID(token), "app_account_token"), command)
+            case .appTransaction(let id):
+                try await link(try Self.customer(CustomerID.ofAppTransaction(id), "app_transaction_id"), command)
+            case .customer(let linked): try await link(linked, command)
+            }
+        } answer: { position in
+            try await linkAnswer(position)
+        }
+    }
+
+    /// The default customer of an identity.
+    private static func customer(_ customer: CustomerID?, _ param: String) throws(Problem) -> CustomerID {
+        guard let customer else {
+            throw Problem(
+                .malformedRequest,
+                "\(param) is too long: the customer id it stands for has at most \(CustomerID.lengthLimit) bytes.",
+                param: param)
+        }
+        return customer
+    }
+
+    private func link(_ linked: CustomerID, _ command: LinkCommand) async throws -> CommandStep {
+        let snapshot = try await reader.snapshot(
+            LedgerQuestion(of: command.customer, command.environment, customers: [linked.value]))
+        let map = snapshot.facts.ownership
+        let fact = LinkFact(
+            identity: snapshot.number(of: linked, unknownAs: 1),
+            customer: snapshot.number(of: command.customer, unknownAs: linked.isExactly(command.customer) ? 1 : 2))
+        let decision: LinkDecision
+        do throws(LinkRefusal) {
+            decision = try map.decide(fact)
+        } catch {
+            throw Problem(error)
+        }
+        // Under a key even what holds already becomes an event, since the event is what remembers the key.
+        if case .standing(let position) = decision, command.identity == .unique { return .answer(position) }
+        let others = try await knownNames(of: Set(map.path(of: fact.customer)))
+        return .append(
+            command.draft(linked.value, to: command.customer.value, restingOn: others, asOf: snapshot.position))
+    }
+
+    private func undoLink(at position: Int64, _ command: LinkCommand) async throws -> CommandStep {
+        guard let event = try await reader.event(at: position)?.event, case .link(let fact) = event.fact,
+            event.record.environment == command.environment
+        else { throw Problem(LinkRefusal.notTheirs) }
+        let linked = try await names(of: [fact.identity])[0]
+        let snapshot = try await reader.snapshot(
+            LedgerQuestion(of: command.customer, command.environment, customers: [linked]))
+        let (before, _) = try await ownership(of: linked, around: position, in: command.environment)
+        let restored: LinkFact
+        do throws(LinkRefusal) {
+            restored = try snapshot.facts.ownership.decideUndo(
+                of: fact, at: position, for: snapshot.number(of: command.customer, unknownAs: 1), before: before)
+        } catch {
+            throw Problem(error)
+        }
+        let path = snapshot.facts.ownership.path(of: restored.customer)
+        return .append(
+            command.draft(
+                linked, to: try await names(of: [restored.customer])[0],
+                restingOn: try await knownNames(of: Set(path)), asOf: snapshot.position))
+    }
+
+    /// Answers from the log, as of the link's position.
+    private func linkAnswer(_ position: Int64) async throws -> HTTPResponse {
+        let event = try await event(at: position)
+        guard case .link(let fact) = event.fact, let environment = event.record.environment else {
+            throw LedgerError(.corrupt, "the event at position \(position) is no link")
+        }
+        guard let linked = event.customerID else { throw Problem.forgotten }
+        let (before, after) = try await ownership(of: linked, around: position, in: environment)
+        let (old, new) = (before.customer(of: fact.identity), after.customer(of: fact.identity))
+        let names = try await names(of: [old, new])
+        return try .document(
+            LinkDocument(
+                position: position, environment: environment, customerID: names[1], linked: linked,
+                untilNow: old == fact.identity || old == new ? nil : names[0]), position: position)
+    }
+
+    /// The links about somebody before the event at a position, and with it.
+    private func ownership(
+        of customer: String, around position: Int64, in environment: StoreEnvironment
+    ) async throws -> (before: OwnershipMap, after: OwnershipMap) {
+        guard let customer = CustomerID(customer) else { throw Problem.forgotten }
+        let history = try await reader.history(of: customer, environment: environment, knownAt: .position(position))
+        return (history.facts(before: position).ownership, history.facts().ownership)
+    }
+}
+
+/// A link as it was asked for.
+private struct LinkCommand: Sendable {
+    let customer: CustomerID
+    let environment: StoreEnvironment
+    let identity: EventIdentity
+
+    func draft(
+        _ linked: String, to customer: String, restingOn others: [String], asOf position: Int64
+    ) -> EventDraft {
+        let isOwn = ExactText(linked) == ExactText(customer)
+        return EventDraft(
+            environment: environment, source: .api, occurredAt: nil,
+            fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1))),
+            identities: isOwn ? [linked] : [linked, customer], identity: identity,
+            unchangedSince: UnchangedSince(position, customers: [linked, customer] + others))
+    }
+}
+
+extension Problem {
+    fileprivate init(_ refusal: LinkRefusal) {
+        switch refusal {
+        case .notLinked:
+            self.init(
+                .unprocessable,
+                "This id is not linked to anybody: a link to itself takes back the link before, and there is none.")
+        case .closesCircle(let positions):
+            let list = positions.map(String.init).joined(separator: ", ")
+            let word = positions.count == 1 ? "the link at position" : "the links at positions"
+            self.init(
+                .ownershipConflict,
+                "It is the other way round already: by \(word) \(list), what is the customer's in the path belongs to "
+                    + "the one to be linked. Linking back would close a circle; undo that first.")
+        case .notTheirs:
+            self.init(.notFound, "No link at this position names the customer in this environment.", param: "undo")
+        case .notInForce:
+            self.init(
+                .ownershipConflict,
+                "The link at this position is not in force: it was undone, or another took its place. Undo that one, "
+                    + "or link anew.", param: "undo")
+        }
+    }
+}

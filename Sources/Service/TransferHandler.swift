@@ -1,0 +1,211 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/customers/{id}/actions/transfer`.
+    func transfer(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try call.command(TransferRequest.self)
+        let command = TransferCommand(
+            customer: customer, environment: try call.environment(named: request.environment),
+            change: request.change, identity: try commandIdentity(of: call))
+        if request.isDryRun {
+            // The key, if any, is looked at and not taken: a dry run is another request than the run.
+            if let key = try commandKey(of: call) {
+                _ = try await commandKeys.find(key: key.key, requestHash: key.requestHash, now: now())
+            }
+            return try await dryRun(command)
+        }
+        return try await carryOut(call) {
+            .append(try await decide(command).draft)
+        } answer: { position in
+            let event = try await event(at: position)
+            let scene = TransferScene(
+                HistoryEvent(event.record, fact: event.fact), receiver: event.customerID, command)
+            return try await answer(scene, knownAt: position, isDryRun: false)
+        }
+    }
+
+    /// What would be recorded next, and how both sides would read.
+    private func dryRun(_ command: TransferCommand) async throws -> HTTPResponse {
+        let (draft, snapshot) = try await decide(command)
+        // As if it were the next to be appended.
+        let receiver = draft.identities.first
+        let known = receiver.flatMap { snapshot.identities[ExactText($0)] } ?? LedgerSnapshot.nobody
+        let event = HistoryEvent(
+            position: snapshot.position + 1, recordedAt: max(now(), snapshot.recordedAt.adding(milliseconds: 1)),
+            environment: command.environment, source: draft.source.rawValue,
+            statementSource: draft.source.statementSource, type: draft.type, occurredAt: nil,
+            fact: draft.fact.replacingIdentities { _ in known })
+        return try await answer(
+            TransferScene(event, receiver: receiver, command), knownAt: snapshot.position, isDryRun: true)
+    }
+
+    private func decide(_ command: TransferCommand) async throws -> (draft: EventDraft, snapshot: LedgerSnapshot) {
+        var question = LedgerQuestion(of: command.customer, command.environment)
+        var undone: TransferFact?
+        switch command.change {
+        case .move(let originalID, let receiver):
+            question.originals = [originalID]
+            question.customers = [receiver.value]
+        case .undo(let position):
+            guard let event = try await reader.event(at: position)?.event, case .transfer(let fact) = event.fact,
+                event.record.environment == command.environment
+            else { throw Problem(TransferRefusal.notTheirs) }
+            question.originals = [fact.originalTransactionID]
+            undone = fact
+        }
+        let snapshot = try await reader.snapshot(question)
+        let fact: LedgerFact
+        var people = snapshot.facts.ownership.path(of: snapshot.number(of: command.customer, unknownAs: 1))
+        do throws(TransferRefusal) {
+            switch command.change {
+            case .move(let originalID, let receiver):
+                let number = snapshot.number(of: receiver, unknownAs: receiver.isExactly(command.customer) ? 1 : 2)
+                people += snapshot.facts.ownership.path(of: number)
+                _ = try snapshot.facts.decideTransfer(of: originalID, to: number)
+                fact = .transfer(TransferFact(originalTransactionID: originalID, customer: IdentityRef(0)))
+            case .undo(let position):
+                guard let undone else { throw .notTheirs }
+                fact = .transferUndo(try snapshot.facts.decideUndo(of: undone, at: position))
+            }
+        } catch {
+            throw Problem(error)
+        }
+        let names = try await knownNames(of: Set(people)) + [command.customer.value] + question.customers
+        return (
+            EventDraft(
+                environment: command.environment, source: .api, occurredAt: nil, fact: fact,
+                identities: question.customers, identity: command.identity,
+                unchangedSince: UnchangedSince(
+                    snapshot.position, customers: names,
+                    originals: question.originals.map {
+                        OriginalKey(environment: command.environment, originalTransactionID: $0)
+                    })), snapshot
+        )
+    }
+
+    /// Reads both sides at the event's instant, without it and with it.
+    private func answer(
+        _ scene: TransferScene, knownAt position: Int64, isDryRun: Bool
+    ) async throws -> HTTPResponse {
+        func history(of id: String) async throws -> CustomerHistory {
+            guard let customer = CustomerID(id) else { throw Problem.forgotten }
+            return try await reader.history(
+                of: customer, environment: scene.environment, knownAt: .position(position))
+        }
+        var histories = [ExactText(scene.customer): try await history(of: scene.customer)]
+        let parties = try await parties(to: scene, as: scene.history(histories[ExactText(scene.customer)], []))
+        for id in [parties.from, parties.to] where histories[ExactText(id)] == nil {
+            histories[ExactText(id)] = try await history(of: id)
+        }
+        let all = histories.values.flatMap(\.events)
+        func side(_ id: String) -> TransferDocument.Side {
+            let history = scene.history(histories[ExactText(id)], all)
+            func answers(_ facts: CustomerFacts) -> [EntitlementDocument] {
+                facts.answers(at: scene.event.recordedAt).map { EntitlementDocument($0) }
+            }
+            return TransferDocument.Side(
+                customerID: id, before: answers(history.facts(before: scene.event.position)),
+                after: answers(history.facts()))
+        }
+        return try .document(
+            TransferDocument(
+                position: isDryRun ? nil : scene.event.position, environment: scene.environment,
+                originalTransactionID: scene.event.fact.originalTransactionID ?? "", from: side(parties.from),
+                to: side(parties.to)), position: position)
+    }
+
+    /// Who loses and who gets it: the customer in the path by their own name, the other by the name the log has.
+    private func parties(
+        to scene: TransferScene, as history: CustomerHistory
+    ) async throws -> (from: String, to: String) {
+        guard case .transferUndo(let undo) = scene.event.fact else {
+            guard let receiver = scene.receiver else { throw Problem.forgotten }
+            return (scene.customer, receiver)
+        }
+        let facts = history.facts(before: scene.event.position)
+        guard let loser = facts.ownership.transferInForce(of: undo.originalTransactionID)?.customer else {
+            throw LedgerError(.corrupt, "event \(scene.event.position) takes back a transfer that is not in force")
+        }
+        let winner = facts.receiver(ofUndone: undo) ?? loser
+        func name(of identity: IdentityRef) async throws -> String {
+            if facts.ownership.customer(of: identity) == facts.customer { return scene.customer }
+            return try await names(of: [identity])[0]
+        }
+        return (try await name(of: loser), try await name(of: winner))
+    }
+}
+
+/// A transfer as it was asked for.
+private struct TransferCommand: Sendable {
+    let customer: CustomerID
+    let environment: StoreEnvironment
+    let change: TransferRequest.Change
+    let identity: EventIdentity
+}
+
+/// A transfer, or the undoing of one, that was or would be recorded, and who asked for it.
+private struct TransferScene: Sendable {
+    let event: HistoryEvent
+    /// The name of whom a transfer goes to; `nil` for an undoing, and where it was forgotten.
+    let receiver: String?
+    /// Who asked.
+    let customer: String
+    let environment: StoreEnvironment
+
+    init(_ event: HistoryEvent, receiver: String?, _ command: TransferCommand) {
+        self.event = event
+        self.receiver = receiver
+        customer = command.customer.value
+        environment = command.environment
+    }
+
+    /// Somebody's history with the event, whether or not it is in the log.
+    ///
+    /// - Parameter others: events of the other side, of which the original transaction's become this side's too.
+    func history(_ history: CustomerHistory?, _ others: [HistoryEvent]) -> CustomerHistory {
+        let told = (history?.events ?? []) + others + [event]
+        let byPosition = Dictionary(told.map { ($0.position, $0) }) { first, _ in first }
+        return CustomerHistory(
+            of: history?.customer ?? LedgerSnapshot.nobody, environment: environment, position: event.position,
+            events: Array(byPosition.values))
+    }
+}
+
+extension Problem {
+    fileprivate init(_ refusal: TransferRefusal) {
+        switch refusal {
+        case .unknownOriginal:
+            self.init(
+                .notFound, "Nothing is known of this original transaction in this environment.",
+                param: "original_transaction_id")
+        case .unclaimed:
+            self.init(
+                .ownershipConflict,
+                "This original transaction is nobody's yet, so it is not the customer's to give. It becomes theirs when a "
+                    + "device of theirs reconciles it.", param: "original_transaction_id")
+        case .anothers:
+            self.init(
+                .ownershipConflict,
+                "This original transaction is another customer's. Only whose it is can be transferred from; "
+                    + "GET /v1/subscriptions/{original_transaction_id} says whose that is.",
+                param: "original_transaction_id")
+        case .sameCustomer:
+            self.init(
+                .unprocessable, "The two are one customer, by the links in force, so there is nothing to transfer.",
+                param: "to")
+        case .notTheirs:
+            self.init(
+                .notFound, "No transfer at this position moved anything from or to the customer in this environment.",
+                param: "undo")
+        case .notInForce:
+            self.init(
+                .ownershipConflict,
+                "The transfer at this position is not in force: it was undone, or another came after it. Undo that one "
+                    + "first.", param: "undo")
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import EntitlementCore
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Random words about a few people and original transactions, in any order and of any sense.
+private struct RandomWords {
+    static let people = ["ann", "ben", "cid", "dan", "eve"]
+    static let originals = ["1", "2", "3"]
+    private var random: SplitMix64
+    private let seed: UInt64
+    /// The transfers and grants said so far: what is undone is often one of them.
+    private var transfers: [(original: String, position: Int64)] = []
+    private var grants: [String] = []
+
+    init(seed: UInt64) {
+        random = SplitMix64(seed: seed)
+        self.seed = seed
+    }
+
+    private mutating func pick<Element>(_ list: [Element]) -> Element {
+        list[Int.random(in: 0..<list.count, using: &random)]
+    }
+
+    /// The draft of the event that is to have a position.
+    mutating func draft(at position: Int64) -> EventDraft {
+        let environment: StoreEnvironment = Int.random(in: 0..<5, using: &random) == 0 ? .sandbox : .production
+        let original = pick(Self.originals)
+        let person = pick(Self.people)
+        func command(_ fact: LedgerFact, _ identities: String...) -> EventDraft {
+            EventDraft(
+                environment: environment, source: .api, occurredAt: nil, fact: fact, identities: identities,
+                identity: .unique)
+        }
+        switch Int.random(in: 0..<16, using: &random) {
+        case 0..<4:
+            return purchase(original, position, environment)
+        case 4..<8:
+            // Circles and links to oneself among them.
+            return command(
+                .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))), person, pick(Self.people))
+        case 8..<10:
+            return command(.claim(ClaimFact(originalTransactionID: original, customer: IdentityRef(0))), person)
+        case 10..<12:
+            transfers.append((original, position))
+            return command(.transfer(TransferFact(originalTransactionID: original, customer: IdentityRef(0))), person)
+        case 12:
+            let undone = transfers.isEmpty ? (original, position) : pick(transfers)
+            return command(.transferUndo(TransferUndoFact(originalTransactionID: undone.0, undoes: undone.1)))
+        case 13:
+            let id = "grant-\(position)"
+            grants.append(id)
+            let until = Bool.random(using: &random) ? Timestamp(milliseconds: 1_900_000_000_000) : nil
+            return command(
+                .grant(
+                    GrantFact(
+                        grantID: id, customer: IdentityRef(0), entitlementID: pick(["pro", "gift"]), until: until,
+                        reason: "")), person)
+        case 14:
+            return command(
+                .grantRevocation(
+                    GrantRevocationFact(
+                        grantID: grants.isEmpty ? "none" : pick(grants), customer: IdentityRef(0), reason: "")), person)
+        default:
+            return command(.conflict(ConflictFact(originalTransactionID: original, claimant: IdentityRef(0))), person)
+        }
+    }
+
+    private mutating func purchase(
+        _ original: String, _ position: Int64, _ environment: StoreEnvironment
+    ) -> EventDraft {
+        let month: Int64 = 30 * Timestamp.millisecondsPerDay
+        let number = Int64.random(in: 0..<4, using: &random)
+        let start = Timestamp(milliseconds: 1_790_000_000_000 + number * month)
+        var identities: [String] = []
+        func named(_ person: String) -> IdentityRef {
+            identities.append(person)
+            return IdentityRef(Int64(identities.count - 1))
+        }
+        let token = Int.random(in: 0..<3, using: &random) == 0 ? nil : named(pick(Self.people))
+        let app = Int.random(in: 0..<3, using: &random) == 0 ? named(pick(Self.people)) : nil
+        let hash = RandomDrafts.digest("\(seed) \(position)")
+        return EventDraft(
+            environment: environment, source: .notification, type: "renewed", occurredAt: start,
+            fact: .notification(
+                NotificationFact(
+                    type: "DID_RENEW", subtype: nil, uuid: "\(position)", signedDate: start, payloadHash: hash,
+                    bundleID: "com.example",
+                    transaction: TransactionFact(
+                        payloadHash: hash, signedDate: start.adding(milliseconds: position),
+                        transactionID: "\(original)-\(number)", originalTransactionID: original,
+                        productID: "com.example.pro", bundleID: "com.example", kind: .known(.autoRenewable),
+                        purchaseDate: start, expiresDate: start.adding(milliseconds: month),
+                        reason: .known(number == 0 ? .purchase : .renewal), ownership: .known(.purchased),
+                        accountToken: token, appTransaction: app),
+                    renewal: nil, remarks: [])),
+            identities: identities, identity: .statement(id: "notification:\(position)", payloadHash: hash))
+    }
+}
+
+@Suite("Random words about whose things are", .timeLimit(.minutes(5)))
+struct RandomWordsTests {
+    @Test(
+        "every customer reads the same from the views, from the log, and from what the log said then",
+        arguments: 1...8 as ClosedRange<UInt64>)
+    func sameAnswers(seed: UInt64) async throws {
+        let ledger = try await TestLedger()
+        var words = RandomWords(seed: seed)
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        var then: [String: [EntitlementTimeline]] = [:]
+        let last: Int64 = 61
+        let middle: Int64 = 30
+        for position in 2...last {
+            #expect(try await ledger.writer.append(words.draft(at: position)).position == position)
+            guard position == middle else { continue }
+            then = try await timelines(ledger, at: .head)
+        }
+        let now = try await timelines(ledger, at: .head)
+        #expect(now == (try await timelines(ledger, at: .position(last))), "seed \(seed)")
+        #expect(then == (try await timelines(ledger, at: .position(middle))), "seed \(seed)")
+        #expect(now.values.contains { !$0.isEmpty }, "seed \(seed): something is held")
+        try await ledger.pool.withConnection { connection in
+            _ = try connection.query("DELETE FROM original_view")
+        }
+        #expect(now == (try await timelines(ledger, at: .head)), "seed \(seed): without views")
+    }
+
+    /// How everybody reads; at the head by the views, else from the history.
+    private func timelines(
+        _ ledger: TestLedger, at knownAt: KnownAt
+    ) async throws -> [String: [EntitlementTimeline]] {
+        var all: [String: [EntitlementTimeline]] = [:]
+        for person in RandomWords.people {
+            for environment in StoreEnvironment.allCases {
+                let customer = try #require(CustomerID(person))
+                all["\(person) \(environment)"] = try await ledger.reader.customerFacts(
+                    customer, environment: environment, knownAt: knownAt
+                ).facts.timelines()
+            }
+        }
+        return all
+    }
+}
