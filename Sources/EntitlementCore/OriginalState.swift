@@ -218,8 +218,8 @@ extension OriginalState {
         }
         lastPosition = try reader.integer()
         if !reader.isAtEnd {
-            hasOwnershipWords = try reader.flag()
-            guard hasOwnershipWords else { throw .invalid("a flag that is left out when it is not set") }
+            guard try reader.byte() == 1 else { throw .trailingBytes }
+            hasOwnershipWords = true
         }
         try reader.finish()
     }

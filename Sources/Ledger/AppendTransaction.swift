@@ -1,5 +1,4 @@
 import EntitlementCore
-import Foundation
 import PostgresClient
 
 /// The one transaction that writes events: two round trips, with the fold between them.
@@ -27,7 +26,8 @@ enum AppendTransaction {
                 try connection.execute(script: "ROLLBACK")
                 return .committed(unheard)
             }
-            let plan = AppendPlan(batch, context: context, now: instant(after: context.head.recordedAt, now))
+            let plan = AppendPlan(
+                batch, context: context, now: try instant(after: context.head.recordedAt, now, on: connection))
             do {
                 try write(plan, on: connection)
             } catch let error as PostgresError where error.kind == .connection {
@@ -46,10 +46,12 @@ enum AppendTransaction {
     /// Batches are at least 1 ms apart on paper. Were they faster in fact, the log would run ahead of the clock, and a
     /// grant would begin after it was answered; so the fast ones wait. A clock that is behind another instance's waits
     /// no longer than that millisecond.
-    private static func instant(after last: Timestamp, _ now: @Sendable () -> Timestamp) -> Timestamp {
+    private static func instant(
+        after last: Timestamp, _ now: @Sendable () -> Timestamp, on connection: isolated PostgresConnection
+    ) throws -> Timestamp {
         let instant = now()
         guard instant == last else { return instant }
-        usleep(1000)
+        try connection.query("SELECT pg_sleep(0.001)", [])
         return now()
     }
 
