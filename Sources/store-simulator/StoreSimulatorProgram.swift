@@ -36,6 +36,11 @@ struct StoreSimulatorProgram {
                 directory: DemoDirectory(try arguments.required("--data")), store: try StoreClient(&arguments))
             try arguments.end()
             try await demo.run(now: currentMilliseconds())
+        case "device":
+            let device = DeviceCommand(
+                directory: DemoDirectory(try arguments.required("--data")), name: try arguments.required("--customer"))
+            try arguments.end()
+            try device.run(now: currentMilliseconds())
         case "play":
             let play = try PlayCommand(&arguments)
             try arguments.end()
@@ -65,6 +70,8 @@ struct StoreSimulatorProgram {
           catalog                print the catalog of the simulated app
           demo --data DIR --url URL [--api-key-file FILE]
                                  play a few customers' lives, once, and show what each is entitled to
+          device --data DIR --customer NAME
+                                 print what the device of somebody of the demo posts to be reconciled
           play --data DIR --url URL [--seed N] [--customers M] [--delivery STYLE]
                                  play lives made up at random
                                  STYLE: in_order, shuffled, duplicated, delayed, chaotic or lossy
