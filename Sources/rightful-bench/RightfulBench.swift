@@ -25,14 +25,17 @@ struct RightfulBench {
         let report = Report(isJSON: options.isJSON)
         let workload = try Workload()
         if options.includes("verify") { try VerifyBenchmark(workload: workload).run(options, report) }
-        guard ["append", "notify", "read", "fold"].contains(where: options.includes) else { return }
+        guard ["append", "notify", "read", "reconcile", "fold"].contains(where: options.includes) else { return }
         let server = try await DatabaseServer.start()
         do {
             if options.includes("append") { try await AppendBenchmark(workload, server).run(options, report) }
-            if options.includes("notify") || options.includes("read") {
+            if ["notify", "read", "reconcile"].contains(where: options.includes) {
                 let service = try await RunningService.start(workload, try await server.makeDatabase("service"))
                 if options.includes("notify") { try await NotifyBenchmark(workload, service).run(options, report) }
                 if options.includes("read") { try await ReadBenchmark(workload, service).run(options, report) }
+                if options.includes("reconcile") {
+                    try await ReconcileBenchmark(workload, service).run(options, report)
+                }
                 await service.stop()
             }
             if options.includes("fold") { try await FoldBenchmark(workload, server).run(options, report) }
@@ -56,6 +59,7 @@ struct RightfulBench {
           append   events appended durably               limit: batches of 100 such rows into a plain table
           notify   notifications received over HTTP      limit: verification on all cores
           read     entitlements read over HTTP           limit: reading one row by its primary key
+          reconcile  steady launches of an app over HTTP  limit: bare verification of what is posted
           fold     statements folded into timelines      limit: reading the same rows
           all      all of these; the default
 
@@ -97,7 +101,7 @@ struct Options: Sendable {
                     throw UsageError("--seconds must be a number from 0.01 to 3600")
                 }
                 seconds = value
-            case "all", "verify", "append", "notify", "read", "fold": named.append(word)
+            case "all", "verify", "append", "notify", "read", "reconcile", "fold": named.append(word)
             default: throw UsageError("there is no command or option '\(word)'")
             }
         }
