@@ -48,10 +48,13 @@ package struct ReconcileRequest: CommandBody {
     /// Compact JWS of the app transaction.
     package let appTransaction: String?
     package let claims: [Claim]
+    /// Whether the answer is to hold the facts themselves, for a device that folds them.
+    package let wantsFacts: Bool
 
     package init(
         app: String? = nil, environment: StoreEnvironment? = nil, signedTransactions: [String] = [],
-        signedRenewalInfos: [String] = [], appTransaction: String? = nil, claims: [Claim] = []
+        signedRenewalInfos: [String] = [], appTransaction: String? = nil, claims: [Claim] = [],
+        wantsFacts: Bool = false
     ) {
         self.app = app
         self.environment = environment
@@ -59,6 +62,7 @@ package struct ReconcileRequest: CommandBody {
         self.signedRenewalInfos = signedRenewalInfos
         self.appTransaction = appTransaction
         self.claims = claims
+        self.wantsFacts = wantsFacts
     }
 
     package init(from decoder: any Decoder) throws {
@@ -70,6 +74,7 @@ package struct ReconcileRequest: CommandBody {
         signedRenewalInfos = try members.list(.signedRenewalInfos, of: String.self, "a text", limit: Self.renewalLimit)
         appTransaction = try members.value(.appTransaction, String.self, "a text")
         claims = try members.list(.claims, of: Claim.self, "an object", limit: Self.claimLimit)
+        wantsFacts = try members.value(.wantsFacts, Bool.self, "true or false") ?? false
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -77,5 +82,6 @@ package struct ReconcileRequest: CommandBody {
         case signedTransactions = "signed_transactions"
         case signedRenewalInfos = "signed_renewal_infos"
         case appTransaction = "app_transaction"
+        case wantsFacts = "facts"
     }
 }

@@ -1,4 +1,5 @@
 package import EntitlementCore
+import Foundation
 
 /// The truth as a device is told it: the answer of `POST /v1/customers/{id}/reconcile`.
 package struct ReconciliationDocument: Codable, Hashable, Sendable {
@@ -35,12 +36,15 @@ package struct ReconciliationDocument: Codable, Hashable, Sendable {
     package let drift: [DriftDocument]
     /// A signed form of the answer for the device to keep; `null` where there is no key to sign with.
     @Nullable package private(set) var pass: String?
+    /// Only where it was asked for, and there is proof.
+    package let facts: FactsCopy?
 
     package init(
         customerID: String, environment: StoreEnvironment, position: Int64, at: Timestamp,
         entitlements: [EntitlementDocument], timeline: [TimelineDocument.Entitlement], catalog: CatalogCopy,
         finish: [String], results: [TransactionResult], renewalResults: [RenewalResult],
-        appTransaction: AppTransactionResult?, proof: Proof, drift: [DriftDocument], pass: String?
+        appTransaction: AppTransactionResult?, proof: Proof, drift: [DriftDocument], pass: String?,
+        facts: FactsCopy? = nil
     ) {
         self.customerID = customerID
         self.environment = environment
@@ -55,16 +59,36 @@ package struct ReconciliationDocument: Codable, Hashable, Sendable {
         self.renewalResults = renewalResults
         self.proof = proof
         self.drift = drift
+        self.facts = facts
         _appTransaction = Nullable(wrappedValue: appTransaction)
         _pass = Nullable(wrappedValue: pass)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, environment, position, at, entitlements, timeline, catalog, finish, results, proof, drift, pass
+        case object, environment, position, at, entitlements, timeline, catalog, finish, results, proof, drift, pass,
+            facts
         case customerID = "customer_id"
         case foldVersion = "fold_version"
         case renewalResults = "renewal_results"
         case appTransaction = "app_transaction"
+    }
+}
+
+/// The facts behind an answer, for a device that folds them together with what it alone knows yet.
+package struct FactsCopy: Codable, Hashable, Sendable {
+    /// The canonical bytes of ``CustomerFacts``, in base64.
+    package let encoded: String
+    /// The numbers by which the facts mean the customer, and those whom the posted statements name.
+    package let identities: [String: Int64]
+
+    package init(_ facts: CustomerFacts, identities: [String: Int64]) {
+        encoded = Data(facts.encoded()).base64EncodedString()
+        self.identities = identities
+    }
+
+    /// The facts; `nil` where they are not of this program's form or fold version, and the answer itself stands.
+    package var facts: CustomerFacts? {
+        Data(base64Encoded: encoded).flatMap { try? CustomerFacts(encoded: Array($0)) }
     }
 }
 

@@ -28,6 +28,17 @@ package struct CustomerFacts: Sendable {
         }
     }
 
+    /// The same without the original transactions in which the customer has, and had, no part.
+    package func ofCustomerAlone() -> CustomerFacts {
+        var facts = self
+        facts.originals = originals.filter { originalID, state in
+            ownership.transfers(of: originalID).contains { $0.customer.map(ownership.customer(of:)) == customer }
+                || state.winningStatements().contains { ownership.owner(of: $0.fact)?.customer == customer }
+        }
+        facts.grants = grants.filter { ownership.customer(of: $0.customer) == customer }
+        return facts
+    }
+
     /// What gives, or gave, this customer something, each by itself: in the order in which equals are shown.
     func sources() -> [SourceTimeline] {
         var sources: [SourceTimeline] = []

@@ -137,3 +137,76 @@ extension OwnershipMap.Custody {
                 positions: [position] + (standing.last.map { [$0.position] } ?? [])))
     }
 }
+
+extension OwnershipMap {
+    /// The map in canonical bytes.
+    func write(to writer: inout CanonicalWriter) {
+        writer.count(aliases.count)
+        for (identity, alias) in aliases.sorted(by: { $0.key < $1.key }) {
+            writer.integer(identity.number)
+            writer.alias(alias)
+        }
+        writer.count(claims.count)
+        for (original, claim) in claims.sorted(by: { $0.key < $1.key }) {
+            writer.text(original)
+            writer.integer(claim.customer.number)
+            writer.integer(claim.position)
+        }
+        writer.count(custody.count)
+        for (original, custody) in custody.sorted(by: { $0.key < $1.key }) {
+            writer.text(original)
+            writer.count(custody.standing.count)
+            for alias in custody.standing { writer.alias(alias) }
+            writer.count(custody.spans.count)
+            for span in custody.spans {
+                writer.timestamp(span.at)
+                writer.optional(span.customer) { $0.integer($1.number) }
+                writer.count(span.positions.count)
+                for position in span.positions { writer.integer(position) }
+            }
+        }
+    }
+
+    init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
+        for _ in 0..<(try reader.count()) {
+            let identity = IdentityRef(try reader.integer())
+            aliases[identity] = try reader.alias()
+        }
+        for _ in 0..<(try reader.count()) {
+            let original = try reader.text()
+            claims[original] = Claim(customer: IdentityRef(try reader.integer()), position: try reader.integer())
+        }
+        for _ in 0..<(try reader.count()) {
+            let original = try reader.text()
+            let standing = try reader.list { reader throws(FactCodec.DecodingFailure) in try reader.alias() }
+            let spans = try reader.list { reader throws(FactCodec.DecodingFailure) in
+                Transfer(
+                    at: try reader.timestamp(), customer: try reader.flag() ? IdentityRef(try reader.integer()) : nil,
+                    positions: try reader.list { reader throws(FactCodec.DecodingFailure) in try reader.integer() })
+            }
+            custody[original] = Custody(standing: standing, spans: spans)
+        }
+        // A map that was not made by `apply` might lead in a circle, and following it would never end.
+        for identity in aliases.keys {
+            var current = identity
+            for _ in 0...aliases.count {
+                guard let alias = aliases[current] else { break }
+                current = alias.customer
+            }
+            guard aliases[current] == nil else { throw .invalid("links that lead in a circle") }
+        }
+    }
+}
+
+extension CanonicalWriter {
+    fileprivate mutating func alias(_ alias: OwnershipMap.Alias) {
+        integer(alias.customer.number)
+        integer(alias.position)
+    }
+}
+
+extension CanonicalReader {
+    fileprivate mutating func alias() throws(Failure) -> OwnershipMap.Alias {
+        OwnershipMap.Alias(customer: IdentityRef(try integer()), position: try integer())
+    }
+}

@@ -1,0 +1,78 @@
+// The canonical form of all that bears on one customer: what a server hands to a device, so that the device folds the
+// same facts, joins to them what it alone knows yet, and cannot come to another answer.
+
+extension CustomerFacts {
+    /// The version of the form below.
+    private static let codecVersion: UInt8 = 1
+
+    /// The canonical bytes; the same facts give the same bytes.
+    package func encoded() -> [UInt8] {
+        var writer = CanonicalWriter()
+        writer.byte(Self.codecVersion)
+        writer.integer(Int64(OriginalState.foldVersion))
+        writer.integer(customer.number)
+        writer.count(originals.count)
+        for (id, state) in originals.sorted(by: { $0.key < $1.key }) {
+            writer.text(id)
+            writer.data(state.encoded())
+        }
+        writer.count(grants.count)
+        for grant in grants.sorted(by: { $0.position < $1.position }) { writer.grant(grant) }
+        ownership.write(to: &writer)
+        writer.catalog(catalog)
+        return writer.bytes
+    }
+
+    /// Reads what `encoded` wrote.
+    ///
+    /// - Throws: also for facts of another fold version: what was kept for another fold might not be all this one needs.
+    package init(encoded bytes: [UInt8]) throws(FactCodec.DecodingFailure) {
+        var reader = CanonicalReader(bytes)
+        let version = try reader.byte()
+        guard version == Self.codecVersion else { throw .unknownVersion(version) }
+        let fold = try reader.integer()
+        guard fold == Int64(OriginalState.foldVersion) else { throw .invalid("facts for fold version \(fold)") }
+        let customer = IdentityRef(try reader.integer())
+        var originals: [String: OriginalState] = [:]
+        for _ in 0..<(try reader.count()) {
+            let id = try reader.text()
+            originals[id] = try OriginalState(encoded: reader.data())
+        }
+        let grants = try reader.list { reader throws(FactCodec.DecodingFailure) in try reader.grant() }
+        let ownership = try OwnershipMap(from: &reader)
+        self.init(
+            customer: customer, originals: originals, grants: grants, ownership: ownership,
+            catalog: try reader.catalog())
+        try reader.finish()
+    }
+}
+
+extension CanonicalWriter {
+    fileprivate mutating func grant(_ grant: GrantState) {
+        text(grant.grantID)
+        text(grant.entitlementID)
+        integer(grant.customer.number)
+        timestamp(grant.from)
+        optional(grant.until) { $0.timestamp($1) }
+        integer(grant.position)
+        optional(grant.revokedAt) { $0.timestamp($1) }
+        optional(grant.revokedPosition) { $0.integer($1) }
+    }
+}
+
+extension CanonicalReader {
+    fileprivate mutating func grant() throws(Failure) -> GrantState {
+        let grantID = try text()
+        let entitlementID = try text()
+        let customer = IdentityRef(try integer())
+        let from = try timestamp()
+        let until = try flag() ? try timestamp() : nil
+        var grant = GrantState(
+            fact: GrantFact(
+                grantID: grantID, customer: customer, entitlementID: entitlementID, until: until, reason: ""),
+            position: try integer(), recordedAt: from)
+        grant.revokedAt = try flag() ? try timestamp() : nil
+        grant.revokedPosition = try flag() ? try integer() : nil
+        return grant
+    }
+}
