@@ -29,9 +29,9 @@ struct ServiceRig {
 
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
-        passKeys: PassKeyRing = .empty, trustedProxies: [NetworkRange] = []
+        passKeys: PassKeyRing = .empty, trustedProxies: [NetworkRange] = [], connections: Int = 3
     ) async throws -> ServiceRig {
-        let pool = try await TestDatabase.make().pool(connections: 3)
+        let pool = try await TestDatabase.make().pool(connections: connections)
         let clock = TestClock(try instant(noon))
         let now: @Sendable () -> Timestamp = { clock.now }
         let store = try SimulatedAuthority()
