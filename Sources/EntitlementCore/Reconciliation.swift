@@ -129,18 +129,24 @@ package struct Reconciliation: Sendable {
         guard let customer else { return holder == nil ? .unclaimed : .foreign }
         if holder == customer { return .own }
         // Whoever bought it may go on posting what was transferred away: that contradicts nothing.
-        guard let owner = ownership.owner(of: period)?.customer else { return .claimed }
+        guard let owner = ownership.owner(of: period)?.customer else {
+            // Nobody claimed it, but it may have been given to somebody all the same.
+            return holder.map { .conflict(owner: $0) } ?? .claimed
+        }
         return owner == customer ? .foreign : .conflict(owner: holder ?? owner)
     }
 }
 
 extension Reconciliation.Standing {
-    /// Whether a device may finish the transaction once its facts are durable: it was granted to whoever owns it, or it
-    /// gives nothing here.
+    /// Whether a device may finish the transaction once its facts are durable: it was granted to whoever owns it, or the
+    /// catalog says that it gives nothing here.
+    ///
+    /// A product that the catalog does not name may be missing by mistake, and a consumable that is finished is never
+    /// posted again: until it has an owner it is kept on the device.
     package func allowsFinishing(_ transaction: TransactionFact, catalog: Catalog) -> Bool {
         switch self {
         case .own, .claimed, .foreign: true
-        case .conflict, .unclaimed: catalog.product(transaction.productID)?.entitlements.isEmpty ?? true
+        case .conflict, .unclaimed: catalog.product(transaction.productID)?.entitlements.isEmpty ?? false
         }
     }
 }
