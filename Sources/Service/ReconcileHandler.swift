@@ -68,19 +68,23 @@ extension Application {
         guard let served = statements.environments(of: app) else {
             throw Problem(.unknownApp, "No app with this bundle id is configured here.", param: "app")
         }
-        if let environment, !served.contains(environment) {
+        func checkServed(_ environment: StoreEnvironment) throws(Problem) {
+            guard !served.contains(environment) else { return }
             throw Problem(
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
+        if let environment { try checkServed(environment) }
         let fallback = call.credential?.defaultEnvironment ?? .production
         // On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
-        return await withCheckedContinuation { continuation in
+        let posting = await withCheckedContinuation { continuation in
             verificationQueue.async {
                 continuation.resume(
                     returning: ReconcilePosting(
                         request, app: app, environment: environment, fallback: fallback, with: statements, now: now()))
             }
         }
+        try checkServed(posting.environment)
+        return posting
     }
 
     private func count(_ posting: ReconcilePosting, _ decision: ReconcileDecision) {
