@@ -3,7 +3,8 @@ import PostgresClient
 
 /// What is asked of the ledger as it stands now.
 package struct LedgerQuestion: Sendable, Hashable {
-    package var customer: CustomerID
+    /// `nil`: nobody's own original transactions are wanted.
+    package var customer: CustomerID?
     package var environment: StoreEnvironment
     /// Original transactions wanted beside the customer's own, whoever's they are.
     package var originals: [String]
@@ -11,7 +12,7 @@ package struct LedgerQuestion: Sendable, Hashable {
     package var customers: [String]
 
     package init(
-        of customer: CustomerID, _ environment: StoreEnvironment, originals: [String] = [], customers: [String] = []
+        of customer: CustomerID?, _ environment: StoreEnvironment, originals: [String] = [], customers: [String] = []
     ) {
         self.customer = customer
         self.environment = environment
@@ -78,13 +79,14 @@ extension LedgerReader {
     package func snapshot(_ question: LedgerQuestion) async throws -> LedgerSnapshot {
         try await read { connection in
             let environment = question.environment
-            let values = [question.customer.value] + question.customers
+            let own = [question.customer?.value].compactMap(\.self)
+            let values = own + question.customers
             let results = try connection.pipeline([
                 PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
                 Statements.headAndCatalog,
                 Statements.identities(of: values),
                 OwnershipQuery.words(ofCustomers: values, environment, upTo: .max),
-                StateQuery.latest(of: question.customer.value, and: question.originals, environment),
+                StateQuery.latest(of: own, and: question.originals, environment),
                 PostgresStatement("COMMIT"),
             ])
             guard let head = results[1].first else { throw Statements.missingHead }
@@ -102,7 +104,7 @@ extension LedgerReader {
             }
             let states = try StateQuery.states(from: results[4], upTo: position, on: connection)
             let ownership = OwnershipMap(words)
-            let customer = identities[ExactText(question.customer.value)] ?? LedgerSnapshot.nobody
+            let customer = own.first.flatMap { identities[ExactText($0)] } ?? LedgerSnapshot.nobody
             return LedgerSnapshot(
                 position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
                 facts: CustomerFacts(

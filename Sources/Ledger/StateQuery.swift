@@ -13,10 +13,10 @@ enum StateQuery {
             ])
     }
 
-    /// The same, with whether they were claimed or transferred, for some originals and those in which a customer has a
+    /// The same, with whether they were claimed or transferred, for some originals and those in which customers have a
     /// part: events name them, or somebody who is linked to them, as whose they are.
     static func latest(
-        of customer: String, and originals: [String], _ environment: StoreEnvironment
+        of customers: [String], and originals: [String], _ environment: StoreEnvironment
     ) -> PostgresStatement {
         let person = OwnershipQuery.connected(
             with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "9223372036854775807")
@@ -30,7 +30,7 @@ enum StateQuery {
                         UNION
                         SELECT $3::text, unnest($4::text[]))
                         """, and: ", " + OwnershipQuery.hasWords),
-            [.int(ledgerID), .textArray([customer]), .text(environment.rawValue), .textArray(originals)])
+            [.int(ledgerID), .textArray(customers), .text(environment.rawValue), .textArray(originals)])
     }
 
     /// The same for the originals that `source`, a FROM item of two columns, names.

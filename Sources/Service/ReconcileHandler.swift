@@ -14,7 +14,7 @@ extension Application {
         let customer = try call.customerID()
         let request = try ReconcileRequest(parsing: call.request.body)
         let posting = try await verify(request, call)
-        let question = ReconcileDecision.question(posting, of: customer)
+        let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?
         for _ in 0..<Self.reconcileAttempts {
             let decision = ReconcileDecision(
