@@ -16,7 +16,7 @@ extension Application {
         let posting = try await verify(request, call)
         let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?
-        for _ in 0..<Self.reconcileAttempts {
+        for attempt in 1...Self.reconcileAttempts {
             let decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, snapshot: try await reader.snapshot(question))
             if first == nil {
@@ -29,7 +29,9 @@ extension Application {
                 continue
             }
             let words = decision.ownershipDrafts(reported: try await reported(decision))
-            if words.isEmpty { return try await answer(decision, first: first ?? decision, request) }
+            // A conflict that others leave no room for is counted, and reported when the device comes again.
+            let mayWait = attempt == Self.reconcileAttempts && decision.reconciliation.claims.isEmpty
+            if words.isEmpty || mayWait { return try await answer(decision, first: first ?? decision, request) }
             // Whoever came first is seen the next time round.
             _ = try await append(words)
         }
