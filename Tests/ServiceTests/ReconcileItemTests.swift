@@ -74,10 +74,10 @@ struct ReconcileItemTests {
         let expected = Array(repeating: "recorded", count: 250) + ["refused malformed_jws"]
         #expect(answer.verdicts == expected + Array(repeating: "recorded", count: 249))
         #expect(answer.finish.count == 499 && answer.position == 500)
-        #expect(took < .seconds(30), "took \(took)")
+        #expect(took < .seconds(10), "took \(took)")
         let again = clock.now
         #expect(try await rig.answer(Purchase.customer, Posted(transactions: jws)).position == 500)
-        #expect(again.duration(to: clock.now) < .seconds(15), "took \(again.duration(to: clock.now))")
+        #expect(again.duration(to: clock.now) < .seconds(8), "took \(again.duration(to: clock.now))")
     }
 
     @Test("what is too much, or not to be read, is refused by name before anything is recorded")

@@ -97,6 +97,25 @@ struct ReconcileOwnershipTests {
         #expect(owners.count == 1, "\(owners)")
     }
 
+    @Test("two dozen strangers who claim somebody's purchase at once are all told, and each is one conflict")
+    func manyStrangers() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let posted = Posted(transactions: [try rig.sign(Self.nobodys)])
+        _ = try await rig.answer("owner", posted)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<24 {
+                group.addTask {
+                    let answer = try await rig.answer("c-\(number)", posted)
+                    #expect(Self.isConflict(answer))
+                }
+            }
+            try await group.waitForAll()
+        }
+        // Who found no room for theirs reports it at the next launch.
+        for number in 0..<24 { _ = try await rig.answer("c-\(number)", posted) }
+        #expect(try await rig.eventTypes(after: 3) == Array(repeating: "ownership_conflict", count: 24))
+    }
+
     @Test("one login's periods of one original stay its own beside another's")
     func twoLogins() async throws {
         let rig = try await ServiceRig.withCatalog()
