@@ -47,8 +47,11 @@ package struct Reconciliation: Sendable {
         let fresh = Self.fresh(transactions, renewals, &states)
         renewalNews = renewals.map { renewal in fresh.renewals.contains { $0.isSameStatement(as: renewal) } }
         news = Self.events(fresh)
+        let winners = Self.winners(Set(transactions.map(\.originalTransactionID)), states)
         for transaction in transactions {
-            let standing = standing(of: transaction, for: customer, states: states, ownership: ownership)
+            // What the statement that counts says of the owner, whichever was posted.
+            let period = winners[transaction.originalTransactionID]?[transaction.transactionID] ?? transaction
+            let standing = Self.standing(of: period, for: customer, ownership: ownership)
             verdicts.append(
                 (standing, fresh.transactions.contains(transaction) || fresh.advances.contains(transaction)))
             let original = transaction.originalTransactionID
@@ -131,29 +134,44 @@ package struct Reconciliation: Sendable {
         return events
     }
 
-    private func standing(
-        of transaction: TransactionFact, for customer: IdentityRef?, states: [String: OriginalState],
-        ownership: OwnershipMap
+    /// The statements that count, by original transaction and transaction.
+    private static func winners(
+        _ originals: Set<String>, _ states: [String: OriginalState]
+    ) -> [String: [String: TransactionFact]] {
+        var winners: [String: [String: TransactionFact]] = [:]
+        for original in originals {
+            for (fact, transactionIDs) in states[original]?.winningStatements() ?? [] {
+                for transactionID in transactionIDs { winners[original, default: [:]][transactionID] = fact }
+            }
+        }
+        return winners
+    }
+
+    private static func standing(
+        of period: TransactionFact, for customer: IdentityRef?, ownership: OwnershipMap
     ) -> Standing {
-        let periods = states[transaction.originalTransactionID]?.winningStatements() ?? []
-        // What the statement that counts says of the owner, whichever was posted.
-        let period = periods.first { $0.transactionIDs.contains(transaction.transactionID) }?.fact ?? transaction
         let holder = ownership.currentOwner(of: period)
         guard let customer else { return holder == nil ? .unclaimed : .foreign }
         if holder == customer { return .own }
         // Whoever bought it may go on posting what was transferred away: that contradicts nothing.
-        guard let owner = ownership.owner(of: period)?.customer else { return .claimed }
+        guard let owner = ownership.owner(of: period)?.customer else {
+            // Nobody claimed it, but it may have been given to somebody all the same.
+            return holder.map { .conflict(owner: $0) } ?? .claimed
+        }
         return owner == customer ? .foreign : .conflict(owner: holder ?? owner)
     }
 }
 
 extension Reconciliation.Standing {
-    /// Whether a device may finish the transaction once its facts are durable: it was granted to whoever owns it, or it
-    /// gives nothing here.
+    /// Whether a device may finish the transaction once its facts are durable: it was granted to whoever owns it, or the
+    /// catalog says that it gives nothing here.
+    ///
+    /// A product that the catalog does not name may be missing by mistake, and a consumable that is finished is never
+    /// posted again: until it has an owner it is kept on the device.
     package func allowsFinishing(_ transaction: TransactionFact, catalog: Catalog) -> Bool {
         switch self {
         case .own, .claimed, .foreign: true
-        case .conflict, .unclaimed: catalog.product(transaction.productID)?.entitlements.isEmpty ?? true
+        case .conflict, .unclaimed: catalog.product(transaction.productID)?.entitlements.isEmpty ?? false
         }
     }
 }

@@ -4,7 +4,8 @@ import Synchronization
 
 /// What is asked of the ledger as it stands now.
 package struct LedgerQuestion: Sendable, Hashable {
-    package var customer: CustomerID
+    /// `nil`: nobody's own original transactions are wanted.
+    package var customer: CustomerID?
     package var environment: StoreEnvironment
     /// Original transactions wanted beside the customer's own, whoever's they are.
     package var originals: [String]
@@ -12,7 +13,7 @@ package struct LedgerQuestion: Sendable, Hashable {
     package var customers: [String]
 
     package init(
-        of customer: CustomerID, _ environment: StoreEnvironment, originals: [String] = [], customers: [String] = []
+        of customer: CustomerID?, _ environment: StoreEnvironment, originals: [String] = [], customers: [String] = []
     ) {
         self.customer = customer
         self.environment = environment
@@ -91,13 +92,14 @@ extension LedgerReader {
         _ question: LedgerQuestion, bound: Int64, on connection: isolated PostgresConnection
     ) throws -> LedgerSnapshot? {
         let environment = question.environment
-        let values = [question.customer.value] + question.customers
+        let own = question.customer?.value
+        let values = [own].compactMap(\.self) + question.customers
         // The head is read first, and the log only grows: what came after it is left out below.
         let results = try connection.pipeline([
             Statements.headAndCatalog,
             Statements.identities(of: values),
             OwnershipQuery.words(about: values, environment, bound: bound),
-            StateQuery.latest(of: question.customer.value, and: question.originals, environment, bound: bound),
+            StateQuery.latest(of: own, and: question.originals, environment, bound: bound),
         ])
         guard let head = results[0].first else { throw Statements.missingHead }
         let position = try head.int(0)
@@ -113,7 +115,7 @@ extension LedgerReader {
             let connected = OwnershipQuery.words(ofCustomers: values, environment, upTo: position)
             words = try connection.query(connected.sql, connected.parameters).rows.map { try OwnershipQuery.Word($0) }
             let theirs = StateQuery.latest(
-                ofConnected: question.customer.value, and: question.originals, environment, bound: bound)
+                ofConnected: own, and: question.originals, environment, bound: bound)
             latest = try connection.query(theirs.sql, theirs.parameters)
         }
         let states = try StateQuery.states(from: latest, upTo: position, on: connection)
@@ -124,7 +126,7 @@ extension LedgerReader {
         }
         words.removeAll { $0.position > position }
         let ownership = OwnershipMap(words)
-        let customer = identities[ExactText(question.customer.value)] ?? LedgerSnapshot.nobody
+        let customer = own.flatMap { identities[ExactText($0)] } ?? LedgerSnapshot.nobody
         return LedgerSnapshot(
             position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
             facts: CustomerFacts(

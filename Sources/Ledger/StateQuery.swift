@@ -16,7 +16,7 @@ enum StateQuery {
     /// The same for some originals and those whose events name a customer as whose they are; nothing beyond `bound` is
     /// looked at.
     static func latest(
-        of customer: String, and originals: [String], _ environment: StoreEnvironment, bound: Int64
+        of customer: String?, and originals: [String], _ environment: StoreEnvironment, bound: Int64
     ) -> PostgresStatement {
         let number = "(SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
         let named = "SELECT $3::text, unnest($4::text[])"
@@ -37,7 +37,7 @@ enum StateQuery {
 
     /// The same for everybody whom links connect with a customer.
     static func latest(
-        ofConnected customer: String, and originals: [String], _ environment: StoreEnvironment, bound: Int64
+        ofConnected customer: String?, and originals: [String], _ environment: StoreEnvironment, bound: Int64
     ) -> PostgresStatement {
         let person = OwnershipQuery.connected(
             with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "$5")
@@ -52,7 +52,8 @@ enum StateQuery {
                         SELECT $3::text, unnest($4::text[]))
                         """, bound: "$5"),
             [
-                .int(ledgerID), .textArray([customer]), .text(environment.rawValue), .textArray(originals),
+                .int(ledgerID), .textArray([customer].compactMap(\.self)), .text(environment.rawValue),
+                .textArray(originals),
                 .int(bound),
             ])
     }

@@ -98,7 +98,13 @@ extension Application {
         // Moves on with what is recorded here, so that only others' words overtake.
         var decidedAt = decision.snapshot.position
         var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
+        // A device that says two things of one product would have news at every launch.
+        var products: Set<String> = []
         for item in drift {
+            guard products.insert(item.claim.productID).inserted else {
+                metrics.count(.drift, ["known"])
+                continue
+            }
             let fact = DriftFact(
                 customer: IdentityRef(0), productID: item.claim.productID, claimed: item.claim.state,
                 claimedUntil: item.claim.until, actual: item.actual, actualUntil: item.actualUntil)

@@ -18,13 +18,23 @@ struct ReconcileDecision: Sendable {
     private let renewals: [RenewalFact]
 
     /// What has to be read to decide.
-    static func question(_ posting: ReconcilePosting, of customer: CustomerID) -> LedgerQuestion {
+    ///
+    /// By a publishable key alone nothing of the customer it names is looked for but who that is: what it takes to answer
+    /// must not tell how much there is. The customer of its app transaction is the same one, or else nothing is told.
+    static func question(
+        _ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?
+    ) -> LedgerQuestion {
         var people = IdentityList()
         for statement in posting.accepted { _ = statement.fact(&people) }
+        let isTrusted =
+            switch credential {
+            case .secretKey, .customerToken: true
+            case .publishableKey, nil: false
+            }
         return LedgerQuestion(
-            of: customer, posting.environment,
+            of: isTrusted ? customer : posting.appCustomer, posting.environment,
             originals: Set(posting.accepted.map(\.payload.originalTransactionID)).sorted(),
-            customers: people.customerIDs + [posting.appCustomer?.value].compactMap(\.self))
+            customers: people.customerIDs + [customer.value] + [posting.appCustomer?.value].compactMap(\.self))
     }
 
     init(_ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?, snapshot: LedgerSnapshot) {

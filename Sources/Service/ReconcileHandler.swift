@@ -14,9 +14,9 @@ extension Application {
         let customer = try call.customerID()
         let request = try ReconcileRequest(parsing: call.request.body)
         let posting = try await verify(request, call)
-        let question = ReconcileDecision.question(posting, of: customer)
+        let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?
-        for _ in 0..<Self.reconcileAttempts {
+        for attempt in 1...Self.reconcileAttempts {
             let decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, snapshot: try await reader.snapshot(question))
             if first == nil {
@@ -29,7 +29,9 @@ extension Application {
                 continue
             }
             let words = decision.ownershipDrafts(reported: try await reported(decision))
-            if words.isEmpty { return try await answer(decision, first: first ?? decision, request) }
+            // A conflict that others leave no room for is counted, and reported when the device comes again.
+            let mayWait = attempt == Self.reconcileAttempts && decision.reconciliation.claims.isEmpty
+            if words.isEmpty || mayWait { return try await answer(decision, first: first ?? decision, request) }
             // Whoever came first is seen the next time round.
             _ = try await append(words)
         }
@@ -68,19 +70,23 @@ extension Application {
         guard let served = statements.environments(of: app) else {
             throw Problem(.unknownApp, "No app with this bundle id is configured here.", param: "app")
         }
-        if let environment, !served.contains(environment) {
+        func checkServed(_ environment: StoreEnvironment) throws(Problem) {
+            guard !served.contains(environment) else { return }
             throw Problem(
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
+        if let environment { try checkServed(environment) }
         let fallback = call.credential?.defaultEnvironment ?? .production
         // On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
-        return await withCheckedContinuation { continuation in
+        let posting = await withCheckedContinuation { continuation in
             verificationQueue.async {
                 continuation.resume(
                     returning: ReconcilePosting(
                         request, app: app, environment: environment, fallback: fallback, with: statements, now: now()))
             }
         }
+        try checkServed(posting.environment)
+        return posting
     }
 
     private func count(_ posting: ReconcilePosting, _ decision: ReconcileDecision) {

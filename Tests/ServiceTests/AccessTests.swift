@@ -9,32 +9,58 @@ import Testing
 
 @Suite("Who may do what", .serialized, .timeLimit(.minutes(5)))
 struct AccessTests {
-    private static let routes: [(method: String, target: String, scope: APIScope)] = [
-        ("GET", "/v1/customers/c/entitlements", .customersRead),
-        ("GET", "/v1/customers/c/timeline", .customersRead),
-        ("GET", "/v1/customers/c/explain", .customersRead),
-        ("GET", "/v1/customers/c/events", .eventsRead),
-        ("POST", "/v1/customers/c/tokens", .customersWrite),
-        ("POST", "/v1/customers/c/actions/link", .customersWrite),
-        ("POST", "/v1/customers/c/actions/transfer", .customersWrite),
-        ("POST", "/v1/customers/c/actions/grant", .customersWrite),
-        ("POST", "/v1/customers/c/actions/revoke_grant", .customersWrite),
-        ("GET", "/v1/customers?transaction_id=1", .customersRead),
-        ("GET", "/v1/subscriptions/1", .customersRead),
-        ("GET", "/v1/events", .eventsRead),
-        ("GET", "/v1/events/1", .eventsRead),
-        ("GET", "/v1/ledger", .eventsRead),
-        ("GET", "/v1/catalog", .customersRead),
-        ("PUT", "/v1/catalog", .catalogWrite),
-        ("GET", "/metrics", .metrics),
+    /// Every route that needs a scope, with the scope it is documented to need.
+    private static let scopes: [String: APIScope] = [
+        "GET /v1/customers/{id}/entitlements": .customersRead,
+        "GET /v1/customers/{id}/timeline": .customersRead,
+        "GET /v1/customers/{id}/explain": .customersRead,
+        "GET /v1/customers/{id}/events": .eventsRead,
+        "POST /v1/customers/{id}/tokens": .customersWrite,
+        "POST /v1/customers/{id}/actions/link": .customersWrite,
+        "POST /v1/customers/{id}/actions/transfer": .customersWrite,
+        "POST /v1/customers/{id}/actions/grant": .customersWrite,
+        "POST /v1/customers/{id}/actions/revoke_grant": .customersWrite,
+        "GET /v1/customers": .customersRead,
+        "GET /v1/subscriptions/{original_transaction_id}": .customersRead,
+        "GET /v1/events": .eventsRead,
+        "GET /v1/events/{position}": .eventsRead,
+        "GET /v1/ledger": .eventsRead,
+        "GET /v1/catalog": .customersRead,
+        "PUT /v1/catalog": .catalogWrite,
+        "GET /metrics": .metrics,
     ]
+
+    /// The routes that need a scope, each with a target that it takes.
+    private static let routes: [(method: String, target: String, scope: APIScope)] = Route.all.compactMap { route in
+        guard case .scope(let scope) = route.access else { return nil }
+        let target = route.template.replacing("{id}", with: "c").replacing("{position}", with: "1")
+            .replacing("{original_transaction_id}", with: "1")
+        return (route.method, target, scope)
+    }
+
+    @Test("what each route asks of who sends it is what is documented")
+    func documented() {
+        #expect(Self.routes.count >= 13)
+        var open: Set<String> = []
+        var reconcile: Set<String> = []
+        for route in Route.all {
+            let name = "\(route.method) \(route.template)"
+            switch route.access {
+            case .open: open.insert(name)
+            case .reconcile: reconcile.insert(name)
+            case .scope(let scope): #expect(Self.scopes[name] == scope, "\(name)")
+            }
+        }
+        #expect(reconcile == ["POST /v1/customers/{id}/reconcile"])
+        #expect(
+            open == [
+                "POST /v1/notifications/appstore", "GET /.well-known/rightful-keys", "GET /healthz", "GET /readyz",
+            ])
+    }
 
     @Test("each route takes keys of its scope and of admin, and no others")
     func matrix() async throws {
         let rig = try await ServiceRig.make()
-        #expect(
-            Set(Self.routes.map { "\($0.method) \($0.target)" }).count
-                == Route.all.filter { ![.open, .reconcile].contains($0.access) }.count)
         for scope in APIScope.allCases {
             let key = try await rig.keys.create(name: scope.rawValue, scopes: [scope]).secret
             for route in Self.routes {
@@ -43,6 +69,26 @@ struct AccessTests {
                 #expect((answer.code != "forbidden") == isAllowed, "\(scope) on \(route.method) \(route.target)")
             }
         }
+    }
+
+    @Test("reconcile takes any publishable key, secret keys that may write, and the customer's own token")
+    func reconcile() async throws {
+        let rig = try await ServiceRig.make()
+        let target = "/v1/customers/c/reconcile"
+        func isLetIn(_ key: String) async throws -> Bool {
+            let answer = try await rig.send("POST", target, key: key)
+            // There is no body.
+            #expect(["400 malformed_request", "403 forbidden"].contains(answer.verdict))
+            return answer.status == 400
+        }
+        for scope in APIScope.allCases {
+            let key = try await rig.keys.create(name: scope.rawValue, scopes: [scope]).secret
+            #expect(try await isLetIn(key) == (scope == .customersWrite || scope == .admin), "\(scope)")
+        }
+        #expect(try await isLetIn(rig.publishableKey()))
+        #expect(try await isLetIn(rig.token("c")))
+        #expect(try await !isLetIn(rig.token("d")))
+        #expect(try await rig.send("POST", target).verdict == "401 unauthenticated")
     }
 
     @Test("a publishable key reads nothing, no key and a wrong key are asked for one")

@@ -20,6 +20,7 @@ struct ServiceRig {
 
     let application: Application
     let keys: APIKeyStore
+    let database: TestDatabase
     let pool: PostgresPool
     let store: SimulatedAuthority
     let log: LogKeeper
@@ -29,9 +30,10 @@ struct ServiceRig {
 
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
-        passKeys: PassKeyRing = .empty, trustedProxies: [NetworkRange] = []
+        passKeys: PassKeyRing = .empty, trustedProxies: [NetworkRange] = [], connections: Int = 3
     ) async throws -> ServiceRig {
-        let pool = try await TestDatabase.make().pool(connections: 3)
+        let database = try await TestDatabase.make()
+        let pool = database.pool(connections: connections)
         let clock = TestClock(try instant(noon))
         let now: @Sendable () -> Timestamp = { clock.now }
         let store = try SimulatedAuthority()
@@ -54,7 +56,8 @@ struct ServiceRig {
             passKeys: passKeys, trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         return ServiceRig(
-            application: application, keys: keys, pool: pool, store: store, log: log, clock: clock, admin: admin)
+            application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
+            admin: admin)
     }
 
     // MARK: - Requests
