@@ -113,6 +113,12 @@ extension OwnershipWitness {
     /// The originals of which anything arrived, in order.
     package var knownOriginals: [OriginalKey] { arrived.keys.sorted() }
 
+    /// Who has a payment as far as can be known now; nil while it is nobody's.
+    package func holder(of key: OriginalKey, payment: Int) -> CustomerKey? {
+        record.ownership.transferredHolder(of: key)
+            ?? arrived[key]?[payment]?.owner ?? record.ownership.claims[key]
+    }
+
     /// Who has an original as far as can be known now: by transfer, else by its newest payment, else by claim.
     package func presentHolder(of key: OriginalKey) -> CustomerKey? {
         if let holder = record.ownership.transferredHolder(of: key) { return holder }
