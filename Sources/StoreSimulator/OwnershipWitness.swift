@@ -93,8 +93,8 @@ package struct OwnershipWitness: Sendable {
         }
         let holders = [owner, record.ownership.transferredHolder(of: original)].compactMap { $0 }
         if holders.contains(where: { record.ownership.customer($0) == poster }) { return .own }
-        let isKnown = record.isReported(original, claimant: poster.customerID)
-        record.reportConflict(original, claimant: poster.customerID)
+        let isKnown = record.isReported(original, claimant: post.customer.customerID)
+        record.reportConflict(original, claimant: post.customer.customerID)
         return isKnown ? .knownConflict : .conflict
     }
 
