@@ -45,8 +45,10 @@ package struct CustomerFacts: Sendable {
         for (originalID, state) in originals.sorted(by: { $0.key < $1.key }) {
             for chain in state.chains(catalog) {
                 let owned = ownedSegments(of: chain, state: state, originalID: originalID)
-                for entitlementID in entitlements(givenBy: owned) {
-                    let readings = self.readings(of: entitlementID, owned: owned)
+                let handedOn = periodsHandedOn(of: chain, originalID: originalID)
+                let periods = owned.filter(\.isOwned).map(\.period) + handedOn.map(\.period)
+                for entitlementID in entitlements(givenBy: periods) {
+                    let readings = self.readings(of: entitlementID, owned: owned, handedOn: handedOn)
                     if !readings.isEmpty {
                         sources.append(
                             SourceTimeline(entitlementID: entitlementID, readings: readings, giver: .chain(chain)))
@@ -65,29 +67,16 @@ package struct CustomerFacts: Sendable {
         return sources
     }
 
-    private func entitlements(givenBy segments: [OwnedSegment]) -> [String] {
-        let products = Set(segments.filter(\.isOwned).map(\.period.fact.productID))
+    private func entitlements(givenBy periods: [Period]) -> [String] {
+        let products = Set(periods.map(\.fact.productID))
         return Set(products.flatMap { catalog.product($0)?.entitlements ?? [] }).sorted()
     }
 
     /// One chain's segments, cut at transfers, each marked as this customer's or not.
     func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
-        let transfers = ownership.transfers(of: originalID)
-        return state.segments(of: chain, policy: catalog.policy).flatMap { segment -> [OwnedSegment] in
+        state.segments(of: chain, policy: catalog.policy).flatMap { segment -> [OwnedSegment] in
             let period = chain.periods[segment.periodIndex]
-            let first = ownership.owner(of: period.fact)
-            let natural = OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])
-            var owners = [natural]
-            for transfer in transfers {
-                // Should recorded instants ever run backwards, the later position holds from its own instant on.
-                while owners.count > 1, let last = owners.last, last.from >= transfer.at { owners.removeLast() }
-                let customer = transfer.customer
-                owners.append(
-                    OwnerSpan(
-                        from: transfer.at, customer: customer.map(ownership.customer(of:)) ?? natural.customer,
-                        positions: transfer.positions
-                            + (customer.map(ownership.linkPositions(of:)) ?? natural.positions)))
-            }
+            let owners = owners(of: period, originalID: originalID)
             return owners.enumerated().compactMap { index, owner in
                 var piece = segment
                 piece.start = max(segment.start, owner.from)
@@ -102,14 +91,61 @@ package struct CustomerFacts: Sendable {
         }
     }
 
+    /// Whose a period is from when on, the first span being before any transfer.
+    private func owners(of period: Period, originalID: String) -> [OwnerSpan] {
+        let first = ownership.owner(of: period.fact)
+        let natural = OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])
+        var owners = [natural]
+        for transfer in ownership.transfers(of: originalID) {
+            // Should recorded instants ever run backwards, the later position holds from its own instant on.
+            while owners.count > 1, let last = owners.last, last.from >= transfer.at { owners.removeLast() }
+            let customer = transfer.customer
+            owners.append(
+                OwnerSpan(
+                    from: transfer.at, customer: customer.map(ownership.customer(of:)) ?? natural.customer,
+                    positions: transfer.positions
+                        + (customer.map(ownership.linkPositions(of:)) ?? natural.positions)))
+        }
+        return owners
+    }
+
+    /// The periods of a chain that became this customer's only after the next one had begun, since a transfer moves an
+    /// original transaction as a whole; in order.
+    private func periodsHandedOn(of chain: PeriodChain, originalID: String) -> [HandedOnPeriod] {
+        guard !ownership.transfers(of: originalID).isEmpty else { return [] }
+        return zip(chain.periods, chain.periods.dropFirst()).enumerated().compactMap { index, pair in
+            let (period, next) = pair
+            let owners = owners(of: period, originalID: originalID)
+            let ends = owners.dropFirst().map(\.from) + [.endless]
+            let own = zip(owners, ends).first { owner, end in
+                owner.customer == customer && max(owner.from, period.start) < end
+            }
+            guard let owner = own?.0, owner.from >= next.start else { return nil }
+            return HandedOnPeriod(
+                index: index, period: period, since: owner.from, positions: period.positions + owner.positions)
+        }
+    }
+
     /// How one chain reads for one entitlement: the customer's own segments, and `expired` wherever the chain has
-    /// gone on to something that does not give it.
-    private func readings(of entitlementID: String, owned: [OwnedSegment]) -> [Reading] {
+    /// gone on to something that does not give it, or had gone on before what gave it became the customer's.
+    private func readings(
+        of entitlementID: String, owned: [OwnedSegment], handedOn: [HandedOnPeriod]
+    ) -> [Reading] {
+        func gives(_ period: Period) -> Bool {
+            catalog.product(period.fact.productID)?.entitlements.contains(entitlementID) ?? false
+        }
+        let handedOn = handedOn.filter { gives($0.period) }
         var readings: [Reading] = []
+        /// The latest period that the readings speak of.
+        var shown = -1
         for item in owned {
-            let gives = catalog.product(item.period.fact.productID)?.entitlements.contains(entitlementID) ?? false
-            if item.isOwned && gives {
+            let late = handedOn.last { $0.index > shown && $0.since <= item.segment.start }
+            if item.isOwned && gives(item.period) {
                 readings.append(Reading(item))
+                shown = item.segment.periodIndex
+            } else if let late {
+                readings.append(Reading(late, during: item))
+                shown = late.index
             } else if let last = readings.last {
                 var filler = last
                 filler.start = item.segment.start
@@ -128,6 +164,16 @@ package struct CustomerFacts: Sendable {
         }
         return readings
     }
+}
+
+/// A period that became the customer's when it was over.
+private struct HandedOnPeriod {
+    /// Its place in the chain.
+    let index: Int
+    let period: Period
+    let since: Timestamp
+    /// The events that say so.
+    let positions: [Int64]
 }
 
 private struct OwnerSpan {
@@ -158,6 +204,15 @@ struct SourceTimeline {
 }
 
 extension Reading {
+    /// How what is over reads while the chain has gone on to a segment.
+    fileprivate init(_ past: HandedOnPeriod, during item: OwnedSegment) {
+        var segment = item.segment
+        segment.state = .expired
+        segment.reason = item.isOwned ? .replaced : .ownedByAnother
+        segment.positions = Set(past.positions + segment.positions).sorted()
+        self.init(OwnedSegment(segment: segment, period: past.period, isOwned: true, heldUntil: .endless))
+    }
+
     fileprivate init(_ item: OwnedSegment) {
         let fact = item.period.fact
         let familyShared = fact.ownership == .known(.familyShared)

@@ -20,7 +20,7 @@ extension Application {
         return try .document(
             SubscriptionDocument(
                 originalTransactionID: originalID, environment: environment, at: at, knownAt: position,
-                standing: found.standing(at: at), isClaimed: periods.last.flatMap { found.owner(of: $0) } != nil,
+                standing: found.standing(at: at), isClaimed: found.isClaimed,
                 periods: periods.map { period in
                     SubscriptionDocument.Period(
                         period, customerID: found.owner(of: period).flatMap { found.customerIDs[$0] })
@@ -31,6 +31,14 @@ extension Application {
 extension SubscriptionFacts {
     /// Whose a period is now: every claim, link and transfer considered.
     fileprivate func owner(of period: Period) -> IdentityRef? { ownership.currentOwner(of: period.fact) }
+
+    /// Whether the latest purchase is somebody's, be it of a product that gives nothing and so has no period.
+    fileprivate var isClaimed: Bool {
+        let latest = state.winningStatements().map(\.fact).max {
+            ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
+        }
+        return latest.flatMap { ownership.currentOwner(of: $0) } != nil
+    }
 
     /// How the original transaction reads at an instant; `nil` before it begins.
     ///

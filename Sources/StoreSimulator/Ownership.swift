@@ -22,7 +22,7 @@ package struct Ownership: Sendable, Equatable {
 
     /// A claim on what is somebody else's.
     package struct Conflict: Sendable, Hashable {
-        /// Who claimed it.
+        /// Who claimed it, under the name used then.
         package let claimant: CustomerKey
         /// What was claimed.
         package let original: OriginalKey
@@ -36,7 +36,7 @@ package struct Ownership: Sendable, Equatable {
     private var links: [CustomerKey: CustomerKey] = [:]
     /// The first claimants of what bore no identity.
     package private(set) var claims: [OriginalKey: CustomerKey] = [:]
-    /// Claims that contradicted, once for each claimant and original, in the order in which they came.
+    /// Claims that contradicted, in the order in which they came; each once for whoever its claimant meant by then.
     package private(set) var conflicts: [Conflict] = []
     private(set) var turns: [OriginalKey: [Turn]] = [:]
     private(set) var grants: [Grant] = []
@@ -91,8 +91,15 @@ extension Ownership {
         return true
     }
 
+    /// Whether somebody who is the claimant now was found claiming the same before.
+    func isReported(_ conflict: Conflict) -> Bool {
+        conflicts.contains {
+            $0.original == conflict.original && customer($0.claimant) == customer(conflict.claimant)
+        }
+    }
+
     mutating func report(_ conflict: Conflict) {
-        if !conflicts.contains(conflict) { conflicts.append(conflict) }
+        if !isReported(conflict) { conflicts.append(conflict) }
     }
 
     mutating func transfer(_ key: OriginalKey, to holder: CustomerKey, at instant: Int64) -> Int {

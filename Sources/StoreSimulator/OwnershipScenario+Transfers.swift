@@ -45,6 +45,12 @@ extension OwnershipScenario {
             story.deliver(at: on(1, 1, 1))
             story.transfer(key, from: cast.annLogin, to: cast.cleo, at: on(3, 1))
         },
+        OwnershipScenario("transfer_after_a_change_of_product") { story, cast in
+            let key = story.store.subscribe(cast.ann, to: newsBundle, at: on(1, 1))
+            story.store.change(key, to: news, at: on(1, 10))
+            story.deliver(at: on(1, 10, 1))
+            story.transfer(key, from: cast.annLogin, to: cast.cleo, at: on(1, 15))
+        },
         OwnershipScenario("transfer_of_what_was_revoked") { story, cast in
             let key = story.store.buy(cast.ann, lifetime, at: on(1, 1))
             story.store.refund(key, at: on(1, 10))

@@ -33,6 +33,7 @@ package struct OwnershipScenario: Sendable {
     static func on(_ month: Int, _ day: Int, _ hour: Int = 0) -> Int64 { Scenario.on(month, day, hour) }
 
     static let news = StoreWorld.ProductID.newsMonthly
+    static let newsBundle = StoreWorld.ProductID.newsBundleYearly
     static let lifetime = StoreWorld.ProductID.lifetime
 }
 

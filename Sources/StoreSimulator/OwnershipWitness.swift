@@ -93,8 +93,8 @@ package struct OwnershipWitness: Sendable {
         }
         let holders = [owner, record.ownership.transferredHolder(of: original)].compactMap { $0 }
         if holders.contains(where: { record.ownership.customer($0) == poster }) { return .own }
-        let isKnown = record.isReported(original, claimant: poster.customerID)
-        record.reportConflict(original, claimant: poster.customerID)
+        let isKnown = record.isReported(original, claimant: post.customer.customerID)
+        record.reportConflict(original, claimant: post.customer.customerID)
         return isKnown ? .knownConflict : .conflict
     }
 
@@ -112,6 +112,12 @@ package struct OwnershipWitness: Sendable {
 extension OwnershipWitness {
     /// The originals of which anything arrived, in order.
     package var knownOriginals: [OriginalKey] { arrived.keys.sorted() }
+
+    /// Who has a payment as far as can be known now; nil while it is nobody's.
+    package func holder(of key: OriginalKey, payment: Int) -> CustomerKey? {
+        record.ownership.transferredHolder(of: key)
+            ?? arrived[key]?[payment]?.owner ?? record.ownership.claims[key]
+    }
 
     /// Who has an original as far as can be known now: by transfer, else by its newest payment, else by claim.
     package func presentHolder(of key: OriginalKey) -> CustomerKey? {

@@ -70,7 +70,8 @@ struct OwnershipChance: Sendable {
     private mutating func postWhatNobodyHasPosted(_ storyteller: inout OwnershipStoryteller, at instant: Int64) {
         for person in people {
             for statement in person.unannounced where !isPosted(statement, storyteller.steps) {
-                let poster = random.chance(70) ? person : random.pick(people)
+                let neighbours = people.filter { $0.customer.environment == person.customer.environment }
+                let poster = random.chance(70) ? person : random.pick(neighbours)
                 storyteller.post(
                     [statement], as: poster.customer, proof: random.pick([.none, .secretKey, .customerToken]),
                     at: instant)

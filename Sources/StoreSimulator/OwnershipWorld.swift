@@ -75,7 +75,7 @@ package struct OwnershipWorld: Sendable {
 
 extension OwnershipStep {
     /// Everybody it names.
-    var names: [CustomerKey] {
+    package var names: [CustomerKey] {
         switch deed {
         case .deliver: []
         case .post(let post): [post.customer] + post.statements.compactMap(\.testimony.owner)

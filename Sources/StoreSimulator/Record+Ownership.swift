@@ -33,18 +33,19 @@ extension Record {
     }
 
     /// Somebody claims what is another's: it is noted once for each claimant and original.
+    ///
+    /// Links hold for claimants as for everybody: what was noted of a name was noted of whom the name means now.
     package mutating func reportConflict(_ key: OriginalKey, claimant customerID: String) {
         ownership.report(conflict(key, claimant: customerID))
     }
 
     /// Whether that claimant's conflict about that original was noted before.
     package func isReported(_ key: OriginalKey, claimant customerID: String) -> Bool {
-        ownership.conflicts.contains(conflict(key, claimant: customerID))
+        ownership.isReported(conflict(key, claimant: customerID))
     }
 
     private func conflict(_ key: OriginalKey, claimant customerID: String) -> Ownership.Conflict {
-        Ownership.Conflict(
-            claimant: ownership.customer(CustomerKey(key.environment, customerID)), original: key)
+        Ownership.Conflict(claimant: CustomerKey(key.environment, customerID), original: key)
     }
 
     /// An original is a customer's as a whole from an instant on, whatever its periods bear.

@@ -60,10 +60,10 @@ struct HTTPClient: Sendable {
         return try #require((answer.json["position"] as? NSNumber)?.int64Value, "\(answer.status) \(answer.text)")
     }
 
-    /// Every event of the log.
-    func events() async throws -> [[String: Any]] {
+    /// Every event of the log after a position.
+    func events(after position: Int64 = 0) async throws -> [[String: Any]] {
         var events: [[String: Any]] = []
-        var after: Int64 = 0
+        var after = position
         while true {
             let page = try await send("GET", "/v1/events", query: ["after": "\(after)", "limit": "1000"]).json
             events += try #require(page["items"] as? [[String: Any]])

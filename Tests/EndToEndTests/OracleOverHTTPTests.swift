@@ -1,7 +1,4 @@
-import EmbeddedPostgres
-import EntitlementCore
 import Foundation
-import PostgresClient
 import StoreSimulator
 import Testing
 
@@ -26,11 +23,11 @@ struct OracleOverHTTPTests {
             let signed = try life.notifications.map { try installation.authority.sign($0) }
             let half = arrivals.count / 2
             try await deliver(arrivals[..<half].map { signed[$0.index] }, to: client, seed: seed)
-            try await deleteViews(installation)
+            try await installation.deleteViews()
             try await deliver(arrivals[half...].map { signed[$0.index] }, to: client, seed: seed)
-            if seed % 2 == 0 { try await deleteViews(installation) }
+            if seed % 2 == 0 { try await installation.deleteViews() }
             for customer in life.record.customers {
-                try await expectRecord(life.record.customer(customer), of: customer, client, "seed \(seed) \(style)")
+                try await client.expectRecord(life.record.customer(customer), of: customer, "seed \(seed) \(style)")
             }
         }
         #expect(!service.logText.contains("apple:"), "an identity stands in the log")
@@ -49,73 +46,4 @@ struct OracleOverHTTPTests {
             try await group.waitForAll()
         }
     }
-
-    private func deleteViews(_ installation: Installation) async throws {
-        let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
-        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
-        try await owner.execute(script: "DELETE FROM original_view")
-        try await cluster.release()
-    }
-
-    private func expectRecord(
-        _ record: CustomerRecord, of customer: CustomerKey, _ client: HTTPClient, _ context: String
-    ) async throws {
-        let path = "/v1/customers/\(customer.customerID)"
-        let environment = customer.environment.rawValue
-        let timeline = try await client.send("GET", "\(path)/timeline", query: ["environment": environment])
-        let entitlements = try #require(
-            timeline.json["entitlements"] as? [[String: Any]], "\(context) \(timeline.text)")
-        var actual: [String: [RecordInterval]] = [:]
-        for entitlement in entitlements {
-            let intervals = try #require(entitlement["intervals"] as? [[String: Any]])
-            actual[try #require(entitlement["id"] as? String)] = try intervals.map { try RecordInterval(json: $0) }
-        }
-        // One difference is enough to know; the thousand that follow from it would only hide it.
-        try #require(actual == record.timelines, "\(context) \(customer) \(timeline.text)")
-        // Every boundary and its neighbours, thinned where a life has very many.
-        let instants = record.boundaryInstants
-        for instant in instants.enumerated().filter({
-            instants.count <= 90 || $0.offset % (instants.count / 90 + 1) == 0
-        }) {
-            let at = Timestamp(milliseconds: instant.element)
-            let answer = try await client.send(
-                "GET", "\(path)/entitlements", query: ["environment": environment, "at": "\(at)"])
-            let items = try #require(answer.json["entitlements"] as? [[String: Any]], "\(context) \(answer.text)")
-            let answers = try items.map { try RecordAnswer(json: $0) }
-            try #require(answers == record.answer(at: instant.element), "\(context) \(customer) at \(at)")
-        }
-    }
-}
-
-extension RecordInterval {
-    init(json: [String: Any]) throws {
-        self.init(
-            from: try milliseconds(json["from"]), until: try json["until"].flatMap { try optionalMilliseconds($0) },
-            state: try #require((json["state"] as? String).flatMap { RecordState(rawValue: $0) }),
-            givesAccess: try #require(json["gives_access"] as? Bool),
-            productID: try #require(json["product_id"] as? String),
-            originalTransactionID: try #require(json["original_transaction_id"] as? String))
-    }
-}
-
-extension RecordAnswer {
-    init(json: [String: Any]) throws {
-        self.init(
-            entitlement: try #require(json["id"] as? String), givesAccess: try #require(json["gives_access"] as? Bool),
-            state: try #require((json["state"] as? String).flatMap { RecordState(rawValue: $0) }),
-            since: try milliseconds(json["since"]),
-            until: try json["until"].flatMap { try optionalMilliseconds($0) },
-            productID: try #require(json["product_id"] as? String),
-            originalTransactionID: try #require(json["original_transaction_id"] as? String),
-            willRenew: json["will_renew"] as? Bool)
-    }
-}
-
-private func milliseconds(_ value: Any?) throws -> Int64 {
-    let text = try #require(value as? String)
-    return try #require(Timestamp(rfc3339: text)).milliseconds
-}
-
-private func optionalMilliseconds(_ value: Any) throws -> Int64? {
-    value is NSNull ? nil : try milliseconds(value)
 }

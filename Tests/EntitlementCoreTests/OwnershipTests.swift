@@ -226,6 +226,36 @@ struct TransferTests {
         #expect(moved.with { $0.customer = bob }.timeline() == ["99.. expired pro"])
     }
 
+    @Test("what had been given up before is the new owner's too, and over")
+    func givenUpBefore() {
+        let map = OwnershipMap((transfer(to: bob), recorded: 45))
+        let moved = Given(
+            subscription("1", "pro.max", from: 0, to: 30), subscription("2", "pro", from: 20, to: 50),
+            subscription("3", "basic", from: 40, to: 70)
+        ).with {
+            $0.ownership = map
+            $0.customer = bob
+        }
+        #expect(moved.timeline("max") == ["45.. expired pro.max"])
+        #expect(moved.reasons("max") == ["45.. expired replaced"])
+        #expect(moved.timeline() == ["45.. expired pro"])
+        #expect(moved.timeline("basic") == ["45..70 active basic", "70.. expired basic"])
+        #expect(
+            moved.with { $0.customer = alice }.timeline() == [
+                "0..20 active pro.max", "20..40 active pro", "40.. expired pro",
+            ])
+        let back = OwnershipMap((transfer(to: bob), recorded: 45), (transfer(to: carol), recorded: 50))
+        #expect(moved.with { $0.ownership = back }.timeline("max") == ["45.. expired pro.max"])
+        let mixed = Given(
+            subscription("1", "pro", from: 0, to: 30, of: bob), subscription("2", "pro.yearly", from: 20, to: 50),
+            subscription("3", "basic", from: 40, to: 70)
+        ).with {
+            $0.ownership = map
+            $0.customer = bob
+        }
+        #expect(mixed.timeline() == ["0..20 active pro", "20..45 expired pro", "45.. expired pro.yearly"])
+    }
+
     @Test("before the purchase, it moves all of it")
     func beforePurchase() {
         let moved = given(OwnershipMap((transfer(to: bob), recorded: -5)))

@@ -150,6 +150,14 @@ let expectedTransfers: [String: ExpectedWorld] = [
             "ann news: +active news.monthly 01-01 | expired news.monthly 02-01",
             "cleo news: expired news.monthly 03-01",
         ]),
+    "transfer_after_a_change_of_product": ExpectedWorld(
+        verdicts: ["accepted"],
+        lines: [
+            "ann news: +active newsbundle.yearly 01-01 | +active news.monthly 01-10 | expired news.monthly 01-15",
+            "ann premium: +active newsbundle.yearly 01-01 | expired newsbundle.yearly 01-10",
+            "cleo news: +active news.monthly 01-15 | expired news.monthly 02-10",
+            "cleo premium: expired newsbundle.yearly 01-15",
+        ]),
     "transfer_of_what_was_revoked": ExpectedWorld(
         verdicts: ["accepted"],
         lines: [

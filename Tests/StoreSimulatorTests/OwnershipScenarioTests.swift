@@ -74,6 +74,22 @@ struct OwnershipScenarioTests {
         #expect(witness.record.customer(cast.dan).timelines.isEmpty)
     }
 
+    @Test("what was noted of a name was noted of whom it means now")
+    func conflictsOfAliases() {
+        let cast = OwnershipCast(seed: 1)
+        let key = OriginalKey(.production, "1")
+        var record = Record(world: .standard)
+        record.reportConflict(key, claimant: cast.dan.customerID)
+        #expect(!record.isReported(key, claimant: cast.cleo.customerID))
+        record.link(cast.dan, to: cast.cleo)
+        #expect(record.isReported(key, claimant: cast.cleo.customerID))
+        record.reportConflict(key, claimant: cast.cleo.customerID)
+        #expect(record.ownership.conflicts.map(\.claimant) == [cast.dan])
+        record.link(cast.dan, to: cast.dan)
+        #expect(record.isReported(key, claimant: cast.dan.customerID))
+        #expect(!record.isReported(key, claimant: cast.cleo.customerID))
+    }
+
     @Test("the instants of transfers, grants and their undoing are the service's")
     func instants() throws {
         let world = try #require(OwnershipScenario.named("transfer_and_back")).world()

@@ -39,7 +39,7 @@ struct OwnershipWorldTests {
         #expect(Set(delivered) == Set(world.notifications.indices), "seed \(seed)")
     }
 
-    @Test("nobody posts what was not signed yet, nor two statements about one payment at once")
+    @Test("nobody posts what was not signed yet, nor of another environment, nor two statements about one payment at once")
     func statements() {
         for seed in 0..<50 as Range<UInt64> {
             for step in OwnershipWorld.random(seed: seed).steps {
@@ -47,6 +47,8 @@ struct OwnershipWorldTests {
                 let testimonies = post.statements.map(\.testimony)
                 #expect(!testimonies.isEmpty, "seed \(seed), step \(step.number)")
                 #expect(testimonies.allSatisfy { $0.signedDate <= step.instant }, "seed \(seed), step \(step.number)")
+                let environments = Set(testimonies.map(\.key.environment))
+                #expect(environments == [post.customer.environment], "seed \(seed), step \(step.number)")
                 let payments = Set(testimonies.map { "\($0.key) \($0.payment)" })
                 #expect(payments.count == testimonies.count, "seed \(seed), step \(step.number)")
             }
