@@ -75,6 +75,13 @@ struct ReconcileDecision: Sendable {
         return facts
     }
 
+    /// The customer's own facts, and by which numbers they mean whom the device knows itself.
+    var factsCopy: FactsCopy {
+        var numbers = [customer.value: person.number]
+        for (id, number) in snapshot.identities { numbers[id.text] = number.number }
+        return FactsCopy(facts.ofCustomerAlone(), identities: numbers)
+    }
+
     /// The events of statements that say something new.
     func statementDrafts() -> [EventDraft] {
         reconciliation.news.map { news in

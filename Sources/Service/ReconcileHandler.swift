@@ -121,7 +121,8 @@ extension Application {
                 catalog: CatalogCopy(facts.catalog, writtenAt: decision.snapshot.catalogPosition),
                 finish: decision.finish, results: decision.results(first),
                 renewalResults: decision.renewalResults(first), appTransaction: decision.appTransactionResult,
-                proof: decision.proof, drift: drift.map { DriftDocument($0) }, pass: pass),
+                proof: decision.proof, drift: drift.map { DriftDocument($0) }, pass: pass,
+                facts: request.wantsFacts && isProven ? decision.factsCopy : nil),
             position: position, headers: [("Cache-Control", "no-store")])
     }
 }

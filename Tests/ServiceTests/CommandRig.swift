@@ -18,6 +18,7 @@ extension ServiceRig {
             body: Array(body.utf8))
     }
 
+    @discardableResult
     func link(_ linked: String, to customer: String, idempotencyKey: String? = nil) async throws -> HTTPResponse {
         try await command("link", customer, #"{"customer_id":"\#(linked)"}"#, idempotencyKey: idempotencyKey)
     }

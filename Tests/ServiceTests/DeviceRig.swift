@@ -240,13 +240,6 @@ extension ServiceRig {
         ).position
     }
 
-    /// `identity` is from now on `customer`.
-    @discardableResult
-    func link(_ identity: String, to customer: String) async throws -> Int64 {
-        try await command(
-            .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))), [identity, customer])
-    }
-
     /// Another service on the same database.
     func secondInstance() -> Application {
         let application = self.application
