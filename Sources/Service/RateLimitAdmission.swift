@@ -53,8 +53,23 @@ extension Application {
         }
     }
 
-    private func take(_ subject: RateLimiter.Subject, for request: HTTPRequest) throws(Problem) {
-        guard let wait = rateLimiter.take(subject, at: request.receivedAt) else { return }
+    /// Lets the client's address pay for signatures to be verified, where the request is not sent with a secret key: so
+    /// many of them cost as much as another request.
+    ///
+    /// - Throws: `rate_limited`.
+    func payForSignatures(_ count: Int, _ call: Call) throws(Problem) {
+        if case .secretKey = call.credential { return }
+        let requests = Int64(count / Self.signaturesPerRequest)
+        guard requests > 0 else { return }
+        try take(.address(ClientAddress(of: call.request.head, trusting: trustedProxies)), requests, for: call.request)
+    }
+
+    private static let signaturesPerRequest = 25
+
+    private func take(
+        _ subject: RateLimiter.Subject, _ count: Int64 = 1, for request: HTTPRequest
+    ) throws(Problem) {
+        guard let wait = rateLimiter.take(subject, count, at: request.receivedAt) else { return }
         metrics.count(.rateLimited, [subject.kind])
         let seconds = max(1, Int64((wait / .seconds(1)).rounded(.up)))
         throw Problem(

@@ -2,7 +2,8 @@ import Synchronization
 
 /// Refuses what comes faster than it may.
 ///
-/// Each subject has a bucket of `burst` tokens that fills up at `perSecond`; a request takes one. Memory is bounded:
+/// Each subject has a bucket of `burst` tokens that fills up at `perSecond`; a request takes one, and more
+/// for many signatures. Memory is bounded:
 /// when there are too many buckets, the full ones go, which are as good as none, then those that would be full soonest.
 final class RateLimiter: Sendable {
     /// Whose requests are counted together.
@@ -26,10 +27,10 @@ final class RateLimiter: Sendable {
         table = Mutex(BucketTable(capacity: capacity))
     }
 
-    /// Takes a token; when there is none, returns how long it will be until there is one.
-    func take(_ subject: Subject, at now: ContinuousClock.Instant) -> Duration? {
+    /// Takes tokens; when there are too few, returns how long it will be until there are enough.
+    func take(_ subject: Subject, _ count: Int64 = 1, at now: ContinuousClock.Instant) -> Duration? {
         let limit = limit(of: subject)
-        return table.withLock { $0.take(subject, limit, at: now) }
+        return table.withLock { $0.take(subject, min(count, limit.burst), limit, at: now) }
     }
 
     /// Puts a token back that was taken by mistake.
@@ -58,9 +59,9 @@ struct TokenBucket: Sendable, Hashable {
 
     func isFull(at now: ContinuousClock.Instant) -> Bool { fullAt <= now }
 
-    /// Takes a token; when there is none, returns how long it will be until there is one.
-    mutating func take(_ limit: RateLimit, at now: ContinuousClock.Instant) -> Duration? {
-        let after = max(fullAt, now) + limit.interval
+    /// Takes tokens; when there are too few, returns how long it will be until there are enough.
+    mutating func take(_ count: Int64 = 1, _ limit: RateLimit, at now: ContinuousClock.Instant) -> Duration? {
+        let after = max(fullAt, now) + limit.interval * count
         let wait = now.duration(to: after) - limit.interval * limit.burst
         guard wait <= .zero else { return wait }
         fullAt = after
@@ -77,9 +78,11 @@ struct BucketTable<Owner: Hashable & Sendable>: Sendable {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    mutating func take(_ owner: Owner, _ limit: RateLimit, at now: ContinuousClock.Instant) -> Duration? {
+    mutating func take(
+        _ owner: Owner, _ count: Int64 = 1, _ limit: RateLimit, at now: ContinuousClock.Instant
+    ) -> Duration? {
         if buckets[owner] == nil, buckets.count >= capacity { makeRoom(at: now) }
-        return buckets[owner, default: TokenBucket(at: now)].take(limit, at: now)
+        return buckets[owner, default: TokenBucket(at: now)].take(count, limit, at: now)
     }
 
     mutating func putBack(_ owner: Owner, _ limit: RateLimit) { buckets[owner]?.putBack(limit) }

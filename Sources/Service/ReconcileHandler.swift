@@ -13,6 +13,7 @@ extension Application {
     func reconcile(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try ReconcileRequest(parsing: call.request.body)
+        try payForSignatures(request.signedTransactions.count + request.signedRenewalInfos.count, call)
         let posting = try await verify(request, call)
         let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?

@@ -30,6 +30,37 @@ struct RateLimitTests {
         #expect(bucket.take(Self.limit, at: later) == nil)
     }
 
+    @Test("many tokens at once take as many as there are, and wait for the rest")
+    func severalTokens() {
+        var bucket = TokenBucket(at: Self.start)
+        #expect(bucket.take(2, Self.limit, at: Self.start) == nil)
+        #expect(bucket.take(2, Self.limit, at: Self.start) == .milliseconds(250), "one is left, two are wanted")
+        #expect(bucket.take(Self.limit, at: Self.start) == nil)
+        let limiter = RateLimiter(RateLimits())
+        let key = RateLimiter.Subject.publishableKey(id: "k")
+        #expect(limiter.take(key, .max, at: Self.start) == nil, "more than a burst counts as a burst, or it could never pass")
+        #expect(limiter.take(key, at: Self.start) != nil)
+    }
+
+    @Test("signatures count: what a device posts in bulk costs its address as much as many requests")
+    func signatures() async throws {
+        var limits = Application.Limits()
+        limits.rates.address = RateLimit(perSecond: 1, burst: 10)
+        let rig = try await ServiceRig.make(limits: limits)
+        let key = try await rig.publishableKey()
+        func post(_ count: Int, key: String) async throws -> String {
+            let list = Array(repeating: #""x""#, count: count).joined(separator: ",")
+            return try await rig.send(
+                "POST", "/v1/customers/c/reconcile", key: key,
+                body: Array(#"{"app":"\#(ServiceRig.bundleID)","signed_transactions":[\#(list)]}"#.utf8)
+            ).verdict
+        }
+        #expect(try await post(24, key: key) == "200 -", "costs one")
+        #expect(try await post(175, key: key) == "200 -", "costs eight")
+        #expect(try await post(50, key: key) == "429 rate_limited")
+        #expect(try await post(500, key: rig.admin) == "200 -", "a server's own key is not held to that")
+    }
+
     @Test("over any stretch of time no more passes than burst and flow allow, and no less", arguments: 1...20)
     func flow(seed: UInt64) {
         var random = SplitMix64(seed: seed)
