@@ -33,7 +33,7 @@ package struct CustomerFacts: Sendable {
         var facts = self
         facts.originals = originals.filter { originalID, state in
             ownership.transfers(of: originalID).contains { $0.customer.map(ownership.customer(of:)) == customer }
-                || state.winningStatements().contains { ownership.owner(of: $0.fact)?.customer == customer }
+                || state.winningStatements().contains { ownership.owner(of: $0.fact) == customer }
         }
         facts.grants = grants.filter { ownership.customer(of: $0.customer) == customer }
         return facts
@@ -92,19 +92,27 @@ package struct CustomerFacts: Sendable {
     }
 
     /// Whose a period is from when on, the first span being before any transfer.
+    ///
+    /// Of links those are cited that lead to this customer: where others' lead is not known everywhere, and whatever is
+    /// not this customer's reads the same.
     private func owners(of period: Period, originalID: String) -> [OwnerSpan] {
-        let first = ownership.owner(of: period.fact)
-        let natural = OwnerSpan(from: .earliest, customer: first?.customer, positions: first?.positions ?? [])
+        func links(of identity: IdentityRef) -> [Int64] {
+            ownership.customer(of: identity) == customer ? ownership.linkPositions(of: identity) : []
+        }
+        let claim = period.fact.statedOwner == nil ? ownership.claim(of: originalID) : nil
+        let bearer = period.fact.statedOwner ?? claim?.customer
+        let natural = OwnerSpan(
+            from: .earliest, customer: bearer.map(ownership.customer(of:)),
+            positions: [claim?.position].compactMap(\.self) + (bearer.map(links(of:)) ?? []))
         var owners = [natural]
         for transfer in ownership.transfers(of: originalID) {
             // Should recorded instants ever run backwards, the later position holds from its own instant on.
             while owners.count > 1, let last = owners.last, last.from >= transfer.at { owners.removeLast() }
-            let customer = transfer.customer
+            let holder = transfer.customer
             owners.append(
                 OwnerSpan(
-                    from: transfer.at, customer: customer.map(ownership.customer(of:)) ?? natural.customer,
-                    positions: transfer.positions
-                        + (customer.map(ownership.linkPositions(of:)) ?? natural.positions)))
+                    from: transfer.at, customer: holder.map(ownership.customer(of:)) ?? natural.customer,
+                    positions: transfer.positions + (holder.map(links(of:)) ?? natural.positions)))
         }
         return owners
     }

@@ -68,6 +68,15 @@ struct ShownReading {
         }
     }
 
+    /// What followed, by the reading's start, the last period of its product; `nil` for a grant.
+    var successor: Period? {
+        guard case .chain(let chain) = source.giver else { return nil }
+        let begun = chain.periods.prefix { $0.start <= reading.start }
+        guard let last = begun.lastIndex(where: { $0.fact.productID == reading.productID }), last + 1 < begun.count
+        else { return nil }
+        return begun[last + 1]
+    }
+
     var grant: GrantState? {
         switch source.giver {
         case .chain: nil

@@ -97,17 +97,14 @@ package struct OwnershipMap: Hashable, Sendable {
         return positions
     }
 
-    /// Whose a period is before any transfer, and the events that say so beside the period's own; `nil` while nobody
-    /// has claimed it.
-    package func owner(of fact: TransactionFact) -> (customer: IdentityRef, positions: [Int64])? {
-        if let identity = fact.statedOwner { return (customer(of: identity), linkPositions(of: identity)) }
-        guard let claim = claims[fact.originalTransactionID] else { return nil }
-        return (customer(of: claim.customer), [claim.position] + linkPositions(of: claim.customer))
+    /// Whose a period is before any transfer; `nil` while nobody has claimed it.
+    package func owner(of fact: TransactionFact) -> IdentityRef? {
+        (fact.statedOwner ?? claims[fact.originalTransactionID]?.customer).map(customer(of:))
     }
 
     /// Whose a period is now, transfers included; `nil` while nobody has claimed it.
     package func currentOwner(of fact: TransactionFact) -> IdentityRef? {
-        transferInForce(of: fact.originalTransactionID).map { customer(of: $0.customer) } ?? owner(of: fact)?.customer
+        transferInForce(of: fact.originalTransactionID).map { customer(of: $0.customer) } ?? owner(of: fact)
     }
 
     /// Who held an original transaction as a whole, since when; empty before the first transfer.

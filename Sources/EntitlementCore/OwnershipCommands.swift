@@ -100,7 +100,7 @@ extension CustomerFacts {
     ) throws(TransferRefusal) -> TransferUndoFact {
         let originalID = transfer.originalTransactionID
         let holders = ownership.transfers(of: originalID).compactMap(\.customer).map(ownership.customer(of:))
-        let givers = periods(of: originalID).compactMap { ownership.owner(of: $0)?.customer }
+        let givers = periods(of: originalID).compactMap { ownership.owner(of: $0) }
         guard (holders + givers).contains(customer) else { throw .notTheirs }
         guard ownership.transferInForce(of: originalID)?.position == position else { throw .notInForce }
         return TransferUndoFact(originalTransactionID: originalID, undoes: position)

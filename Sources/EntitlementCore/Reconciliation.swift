@@ -154,7 +154,7 @@ package struct Reconciliation: Sendable {
         guard let customer else { return holder == nil ? .unclaimed : .foreign }
         if holder == customer { return .own }
         // Whoever bought it may go on posting what was transferred away: that contradicts nothing.
-        guard let owner = ownership.owner(of: period)?.customer else {
+        guard let owner = ownership.owner(of: period) else {
             // Nobody claimed it, but it may have been given to somebody all the same.
             return holder.map { .conflict(owner: $0) } ?? .claimed
         }

@@ -99,9 +99,10 @@ struct RuleWords {
     }
 
     private func replaced(_ product: String, _ shown: ShownReading) -> String {
-        let start = shown.reading.start
-        let date = start.inWords
-        guard let other = shown.period(at: start)?.fact.productID, other != product else {
+        // Not the reading's own start: by a transfer it may have become the customer's when it was long replaced.
+        let successor = shown.successor
+        let date = (successor?.start ?? shown.reading.start).inWords
+        guard let other = successor?.fact.productID, other != product else {
             return "\(product) was replaced on \(date) by a later purchase that does not give \(entitlementID)"
         }
         return "\(product) was replaced on \(date) by \(other), which does not give \(entitlementID)"

@@ -87,11 +87,11 @@ package struct OwnershipWitness: Sendable {
         let poster = record.ownership.customer(post.customer)
         // The period counts, not the statement: a newer one may have named its owner.
         let owner = arrived[original]?[testimony.payment]?.owner ?? record.ownership.claims[original]
-        guard let owner else {
+        let holders = [owner, record.ownership.transferredHolder(of: original)].compactMap { $0 }
+        if holders.isEmpty {
             record.claim(original, by: post.customer.customerID)
             return .claimed
         }
-        let holders = [owner, record.ownership.transferredHolder(of: original)].compactMap { $0 }
         if holders.contains(where: { record.ownership.customer($0) == poster }) { return .own }
         let isKnown = record.isReported(original, claimant: post.customer.customerID)
         record.reportConflict(original, claimant: post.customer.customerID)

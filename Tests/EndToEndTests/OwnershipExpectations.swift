@@ -12,7 +12,8 @@ struct Heard {
     func contains(_ testimony: Testimony) -> Bool { statements.contains(Self.name(testimony)) }
 
     private static func name(_ testimony: Testimony) -> String {
-        "\(testimony.key.environment) \(testimony.key.originalTransactionID) \(testimony.payment) \(testimony.signedDate)"
+        let key = testimony.key
+        return "\(key.environment) \(key.originalTransactionID) \(testimony.payment) \(testimony.signedDate)"
     }
 }
 
@@ -69,7 +70,7 @@ struct PostExpectation {
         }
     }
 
-    /// What is the customer's, or at least somebody's whom nobody contradicts, or gives nothing.
+    /// What is the customer's, or at least somebody's whom nobody contradicts, or gives nothing by the catalog.
     private func mayFinish(_ statement: StoreStatement, _ reception: Reception) -> Bool {
         switch reception {
         case .own, .claimed: return true
@@ -81,8 +82,8 @@ struct PostExpectation {
     }
 
     private func givesNothing(_ statement: StoreStatement) -> Bool {
-        guard case .string(let product) = statement.transaction["productId"] else { return true }
-        return world.entitlements(of: product).isEmpty
+        guard case .string(let product) = statement.transaction["productId"] else { return false }
+        return world.mappings.contains { $0.productID == product && $0.entitlements.isEmpty }
     }
 }
 

@@ -106,6 +106,13 @@ struct ExplanationTests {
             expected: "no replaced [1, 2, 3]",
             because: "pro was replaced on 21 January 2026, 00:00 UTC by basic, which does not give premium"),
         Case(
+            testDescription: "a transfer after such a change",
+            told: [
+                month, .statement(subscription("2", "basic", from: 20, to: 50)), .fact(transfer(to: bob), recorded: 30),
+            ],
+            at: 35, customer: bob, expected: "no replaced [1, 2, 3, 4]",
+            because: "pro was replaced on 21 January 2026, 00:00 UTC by basic, which does not give premium"),
+        Case(
             testDescription: "a refund", told: [.statement(subscription("1", from: 0, to: 90, revoked: 20))],
             expected: "no refunded [1, 2]", because: "pro was refunded on 21 January 2026, 00:00 UTC"),
         Case(

@@ -39,7 +39,7 @@ struct OwnershipWorldTests {
         #expect(Set(delivered) == Set(world.notifications.indices), "seed \(seed)")
     }
 
-    @Test("nobody posts what was not signed yet, nor of another environment, nor two statements about one payment at once")
+    @Test("nobody posts what was not signed yet, another environment's, or two statements about one payment")
     func statements() {
         for seed in 0..<50 as Range<UInt64> {
             for step in OwnershipWorld.random(seed: seed).steps {
