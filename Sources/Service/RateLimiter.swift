@@ -30,7 +30,7 @@ final class RateLimiter: Sendable {
     /// Takes tokens; when there are too few, returns how long it will be until there are enough.
     func take(_ subject: Subject, _ count: Int64 = 1, at now: ContinuousClock.Instant) -> Duration? {
         let limit = limit(of: subject)
-        return table.withLock { $0.take(subject, min(count, limit.burst), limit, at: now) }
+        return table.withLock { $0.take(subject, limit, min(count, limit.burst), at: now) }
     }
 
     /// Puts a token back that was taken by mistake.
@@ -60,7 +60,7 @@ struct TokenBucket: Sendable, Hashable {
     func isFull(at now: ContinuousClock.Instant) -> Bool { fullAt <= now }
 
     /// Takes tokens; when there are too few, returns how long it will be until there are enough.
-    mutating func take(_ count: Int64 = 1, _ limit: RateLimit, at now: ContinuousClock.Instant) -> Duration? {
+    mutating func take(_ limit: RateLimit, _ count: Int64 = 1, at now: ContinuousClock.Instant) -> Duration? {
         let after = max(fullAt, now) + limit.interval * count
         let wait = now.duration(to: after) - limit.interval * limit.burst
         guard wait <= .zero else { return wait }
@@ -79,10 +79,10 @@ struct BucketTable<Owner: Hashable & Sendable>: Sendable {
     init(capacity: Int) { self.capacity = capacity }
 
     mutating func take(
-        _ owner: Owner, _ count: Int64 = 1, _ limit: RateLimit, at now: ContinuousClock.Instant
+        _ owner: Owner, _ limit: RateLimit, _ count: Int64 = 1, at now: ContinuousClock.Instant
     ) -> Duration? {
         if buckets[owner] == nil, buckets.count >= capacity { makeRoom(at: now) }
-        return buckets[owner, default: TokenBucket(at: now)].take(count, limit, at: now)
+        return buckets[owner, default: TokenBucket(at: now)].take(limit, count, at: now)
     }
 
     mutating func putBack(_ owner: Owner, _ limit: RateLimit) { buckets[owner]?.putBack(limit) }

@@ -33,12 +33,14 @@ struct RateLimitTests {
     @Test("many tokens at once take as many as there are, and wait for the rest")
     func severalTokens() {
         var bucket = TokenBucket(at: Self.start)
-        #expect(bucket.take(2, Self.limit, at: Self.start) == nil)
-        #expect(bucket.take(2, Self.limit, at: Self.start) == .milliseconds(250), "one is left, two are wanted")
+        #expect(bucket.take(Self.limit, 2, at: Self.start) == nil)
+        #expect(bucket.take(Self.limit, 2, at: Self.start) == .milliseconds(250), "one is left, two are wanted")
         #expect(bucket.take(Self.limit, at: Self.start) == nil)
         let limiter = RateLimiter(RateLimits())
         let key = RateLimiter.Subject.publishableKey(id: "k")
-        #expect(limiter.take(key, .max, at: Self.start) == nil, "more than a burst counts as a burst, or it could never pass")
+        #expect(
+            limiter.take(key, .max, at: Self.start) == nil,
+            "more than a burst counts as a burst, or it could never pass")
         #expect(limiter.take(key, at: Self.start) != nil)
     }
 
