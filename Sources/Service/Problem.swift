@@ -123,10 +123,6 @@ struct Problem: Error, Sendable {
             self.init(.preconditionFailed, "The catalog in force is \"\(position)\"; read it again.", param: "If-Match")
         case AppendRefusal.overtaken:
             self = .unavailable("Somebody else's command came first; send it again.")
-        case let error as CommandBodyError:
-            self.init(
-                error.kind == .tooLarge ? .tooLarge : .malformedRequest, "\(error).",
-                param: error.path.isEmpty ? nil : error.path)
         case AppendRefusal.idempotencyConflict:
             self.init(
                 .idempotencyConflict,

@@ -12,7 +12,7 @@ extension Application {
     /// record, so what it lists to finish is durable.
     func reconcile(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
-        let request = try ReconcileRequest(parsing: call.request.body)
+        let request = try call.command(ReconcileRequest.self)
         try payForSignatures(request.signedTransactions.count + request.signedRenewalInfos.count, call)
         let posting = try await verify(request, call)
         let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
