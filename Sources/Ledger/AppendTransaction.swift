@@ -49,9 +49,11 @@ enum AppendTransaction {
     private static func instant(
         after last: Timestamp, _ now: @Sendable () -> Timestamp, on connection: isolated PostgresConnection
     ) throws -> Timestamp {
-        let instant = now()
-        guard instant == last else { return instant }
-        try connection.query("SELECT pg_sleep(0.001)", [])
+        for _ in 0..<5 {
+            let instant = now()
+            guard instant == last else { return instant }
+            try connection.query("SELECT pg_sleep(0.0002)", [])
+        }
         return now()
     }
 
