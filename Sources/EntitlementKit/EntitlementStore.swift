@@ -1,3 +1,5 @@
+import Foundation
+
 public actor EntitlementStore {
     let configuration: EntitlementConfiguration
     public init(
