@@ -86,16 +86,17 @@ public actor EntitlementStore {
         let loading = Task { await load() }
         self.loading = loading
         observer = Task { await observe(updates) }
+        perform { await $0.bootstrap() }
     }
 
     private func observe(_ updates: AsyncStream<SignedStatement>) async {
         await loading?.value
-        publish()
-        perform { await $0.bootstrap() }
         for await statement in updates { await receive(StoreReading(transactions: [statement], isUnfinished: true)) }
     }
 
     private func bootstrap() async {
+        await loading?.value
+        publish()
         resend()
         await readStore()
         ask()
