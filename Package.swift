@@ -16,6 +16,7 @@ let modules: [(name: String, imports: [String])] = [
     ("EntitlementCore", []),
     ("AppStorePayloads", ["EntitlementCore"]),
     ("EntitlementAPI", ["EntitlementCore"]),
+    ("EntitlementKit", ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"]),
     // Thin wrappers over C libraries.
     ("OpenSSLCrypto", ["COpenSSL"]),
     ("PostgresClient", ["CLibPQ"]),
@@ -86,6 +87,7 @@ let migrations = [
 
 /// What a module's tests import beside the module's own imports.
 let alsoTestedWith: [String: [String]] = [
+    "EntitlementKit": ["OpenSSLCrypto"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "OpenSSLCrypto", "StoreSimulator"],
 ]
@@ -95,7 +97,9 @@ func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .byNam
 
 let package = Package(
     name: "rightful",
-    platforms: [.macOS(.v15)],
+    // What the device links asks for no more than this; the server runs on Linux.
+    platforms: [.iOS(.v16), .macOS(.v13), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
+    products: [.library(name: "EntitlementKit", targets: ["EntitlementKit"])],
     targets: [
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),

@@ -13,6 +13,10 @@ struct TidyTests {
         "EntitlementCore": [],
         "AppStorePayloads": ["EntitlementCore", "Foundation"],
         "EntitlementAPI": ["EntitlementCore", "Foundation"],
+        "EntitlementKit": [
+            "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "Foundation", "FoundationNetworking", "Combine",
+            "StoreKit",
+        ],
         "OpenSSLCrypto": ["COpenSSL", "Foundation"],
         "PostgresClient": ["CLibPQ", "Dispatch", "Foundation", "Glibc"],
         "HTTPServer": ["CMicroHTTPD", "Dispatch", "Foundation", "Glibc"],

@@ -1,0 +1,79 @@
+public import Foundation
+
+/// What the Kit needs of the device's store, and nothing more.
+///
+/// The adapter to StoreKit behind it holds no decisions; a simulated store stands in for it in tests. Every statement is
+/// passed on as the store signed it, verified or not.
+public protocol DeviceStore: Sendable {
+    /// The app's own purchase (StoreKit's `AppTransaction.shared`); `nil` while the store cannot be reached.
+    func appTransaction() async -> SignedStatement?
+    /// What the store says is owned now (`Transaction.currentEntitlements`); may be empty when it should not be.
+    func currentEntitlements() async -> [SignedStatement]
+    /// Every transaction the store still shows (`Transaction.all`); it may omit finished and old ones.
+    func allTransactions() async -> [SignedStatement]
+    /// What was never finished (`Transaction.unfinished`).
+    func unfinishedTransactions() async -> [SignedStatement]
+    /// The renewal information of every known subscription group (`Product.SubscriptionInfo.status`).
+    func subscriptionStatuses() async -> [SubscriptionStatement]
+    /// Transactions as they come from now on (`Transaction.updates`): renewals, refunds, purchases on other devices, and
+    /// what a parent approved. Each call is a stream of its own, which holds what comes from the call on.
+    func updates() -> AsyncStream<SignedStatement>
+    /// The products of those ids that are on sale here; what is unknown is left out.
+    func products(_ ids: [String]) async throws -> [StoreProduct]
+    /// Buys a product.
+    func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult
+    /// Tells the store that a transaction needs no more.
+    func finish(transactionID: String) async
+    /// Asks the store for everything again (`AppStore.sync`); the system may ask the person to sign in.
+    func sync() async throws
+    /// Whether this device may buy at all (`AppStore.canMakePayments`).
+    func canMakePayments() async -> Bool
+}
+
+/// Something the store signed, and whether the device could verify it.
+public struct SignedStatement: Sendable, Hashable {
+    /// Why the device does not believe it; `nil`: it does.
+    public let unverifiedReason: String?
+    /// The compact JWS.
+    public let jws: String
+
+    public init(jws: String, unverifiedReason: String? = nil) {
+        self.jws = jws
+        self.unverifiedReason = unverifiedReason
+    }
+}
+
+/// One subscription's latest transaction and its renewal information.
+public struct SubscriptionStatement: Sendable, Hashable {
+    public let transaction: SignedStatement
+    public let renewal: SignedStatement
+
+    public init(transaction: SignedStatement, renewal: SignedStatement) {
+        self.transaction = transaction
+        self.renewal = renewal
+    }
+}
+
+/// A product as the store sells it on this device.
+public struct StoreProduct: Sendable, Hashable {
+    public let id: String
+    public let displayName: String
+    /// As the store formats it for this customer.
+    public let displayPrice: String
+
+    public init(id: String, displayName: String, displayPrice: String) {
+        self.id = id
+        self.displayName = displayName
+        self.displayPrice = displayPrice
+    }
+}
+
+/// What the store says of a purchase it was asked for.
+public enum StorePurchaseResult: Sendable, Hashable {
+    case success(SignedStatement)
+    /// Somebody has to approve it first; should they, it comes as an update.
+    case pending
+    case userCancelled
+    /// A result that is newer than this adapter.
+    case unknown
+}

@@ -1,0 +1,12 @@
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("What the store hands over")
+struct DeviceStoreTests {
+    @Test("a statement is believed unless the device says why not")
+    func statements() {
+        #expect(SignedStatement(jws: "a.b.c").unverifiedReason == nil)
+        #expect(SignedStatement(jws: "a.b.c", unverifiedReason: "revoked").unverifiedReason == "revoked")
+    }
+}
