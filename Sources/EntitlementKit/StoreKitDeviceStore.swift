@@ -143,22 +143,22 @@ public struct StoreKitDeviceStore: DeviceStore {
 
 // Three times the same, because StoreKit declares `jwsRepresentation` once for each type it signs.
 extension SignedStatement {
-    private init(_ result: VerificationResult<Transaction>) {
+    fileprivate init(_ result: VerificationResult<Transaction>) {
         self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
     }
 
-    private init(_ result: VerificationResult<AppTransaction>) {
+    fileprivate init(_ result: VerificationResult<AppTransaction>) {
         self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
     }
 
-    private init(_ result: VerificationResult<Product.SubscriptionInfo.RenewalInfo>) {
+    fileprivate init(_ result: VerificationResult<Product.SubscriptionInfo.RenewalInfo>) {
         self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
     }
 }
 
 extension VerificationResult {
     /// Why StoreKit could not verify it; `nil`: it could.
-    private var reason: String? {
+    fileprivate var reason: String? {
         switch self {
         case .verified: nil
         case .unverified(_, let error): String(describing: error)
