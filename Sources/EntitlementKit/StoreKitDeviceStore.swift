@@ -70,13 +70,13 @@ public struct StoreKitDeviceStore: DeviceStore {
         return statements
     }
 
-    /// `Transaction.updates`, listened to from this call on and held until read.
+    /// `Transaction.updates`, listened to from this call on and held until read; it ends when the reader goes away.
     ///
-    /// Nothing is dropped, because the store would show it again no sooner than at the next launch. Ends when the reader
-    /// goes away.
+    /// Nothing is dropped, because the store would show it again no sooner than at the next launch.
     public func updates() -> AsyncStream<SignedStatement> {
         let (stream, continuation) = AsyncStream.makeStream(of: SignedStatement.self)
-        // Made here, not in the task: that one starts some time after this call returned.
+        // Made here, not in the task, which starts some time after this call returned. Apple does not say when listening
+        // begins; what is missed all the same is among the unfinished.
         let iterator = Transaction.updates.makeAsyncIterator()
         let listening = Task {
             var iterator = iterator
@@ -112,8 +112,8 @@ public struct StoreKitDeviceStore: DeviceStore {
 
     /// `Transaction.finish()` of the transaction with that id; nothing when it is finished already.
     ///
-    /// StoreKit finishes a transaction's object, not its id, so that one is looked up: one pass over what is unfinished,
-    /// on the device, seldom more than a few. Keeping the objects instead would need a lock and miss a restart.
+    /// StoreKit finishes a transaction's object, not its id, so the object is looked up: one pass over what is
+    /// unfinished, which is seldom more than a few. Objects kept from before would not outlive a restart.
     public func finish(transactionID: String) async {
         for await result in Transaction.unfinished {
             // Who asks for it goes by the server's verdict, so the device's own does not matter here.
