@@ -96,10 +96,10 @@ public struct StoreKitDeviceStore: DeviceStore {
 
     /// Buys with the purchase method, stating `Product.PurchaseOption.appAccountToken(_:)` if there is one.
     ///
-    /// Throws what StoreKit throws, and `Product.PurchaseError.productUnavailable` for an id that is not on sale here.
+    /// Throws what StoreKit throws, and ``PurchaseError/productNotFound`` for an id that is not on sale here.
     public func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult {
         guard let product = try await Product.products(for: [productID]).first else {
-            throw Product.PurchaseError.productUnavailable
+            throw PurchaseError.productNotFound
         }
         let options = Set(appAccountToken.map { [Product.PurchaseOption.appAccountToken($0)] } ?? [])
         switch try await purchaseMethod(product, options) {
