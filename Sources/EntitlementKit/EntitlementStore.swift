@@ -72,7 +72,7 @@ public actor EntitlementStore {
         self.clock = clock
         ledger = DeviceLedger(configuration)
         gate = FinishGate(needsServer: configuration.isSyncEnabled && server != nil)
-        entitlements = Entitlements(kind: .loading, at: clock.now())
+        entitlements = .loading
     }
 
     // MARK: Beginning

@@ -47,6 +47,9 @@ public struct Entitlements: Sendable, Hashable {
         self.all = all
     }
 
+    /// Before anything has been read.
+    public static let loading = Entitlements(kind: .loading, at: Date(timeIntervalSince1970: 0))
+
     /// The entitlement of that id; `nil` where it was never held.
     public subscript(id: String) -> Entitlement? { all.first { $0.id == id } }
 
