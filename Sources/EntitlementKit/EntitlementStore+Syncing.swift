@@ -43,9 +43,14 @@ extension EntitlementStore {
         pump()
     }
 
+    /// Whether an answer is wished for already.
+    var isAsking: Bool {
+        ledger.customerID.map { queue.contains(SyncQueue.Key(customerID: $0, transactionID: nil)) } ?? false
+    }
+
     /// Wishes for an answer, and returns when it came or an attempt failed.
     func askAndWait() async {
-        guard canAsk else { return }
+        guard canAsk, !isStopped else { return }
         await withCheckedContinuation { continuation in
             askWaiters.append(continuation)
             ask()
@@ -69,7 +74,7 @@ extension EntitlementStore {
 
     /// Sends what is due, as much at once as may be, and sleeps until something else is.
     private func pump() {
-        guard server != nil else { return }
+        guard server != nil, !isStopped else { return }
         while let batch = queue.takeBatch(uptime: uptime, isSendable: { ledger.book.transactions[$0] != nil }) {
             perform { await $0.post(batch) }
         }

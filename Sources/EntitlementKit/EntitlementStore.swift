@@ -26,6 +26,8 @@ public actor EntitlementStore {
     /// Whether the store was read to its end since the app was launched.
     var isStoreRead = false
     var lastRead: Task<Void, Never>?
+    var readsBegun = 0
+    var readsDone = 0
 
     var entitlements: Entitlements
     var stateListeners = Listeners<Entitlements>()
@@ -34,11 +36,12 @@ public actor EntitlementStore {
 
     private var observer: Task<Void, Never>?
     private var loading: Task<Void, Never>?
-    private var isStopped = false
+    private(set) var isStopped = false
     private var work: [Int: Task<Void, Never>] = [:]
     private var workCount = 0
     var retryTimer: Timer?
     var boundaryTimer: Timer?
+    var heartbeat: Timer?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// How the last attempt to reach the server went.
@@ -72,7 +75,7 @@ public actor EntitlementStore {
         self.clock = clock
         ledger = DeviceLedger(configuration)
         gate = FinishGate(needsServer: configuration.isSyncEnabled && server != nil)
-        entitlements = Entitlements(kind: .loading, at: clock.now())
+        entitlements = .loading
     }
 
     // MARK: Beginning
@@ -97,9 +100,12 @@ public actor EntitlementStore {
     private func bootstrap() async {
         await loading?.value
         publish()
+        scheduleHeartbeat()
         resend()
+        // Neither waits for the other: a store may take its time, and a server may be away.
+        if ledger.customerID != nil { ask() }
         await readStore()
-        ask()
+        if connection == .notYetAsked, !isAsking { ask() }
     }
 
     /// Starts, and waits until what is on disk is known.
@@ -115,6 +121,7 @@ public actor EntitlementStore {
         lastRead?.cancel()
         retryTimer?.task.cancel()
         boundaryTimer?.task.cancel()
+        heartbeat?.task.cancel()
         for task in work.values { task.cancel() }
         stateListeners.finish()
         syncListeners.finish()
