@@ -1,0 +1,26 @@
+public import Foundation
+
+/// Time, as an ``EntitlementStore`` is told it.
+public protocol EntitlementClock: Sendable {
+    /// What the device's calendar clock says; people can set it to anything.
+    func now() -> Date
+    /// Time that only ever passes, also while the device sleeps, counted from any instant.
+    func uptime() -> Duration
+    /// Returns once `duration` of uptime has passed.
+    func sleep(for duration: Duration) async throws
+}
+
+/// The device's own clocks.
+public struct SystemEntitlementClock: EntitlementClock {
+    private static let origin = ContinuousClock.now
+
+    public init() {}
+
+    public func now() -> Date { Date() }
+
+    public func uptime() -> Duration { Self.origin.duration(to: .now) }
+
+    public func sleep(for duration: Duration) async throws {
+        try await ContinuousClock().sleep(until: .now + duration)
+    }
+}

@@ -1,0 +1,70 @@
+/// What an app tells its ``EntitlementStore``, once.
+public struct EntitlementConfiguration: Sendable {
+    /// What one product gives, as the app was built to know it.
+    public struct Mapping: Sendable, Hashable {
+        public let productID: String
+        public let entitlements: [String]
+        /// How long a consumable or non-renewing purchase runs, in ISO 8601 (`P90D`); `nil` for what the store dates.
+        public let duration: String?
+
+        public init(productID: String, entitlements: [String], duration: String? = nil) {
+            self.productID = productID
+            self.entitlements = entitlements
+            self.duration = duration
+        }
+    }
+
+    /// The app's bundle id; what the store signed for another app is not looked at.
+    public var bundleID: String
+    /// The products the app sells, for ``EntitlementStore/products()``.
+    public var productIDs: [String]
+    /// The environment to read; `nil` takes the one that the store signs for.
+    public var environment: StoreEnvironmentName?
+    /// What products give while no catalog of the server is known, which is before the first answer, or always where
+    /// sync is off.
+    ///
+    /// Without it a purchase made before the first answer gives nothing until then.
+    public var bundledCatalog: [Mapping]
+    /// Whether statements are sent to the server.
+    ///
+    /// Off, nothing leaves the device: then the store's statements and ``bundledCatalog`` are all there is, and a
+    /// transaction is finished once it is on disk and in the published state.
+    public var isSyncEnabled: Bool
+    /// How long what neither server nor store confirmed still gives access; 7 days unless told.
+    ///
+    /// It holds while sync is on. Without a server only the store could confirm, and one that comes back empty says
+    /// nothing.
+    public var offlineBound: Duration
+    /// Where checkout outside of the store happens, if anywhere.
+    public var webCheckout: (any WebCheckout)?
+
+    public init(
+        bundleID: String, productIDs: [String] = [], environment: StoreEnvironmentName? = nil,
+        bundledCatalog: [Mapping] = [], isSyncEnabled: Bool = true, offlineBound: Duration = .seconds(7 * 86_400),
+        webCheckout: (any WebCheckout)? = nil
+    ) {
+        self.bundleID = bundleID
+        self.productIDs = productIDs
+        self.environment = environment
+        self.bundledCatalog = bundledCatalog
+        self.isSyncEnabled = isSyncEnabled
+        self.offlineBound = offlineBound
+        self.webCheckout = webCheckout
+    }
+}
+
+/// An environment of the store, in Apple's word.
+///
+/// New ones may come, so it is no enumeration.
+public struct StoreEnvironmentName: RawRepresentable, Sendable, Hashable, Codable {
+    public let rawValue: String
+
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// What customers pay in.
+    public static let production = StoreEnvironmentName(rawValue: "Production")
+    /// What testers and TestFlight buy in.
+    public static let sandbox = StoreEnvironmentName(rawValue: "Sandbox")
+    /// Xcode's own store, which signs nothing that a server can verify; it works on the device alone.
+    public static let xcode = StoreEnvironmentName(rawValue: "Xcode")
+}

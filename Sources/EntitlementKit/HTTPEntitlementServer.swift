@@ -1,0 +1,59 @@
+public import Foundation
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// A Rightful server, over HTTPS.
+public struct HTTPEntitlementServer: EntitlementServer {
+    /// The most that is read of an answer, in bytes.
+    static let answerLimit = 16 << 20
+
+    private let baseURL: URL
+    private let publishableKey: String
+    private let session: URLSession
+
+    /// Remembers where the server is.
+    ///
+    /// - Parameters:
+    ///   - baseURL: what `/v1/…` is appended to.
+    ///   - publishableKey: `rp_…`, which ships in the app.
+    ///   - timeout: for one request, in seconds.
+    public init(baseURL: URL, publishableKey: String, timeout: TimeInterval = 30) {
+        self.baseURL = baseURL
+        self.publishableKey = publishableKey
+        let configuration = URLSessionConfiguration.ephemeral
+        configuration.timeoutIntervalForRequest = timeout
+        configuration.timeoutIntervalForResource = timeout
+        // Answers are about people, and each is newer than the one before.
+        configuration.urlCache = nil
+        session = URLSession(configuration: configuration)
+    }
+
+    public func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
+        let (data, response) = try await session.data(for: request(customerID: customerID, token: token, body: body))
+        guard let response = response as? HTTPURLResponse, data.count <= Self.answerLimit else {
+            throw URLError(.badServerResponse)
+        }
+        let retryAfter = response.value(forHTTPHeaderField: "Retry-After").flatMap(Int.init).map { max(0, $0) }
+        return EntitlementServerResponse(status: response.statusCode, retryAfter: retryAfter, body: data)
+    }
+
+    func request(customerID: String, token: String?, body: Data) throws -> URLRequest {
+        // Everything but letters, digits and what never means anything in a path: an id may hold a slash.
+        let unreserved = CharacterSet(
+            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+        guard let id = customerID.addingPercentEncoding(withAllowedCharacters: unreserved),
+            var parts = URLComponents(url: baseURL, resolvingAgainstBaseURL: true)
+        else { throw URLError(.badURL) }
+        while parts.percentEncodedPath.hasSuffix("/") { parts.percentEncodedPath.removeLast() }
+        parts.percentEncodedPath += "/v1/customers/\(id)/reconcile"
+        guard let url = parts.url else { throw URLError(.badURL) }
+        var request = URLRequest(url: url)
+        request.httpMethod = "POST"
+        request.httpBody = body
+        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        request.setValue("Bearer \(token ?? publishableKey)", forHTTPHeaderField: "Authorization")
+        return request
+    }
+}

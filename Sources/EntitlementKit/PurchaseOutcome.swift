@@ -1,0 +1,80 @@
+/// What became of a purchase.
+///
+/// A later major version may add cases; write `default:` where you switch over it.
+public enum PurchaseOutcome: Sendable, Hashable {
+    /// Bought, verified, on disk and in the published state.
+    case success(Purchase)
+    /// Somebody has to approve it first (Ask to Buy), or the bank does; should they, it becomes part of the published
+    /// state by itself, however much later.
+    case pending
+    /// The person changed their mind.
+    case userCancelled
+    /// The store says it was bought, and the device cannot believe it: nothing was granted, nothing finished, and it
+    /// comes again at the next launch.
+    case unverified(reason: String)
+    case failed(PurchaseError)
+    /// Nothing with this id is on sale here.
+    case productNotFound
+    /// The store said something this version does not know; should it be a purchase, it comes as an update.
+    case unknown
+
+    /// What was bought.
+    ///
+    /// - Throws: ``PurchaseError`` for everything but success.
+    public func get() throws -> Purchase {
+        switch self {
+        case .success(let purchase): return purchase
+        case .pending: throw PurchaseError.pending
+        case .userCancelled: throw PurchaseError.userCancelled
+        case .unverified(let reason): throw PurchaseError.verificationFailed(reason: reason)
+        case .failed(let error): throw error
+        case .productNotFound: throw PurchaseError.productNotFound
+        case .unknown: throw PurchaseError.unknown("the store answered with a result that this version does not know")
+        }
+    }
+}
+
+/// A purchase that was made and believed.
+public struct Purchase: Sendable, Hashable {
+    public let transactionID: String
+    public let originalTransactionID: String
+    public let productID: String
+    /// What the customer holds with it.
+    public let entitlements: Entitlements
+
+    public init(
+        transactionID: String, originalTransactionID: String, productID: String, entitlements: Entitlements
+    ) {
+        self.transactionID = transactionID
+        self.originalTransactionID = originalTransactionID
+        self.productID = productID
+        self.entitlements = entitlements
+    }
+}
+
+/// Why there is no purchase.
+///
+/// An adapter to a store throws it from ``DeviceStore/purchase(_:appAccountToken:)`` wherever it can tell; whatever else
+/// it throws reads as ``unknown(_:)``. A later major version may add cases; write `default:` where you switch over it.
+public enum PurchaseError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// Nothing with this id is on sale here.
+    case productNotFound
+    /// The device could not believe what the store signed.
+    case verificationFailed(reason: String)
+    /// The person changed their mind.
+    case userCancelled
+    /// It waits for somebody's approval.
+    case pending
+    /// Anything else; the text is for people who read logs.
+    case unknown(String)
+
+    public var description: String {
+        switch self {
+        case .productNotFound: "no product with this id is on sale here"
+        case .verificationFailed(let reason): "the purchase could not be verified: \(reason)"
+        case .userCancelled: "the purchase was cancelled"
+        case .pending: "the purchase waits for approval"
+        case .unknown(let what): what
+        }
+    }
+}
