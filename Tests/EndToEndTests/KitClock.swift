@@ -16,6 +16,7 @@ final class WorldClock: EntitlementClock {
         var count = 0
         var sleepers: [Sleeper] = []
         var cancelled: Set<Int> = []
+        var watcher: AsyncStream<Void>.Continuation?
     }
 
     private let start: Int64
@@ -48,6 +49,20 @@ final class WorldClock: EntitlementClock {
 
     func uptime() -> Duration { .milliseconds(instant - start) }
 
+    /// Lets time pass up to whoever sleeps for no longer than told, again and again, until it is cancelled.
+    func keepWaking(within limit: Int64) async {
+        let (sleeps, watcher) = AsyncStream<Void>.makeStream()
+        state.withLock { $0.watcher = watcher }
+        watcher.yield()
+        for await _ in sleeps {
+            let pause = state.withLock { state in
+                state.sleepers.map { $0.wakesAt - state.now }.filter { $0 <= limit }.min()
+            }
+            if let pause { advance(by: max(pause, 0)) }
+        }
+        state.withLock { $0.watcher = nil }
+    }
+
     func sleep(for duration: Duration) async throws {
         let number = state.withLock { state in
             state.count += 1
@@ -62,6 +77,7 @@ final class WorldClock: EntitlementClock {
                     if milliseconds <= 0 { return .success(()) }
                     state.sleepers.append(
                         Sleeper(number: number, wakesAt: state.now + milliseconds, continuation: continuation))
+                    state.watcher?.yield()
                     return nil
                 }
                 if let verdict { continuation.resume(with: verdict) }

@@ -26,6 +26,8 @@ final class KitDevice {
         directory = FileManager.default.temporaryDirectory.appending(path: "rightful-kit-\(UUID().uuidString)")
     }
 
+    var wasLaunched: Bool { app != nil }
+
     /// The app as it runs; one that was never launched is a mistake of the test.
     var kit: EntitlementStore {
         guard let app else { preconditionFailure("the app was never launched on device \(number)") }
@@ -67,7 +69,9 @@ final class KitDevice {
         where isMet: @Sendable (Entitlements) -> Bool
     ) async -> Entitlements {
         for await state in kit.states where isMet(state) { return state }
-        return await kit.current
+        let state = await kit.current
+        Issue.record("device \(number) never came to the awaited state; it is \(state)")
+        return state
     }
 
     /// Waits until an answer of the server stands behind the published state, and the entitlement reads as told.
@@ -81,7 +85,8 @@ final class KitDevice {
 final class KitRig {
     let service: KitService
     let store: KitStore
-    let context: String
+    /// Stands in failure messages.
+    var context: String
     private(set) var devices: [KitDevice] = []
     private var delivered = 0
 
@@ -117,6 +122,32 @@ final class KitRig {
                 EntitlementConfiguration.Mapping(
                     productID: $0.productID, entitlements: $0.entitlements, duration: $0.duration)
             })
+    }
+
+    /// Runs a race in a world of its own, and holds it against the finish rule at the end.
+    static func race(_ name: String, _ body: (KitRig) async throws -> Void) async throws {
+        let rig = try KitRig(try await KitService.start(), context: name)
+        do {
+            try await body(rig)
+        } catch {
+            await rig.close()
+            throw error
+        }
+        rig.expectNoViolation()
+        await rig.close()
+        await rig.service.stop()
+    }
+
+    /// The latest transaction of a product's original, on a device's account.
+    func id(_ productID: String, _ device: KitDevice) throws -> String {
+        let key = try original(productID, device)
+        return try #require(store.with { $0.transactionIDs(of: key).last }, "\(context)")
+    }
+
+    /// The original transaction of a product, on a device's account.
+    func original(_ productID: String, _ device: KitDevice) throws -> StoreSimulator.OriginalKey {
+        let account = account(device)
+        return try #require(store.with { $0.original(of: productID, account: account) }, "\(context)")
     }
 
     // MARK: - Notifications

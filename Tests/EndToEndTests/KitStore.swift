@@ -2,6 +2,7 @@ import EntitlementKit
 import Foundation
 import StoreSimulator
 import Synchronization
+import Testing
 
 /// The simulated store that all devices of a test share, and what is sent to them by itself.
 final class KitStore: Sendable {
@@ -22,9 +23,9 @@ final class KitStore: Sendable {
         let continuation: AsyncStream<SignedStatement>.Continuation
     }
 
-    private struct FinishWaiter {
-        let device: Int
-        let transactionID: String
+    private struct Waiter {
+        let number: Int
+        let isMet: @Sendable (SimulatedDevices) -> Bool
         let continuation: CheckedContinuation<Void, Never>
     }
 
@@ -34,7 +35,9 @@ final class KitStore: Sendable {
         var launched: [ObjectIdentifier: Int] = [:]
         /// What happens right after a call of a device has read what it answers.
         var interruptions: [String: [Deed]] = [:]
-        var waiters: [FinishWaiter] = []
+        var waiters: [Waiter] = []
+        var waiterCount = 0
+        var givenUp: Set<Int> = []
         var violations: [Violation] = []
         var unverified: Set<String> = []
         var verified: Set<String> = []
@@ -62,6 +65,16 @@ final class KitStore: Sendable {
     /// Does something of which devices are told.
     func perform(_ deed: Deed) throws {
         try state.withLock { state in try Self.perform(deed, &state, at: clock.instant) }
+    }
+
+    /// Does something that has a name.
+    func tell(_ deed: (inout SimulatedDevices) throws -> (word: String, updates: [DeviceUpdate])) throws -> String {
+        try state.withLock { state in
+            state.devices.now = clock.instant
+            let (word, updates) = try deed(&state.devices)
+            try Self.perform({ _ in updates }, &state, at: clock.instant)
+            return word
+        }
     }
 
     /// Does something right after a device's next call of that name has read what it answers.
@@ -149,8 +162,9 @@ final class KitStore: Sendable {
                 object("it was never verified")
             }
             state.devices.finish(transactionID, on: device)
-            let met = state.waiters.filter { $0.device == device && $0.transactionID == transactionID }
-            state.waiters.removeAll { $0.device == device && $0.transactionID == transactionID }
+            let devices = state.devices
+            let met = state.waiters.filter { $0.isMet(devices) }
+            state.waiters.removeAll { $0.isMet(devices) }
             return met
         }
         for waiter in met { waiter.continuation.resume() }
@@ -164,18 +178,41 @@ final class KitStore: Sendable {
         with { $0.finishCalls.count { $0.device == device && $0.transactionID == transactionID } }
     }
 
-    /// Waits until a device has finished a transaction at least once.
-    func waitForFinish(_ transactionID: String, on device: Int) async {
-        await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                let calls = state.devices.finishCalls
-                if calls.contains(where: { $0.device == device && $0.transactionID == transactionID }) { return true }
-                state.waiters.append(
-                    FinishWaiter(device: device, transactionID: transactionID, continuation: continuation))
-                return false
-            }
-            if isDone { continuation.resume() }
+    /// Waits until a device has finished a transaction at least once; an issue where the test's time runs out before.
+    func waitForFinish(_ transactionID: String, on device: Int, _ context: String = "") async {
+        await wait("device \(device) never finished \(transactionID) \(context)") { devices in
+            devices.finishCalls.contains { $0.device == device && $0.transactionID == transactionID }
         }
+    }
+
+    /// Waits until a device has nothing left to finish.
+    func waitForAllFinished(on device: Int, _ context: String = "") async {
+        await wait("device \(device) never finished everything \(context)") { $0.unfinishedIDs(on: device).isEmpty }
+    }
+
+    private func wait(_ complaint: String, until isMet: @escaping @Sendable (SimulatedDevices) -> Bool) async {
+        let number = state.withLock { state in
+            state.waiterCount += 1
+            return state.waiterCount
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if isMet(state.devices) || state.givenUp.contains(number) { return true }
+                    state.waiters.append(Waiter(number: number, isMet: isMet, continuation: continuation))
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            let waiter = state.withLock { state -> Waiter? in
+                state.givenUp.insert(number)
+                guard let index = state.waiters.firstIndex(where: { $0.number == number }) else { return nil }
+                return state.waiters.remove(at: index)
+            }
+            waiter?.continuation.resume()
+        }
+        if !state.withLock({ isMet($0.devices) }) { Issue.record("\(complaint)") }
     }
 
     /// Lets everybody go who still waits or listens.
