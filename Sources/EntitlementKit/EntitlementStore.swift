@@ -1,35 +1,218 @@
-import Foundation
+import EntitlementCore
 
+/// What the customer is entitled to, kept true for the life of the app.
+///
+/// Create one, as early as possible, and keep it: it listens to the store from its first use on, whatever views come and
+/// go. What the store signs is put on disk first, then it counts in the published state, then it is sent to the server,
+/// and only when the server lists it as finished with is the store told so.
+///
+/// An answer is computed by the same fold as on the server, from the server's facts and the device's joined. Nothing
+/// that was once verified is forgotten because the store returns less later.
 public actor EntitlementStore {
     let configuration: EntitlementConfiguration
+    let store: any DeviceStore
+    let server: (any EntitlementServer)?
+    let storage: any EntitlementStorage
+    let clock: any EntitlementClock
+
+    var ledger: DeviceLedger
+    var queue = SyncQueue()
+    var gate: FinishGate
+    var clockGuard = ClockGuard()
+    var disk = DiskState()
+    /// The customer's own, for the server; never on disk, since it is good for a short time only.
+    var token: String?
+    var connection = Connection.notYetAsked
+    /// Whether the store was read to its end since the app was launched.
+    var isStoreRead = false
+    var lastRead: Task<Void, Never>?
+
+    var entitlements: Entitlements
+    var stateListeners = Listeners<Entitlements>()
+    var syncListeners = Listeners<SyncEvent>()
+    weak var syncDelegate: (any EntitlementSyncDelegate)?
+
+    private var observer: Task<Void, Never>?
+    private var loading: Task<Void, Never>?
+    private var isStopped = false
+    private var work: [Int: Task<Void, Never>] = [:]
+    private var workCount = 0
+    var retryTimer: Timer?
+    var boundaryTimer: Timer?
+    var askWaiters: [CheckedContinuation<Void, Never>] = []
+
+    /// How the last attempt to reach the server went.
+    enum Connection: Hashable {
+        case notYetAsked
+        case live(position: Int64)
+        case failed(Entitlements.OfflineReason)
+    }
+
+    /// Something that is to happen later.
+    struct Timer {
+        /// In milliseconds of uptime.
+        let due: Int64
+        let task: Task<Void, Never>
+    }
+
+    /// Puts a store together; it does nothing until it is first used.
+    ///
+    /// - Parameters:
+    ///   - store: the device's own store.
+    ///   - server: `nil` has the same effect as switching sync off.
+    ///   - storage: a place that nobody else writes to.
     public init(
         configuration: EntitlementConfiguration, store: any DeviceStore, server: (any EntitlementServer)?,
         storage: any EntitlementStorage, clock: any EntitlementClock = SystemEntitlementClock()
     ) {
         self.configuration = configuration
+        self.store = store
+        self.server = configuration.isSyncEnabled ? server : nil
+        self.storage = storage
+        self.clock = clock
+        ledger = DeviceLedger(configuration)
+        gate = FinishGate(needsServer: configuration.isSyncEnabled && server != nil)
+        entitlements = Entitlements(kind: .loading, at: clock.now())
     }
 
-    /// Begins once; implied by everything else.
-    public func start() {}
-    /// What is published now.
-    public private(set) var current = Entitlements(kind: .loading, at: .distantPast)
-    /// The current state and every later one.
-    public nonisolated var states: AsyncStream<Entitlements> { AsyncStream { $0.finish() } }
-    public nonisolated var syncEvents: AsyncStream<SyncEvent> { AsyncStream { $0.finish() } }
-    public func setSyncDelegate(_ delegate: (any EntitlementSyncDelegate)?) {}
-    /// Reads the store and asks the server; returns when both have answered or failed.
-    @discardableResult
-    public func refresh() async -> Entitlements { current }
-    public func purchaseViaStoreKit(_ productID: String) async -> PurchaseOutcome { .unknown }
-    public func purchase(_ productID: String) async -> PurchaseOutcome { .unknown }
-    @discardableResult
-    public func restoreEntitlements() async -> Entitlements { current }
-    public func identify(customerID: String, token: String? = nil) async {}
-    public func signOut() async {}
-    public func products() async -> [EntitlementProduct] { [] }
-    public func history() async -> [PurchaseRecord] { [] }
-    public func applicationWillEnterForeground() async {}
-    public func networkDidReturn() async {}
+    // MARK: Beginning
+
+    /// Begins to listen to the store and to reconcile, once, however often it is called; anything else implies it.
+    ///
+    /// It returns at once. From here on no update of the store is lost: it is listened to before anything is read.
+    public func start() {
+        guard observer == nil, !isStopped else { return }
+        let updates = store.updates()
+        let loading = Task { await load() }
+        self.loading = loading
+        observer = Task { await observe(updates) }
+    }
+
+    private func observe(_ updates: AsyncStream<SignedStatement>) async {
+        await loading?.value
+        publish()
+        perform { await $0.bootstrap() }
+        for await statement in updates { await receive(StoreReading(transactions: [statement], isUnfinished: true)) }
+    }
+
+    private func bootstrap() async {
+        resend()
+        await readStore()
+        ask()
+    }
+
+    /// Starts, and waits until what is on disk is known.
+    func ready() async {
+        start()
+        await loading?.value
+    }
+
     /// Ends all work, as the end of the process would; what is on disk stays.
-    package func stop() {}
+    package func stop() {
+        isStopped = true
+        observer?.cancel()
+        lastRead?.cancel()
+        retryTimer?.task.cancel()
+        boundaryTimer?.task.cancel()
+        for task in work.values { task.cancel() }
+        stateListeners.finish()
+        syncListeners.finish()
+        resumeAskers()
+    }
+
+    /// Waits until nothing is under way but listening and waiting.
+    package func settled() async {
+        await ready()
+        while let task = work.values.first { await task.value }
+    }
+
+    /// Does something beside whatever else goes on.
+    func perform(_ body: @escaping @Sendable (isolated EntitlementStore) async -> Void) {
+        guard !isStopped else { return }
+        workCount += 1
+        let number = workCount
+        work[number] = Task {
+            await body(self)
+            self.work[number] = nil
+        }
+    }
+
+    // MARK: State
+
+    /// What is published now.
+    public var current: Entitlements {
+        start()
+        return entitlements
+    }
+
+    /// The current state, and every later one; a slow listener misses what is outdated, never the newest.
+    ///
+    /// Each call is a stream of its own, and any number may listen.
+    public nonisolated var states: AsyncStream<Entitlements> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: Entitlements.self, bufferingPolicy: .bufferingNewest(1))
+        Task { await listen(continuation) }
+        return stream
+    }
+
+    private func listen(_ continuation: AsyncStream<Entitlements>.Continuation) {
+        start()
+        guard !isStopped else { return continuation.finish() }
+        let number = stateListeners.add(continuation)
+        continuation.onTermination = { [weak self] _ in
+            Task { await self?.removeStateListener(number) }
+        }
+        continuation.yield(entitlements)
+    }
+
+    private func removeStateListener(_ number: Int) { stateListeners.remove(number) }
+
+    /// What becomes of what is sent to the server, from now on; a slow listener misses the oldest beyond 256.
+    public nonisolated var syncEvents: AsyncStream<SyncEvent> {
+        let (stream, continuation) = AsyncStream.makeStream(of: SyncEvent.self, bufferingPolicy: .bufferingNewest(256))
+        Task { await listen(continuation) }
+        return stream
+    }
+
+    private func listen(_ continuation: AsyncStream<SyncEvent>.Continuation) {
+        guard !isStopped else { return continuation.finish() }
+        let number = syncListeners.add(continuation)
+        continuation.onTermination = { [weak self] _ in
+            Task { await self?.removeSyncListener(number) }
+        }
+    }
+
+    private func removeSyncListener(_ number: Int) { syncListeners.remove(number) }
+
+    /// Who hears what ``syncEvents`` tells; it is not kept alive.
+    public func setSyncDelegate(_ delegate: (any EntitlementSyncDelegate)?) { syncDelegate = delegate }
+
+    func report(_ event: SyncEvent) {
+        syncListeners.send(event)
+        syncDelegate?.entitlementStore(didReport: event)
+    }
+
+    // MARK: Time
+
+    /// In milliseconds.
+    var uptime: Int64 { clock.uptime().milliseconds }
+
+    /// The time to evaluate at, whatever the calendar clock was set to.
+    var now: Timestamp { clockGuard.now(wall: Timestamp(clock.now()), uptime: uptime) }
+
+    /// Replaces a timer where it is due at another time.
+    func schedule(
+        _ timer: inout Timer?, due: Int64?, _ body: @escaping @Sendable (isolated EntitlementStore) async -> Void
+    ) {
+        guard timer?.due != due else { return }
+        timer?.task.cancel()
+        timer = nil
+        guard let due, !isStopped else { return }
+        let delay = Duration.milliseconds(max(0, due - uptime))
+        let task = Task {
+            guard (try? await clock.sleep(for: delay)) != nil, !Task.isCancelled else { return }
+            perform(body)
+        }
+        timer = Timer(due: due, task: task)
+    }
 }

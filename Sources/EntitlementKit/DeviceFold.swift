@@ -1,0 +1,228 @@
+import AppStorePayloads
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+
+/// The facts of the server and of the device's own store, merged, to be read at any instant by the shared fold.
+///
+/// Where the server proved whose device it is, it handed over the very facts it folds, and what the device knows beside
+/// them is joined to them. Else its answer stands as it was given, beside the device's facts about what it says nothing
+/// of.
+struct DeviceFold: Sendable {
+    let facts: CustomerFacts
+    /// What the server answered, where its facts cannot be joined.
+    let answer: ServerAnswer?
+    /// When each original transaction was last confirmed by server or store.
+    let confirmedAt: [String: Timestamp]
+    /// When the server last confirmed anything.
+    let serverConfirmedAt: Timestamp?
+
+    /// An answer that is read as it was given.
+    struct ServerAnswer: Sendable {
+        let timelines: [TimelineDocument.Entitlement]
+        let entitlements: [EntitlementDocument]
+    }
+
+    init(_ ledger: DeviceLedger) {
+        let memory = ledger.memory
+        var people = Numbers(memory?.document.facts?.identities ?? [:])
+        let me = memory?.facts?.customer ?? people.number(of: ledger.customerID ?? "")
+        var facts =
+            memory?.facts ?? CustomerFacts(customer: me, originals: [:], catalog: ledger.catalog)
+        // The newest catalog there is, whomever it was answered to.
+        if ledger.serverCatalog.map({ $0.position > 0 }) ?? true { facts.catalog = ledger.catalog }
+        var confirmedAt: [String: Timestamp] = [:]
+        if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
+        let answer = memory.flatMap { $0.facts == nil ? ServerAnswer($0.document) : nil }
+        let told = answer?.originals ?? []
+
+        let groups = Dictionary(grouping: ledger.book.transactions.values.filter(ledger.isOurs)) {
+            $0.payload.originalTransactionID
+        }
+        for (original, transactions) in groups {
+            // What the server tells of an original transaction rests on more than the device has, until there is news.
+            if told.contains(original), transactions.allSatisfy({ memory?.hasAnswered($0) ?? false }) { continue }
+            let transactions = transactions.sorted { $0.payload.transactionID < $1.payload.transactionID }
+            for transaction in transactions {
+                facts.join(transaction, memory: memory, ownApp: ledger.appCustomer, people: &people)
+            }
+            for renewal in ledger.book.renewals[original] ?? [] {
+                facts.originals[original, default: OriginalState()].join(renewal.fact, position: 0)
+            }
+            if let seen = ledger.book.confirmed[original] {
+                confirmedAt[original] = max(confirmedAt[original] ?? .earliest, seen)
+            }
+        }
+        self.facts = facts
+        self.answer = answer
+        self.confirmedAt = confirmedAt
+        serverConfirmedAt = memory?.confirmedAt
+    }
+
+    /// The same facts without what nobody has confirmed for longer than `bound`, in milliseconds.
+    private func confirmed(at now: Timestamp, bound: Int64) -> CustomerFacts {
+        func isConfirmed(_ instant: Timestamp?) -> Bool { now <= (instant ?? .earliest).adding(milliseconds: bound) }
+        var facts = facts
+        facts.originals = facts.originals.filter { isConfirmed(confirmedAt[$0.key]) }
+        if !isConfirmed(serverConfirmedAt) { facts.grants = [] }
+        return facts
+    }
+
+    /// What the customer holds, and held, at an instant.
+    ///
+    /// - Parameter bound: how long what nobody confirms still gives access, in milliseconds; `nil`: for ever.
+    func entitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
+        var shown = Self.byID(facts.answers(at: now).map { Entitlement($0) })
+        if let bound {
+            let confirmed = Self.byID(confirmed(at: now, bound: bound).answers(at: now).map { Entitlement($0) })
+            for (id, entitlement) in shown where entitlement.givesAccess {
+                shown[id] = confirmed[id].flatMap { $0.givesAccess ? $0 : nil } ?? entitlement.unconfirmed
+            }
+        }
+        let isConfirmed = bound.map { now <= (serverConfirmedAt ?? .earliest).adding(milliseconds: $0) } ?? true
+        for entitlement in answer?.entitlements(at: now) ?? [] {
+            let stated = isConfirmed || !entitlement.givesAccess ? entitlement : entitlement.unconfirmed
+            shown[stated.id] = shown[stated.id].map { $0.isShown(before: stated) ? $0 : stated } ?? stated
+        }
+        return shown.values.sorted { $0.id < $1.id }
+    }
+
+    /// The next instant after `now` at which the entitlements may read otherwise by themselves.
+    func nextBoundary(after now: Timestamp, bound: Int64?) -> Timestamp? {
+        var instants = facts.timelines().flatMap { $0.readings.flatMap { [$0.start, $0.end] } }
+        instants += (answer?.timelines ?? []).flatMap { $0.intervals.flatMap { [$0.from, $0.until ?? .endless] } }
+        if let bound {
+            let confirmations = Array(confirmedAt.values) + [serverConfirmedAt].compactMap(\.self)
+            // It still holds at the end of the bound, and not after it.
+            instants += confirmations.map { $0.adding(milliseconds: bound).adding(milliseconds: 1) }
+        }
+        return instants.filter { $0 > now && $0 < .latest }.min()
+    }
+
+    private static func byID(_ entitlements: [Entitlement]) -> [String: Entitlement] {
+        Dictionary(entitlements.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+/// Numbers for customer ids: the server's, and for those it did not name numbers that nobody has.
+private struct Numbers {
+    private var numbers: [String: Int64]
+
+    init(_ known: [String: Int64]) { numbers = known }
+
+    mutating func number(of customerID: String) -> IdentityRef {
+        if let known = numbers[customerID] { return IdentityRef(known) }
+        let number = -1 - Int64(numbers.count)
+        numbers[customerID] = number
+        return IdentityRef(number)
+    }
+}
+
+extension CustomerFacts {
+    /// Joins what the device's store signed.
+    ///
+    /// Until the server has answered about a transaction, what says that it belongs to whoever has this copy of the app,
+    /// or says nothing, is taken to be the present customer's: the app was used by them when it was bought.
+    fileprivate mutating func join(
+        _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: String?, people: inout Numbers
+    ) {
+        let original = transaction.payload.originalTransactionID
+        var ids = IdentityList()
+        var fact = transaction.fact(&ids).replacingIdentities { people.number(of: ids.customerIDs[Int($0.number)]) }
+        let answered = memory?.answered[transaction.payload.transactionID]
+        if let answered {
+            // Somebody else's, and this version cannot see why.
+            if answered.isConflict, memory?.facts == nil { return }
+        } else if let ownApp, fact.accountToken == nil, fact.appTransaction == people.number(of: ownApp) {
+            fact.appTransaction = customer
+        }
+        let isNobodys = fact.accountToken == nil && fact.appTransaction == nil && ownership.claim(of: original) == nil
+        if isNobodys, !(answered?.isConflict ?? false) {
+            ownership.apply(
+                .claim(ClaimFact(originalTransactionID: original, customer: customer)), position: 0,
+                recordedAt: .earliest)
+        }
+        originals[original, default: OriginalState()].join(fact, source: .device, position: 0)
+    }
+}
+
+extension DeviceFold.ServerAnswer {
+    init(_ document: ReconciliationDocument) {
+        timelines = document.timeline
+        entitlements = document.entitlements
+    }
+
+    /// The original transactions it tells of.
+    var originals: Set<String> { Set(timelines.flatMap { $0.intervals.compactMap(\.originalTransactionID) }) }
+
+    func entitlements(at now: Timestamp) -> [Entitlement] {
+        timelines.compactMap { timeline in
+            let intervals = timeline.intervals
+            guard let index = intervals.lastIndex(where: { $0.from <= now }) else { return nil }
+            let interval = intervals[index]
+            let run = intervals[index...].prefix { $0.givesAccess == interval.givesAccess }
+            let before = intervals[...index].reversed().prefix { $0.givesAccess == interval.givesAccess }
+            let told = entitlements.first {
+                $0.id == timeline.id && $0.originalTransactionID == interval.originalTransactionID
+                    && $0.productID == interval.productID
+            }
+            let isOver = interval.state == .expired || interval.state == .revoked
+            return Entitlement(
+                id: timeline.id, givesAccess: interval.givesAccess,
+                state: Entitlement.State(rawValue: interval.state.rawValue),
+                since: (before.last ?? interval).from.date, until: (run.last ?? interval).until?.date,
+                productID: interval.productID, source: Entitlement.Source(rawValue: interval.source.rawValue),
+                ownership: told?.ownership.map { Entitlement.Ownership(rawValue: $0.rawValue) },
+                originalTransactionID: interval.originalTransactionID,
+                willRenew: isOver ? told?.willRenew.map { _ in false } : told?.willRenew,
+                offer: told?.offer.map { PurchaseOffer(type: $0.type, discount: $0.discount) })
+        }
+    }
+}
+
+extension Entitlement {
+    fileprivate init(_ answer: EntitlementAnswer) {
+        let reading = answer.reading
+        self.init(
+            id: answer.entitlementID, givesAccess: answer.givesAccess, state: State(rawValue: answer.state.rawValue),
+            since: answer.since.date, until: answer.until?.date, productID: reading.productID,
+            source: Source(rawValue: reading.source.rawValue),
+            ownership: reading.ownership.map { Ownership($0) },
+            originalTransactionID: reading.originalTransactionID, willRenew: answer.willRenew,
+            offer: reading.offer.map { PurchaseOffer($0) })
+    }
+
+    fileprivate var unconfirmed: Entitlement {
+        Entitlement(
+            id: id, givesAccess: false, state: .unconfirmed, since: since, until: until, productID: productID,
+            source: source, ownership: ownership, originalTransactionID: originalTransactionID, willRenew: willRenew,
+            offer: offer)
+    }
+
+    /// What gives access first, then the order of the fold's states, then what ends last.
+    fileprivate func isShown(before other: Entitlement) -> Bool {
+        if givesAccess != other.givesAccess { return givesAccess }
+        let order: [State] = [.active, .inGracePeriod, .inBillingRetry, .unconfirmed, .revoked, .expired]
+        let (own, theirs) = (
+            order.firstIndex(of: state) ?? order.count, order.firstIndex(of: other.state) ?? order.count
+        )
+        if own != theirs { return own < theirs }
+        return (until ?? .distantFuture) > (other.until ?? .distantFuture)
+    }
+}
+
+extension Entitlement.Ownership {
+    init(_ ownership: AppleOwnership) {
+        switch ownership {
+        case .purchased: self = .purchased
+        case .familyShared: self = .familyShared
+        }
+    }
+}
+
+extension PurchaseOffer {
+    init(_ offer: Offer) {
+        let document = OfferDocument(offer)
+        self.init(type: document.type, discount: document.discount, identifier: offer.identifier)
+    }
+}

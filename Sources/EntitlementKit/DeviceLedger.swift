@@ -1,0 +1,181 @@
+import AppStorePayloads
+import EntitlementAPI
+import EntitlementCore
+
+/// All that the device knows: what its store signed, what the server answered, and who the customer is.
+///
+/// A value that decides and does nothing: every instant is an argument, and whoever holds it does the reading, writing
+/// and sending.
+struct DeviceLedger: Sendable {
+    /// The most customers whose answers are kept.
+    static let memoryLimit = 4
+
+    let bundleID: String
+    private let configuredEnvironment: String?
+    private let bundledCatalog: Catalog
+    var book = StatementBook()
+    private(set) var memories: [ServerMemory] = []
+    private(set) var serverCatalog: CatalogCopy?
+    /// Whom the app said the customer is.
+    var identified: String?
+
+    init(_ configuration: EntitlementConfiguration) {
+        bundleID = configuration.bundleID
+        configuredEnvironment = configuration.environment?.rawValue
+        bundledCatalog = Catalog(
+            products: configuration.bundledCatalog.map {
+                CatalogProduct(
+                    productID: $0.productID, entitlements: $0.entitlements,
+                    duration: $0.duration.flatMap { CalendarDuration(iso8601: $0) })
+            })
+    }
+
+    // MARK: Who and where
+
+    /// Who has this copy of the app.
+    var appCustomer: String? { book.appTransaction?.customerID }
+
+    /// Whose entitlements are shown: whom the app named, else who has this copy of it, else who bought last.
+    var customerID: String? { identified ?? appCustomer ?? buyer }
+
+    private var buyer: String? {
+        let bought = book.transactions.values.filter { $0.payload.appTransactionID != nil && isOurs($0) }
+        let last = bought.max {
+            ($0.payload.purchaseDate, $0.payload.transactionID) < ($1.payload.purchaseDate, $1.payload.transactionID)
+        }
+        return last?.payload.appTransactionID.flatMap { CustomerID.ofAppTransaction($0)?.value }
+    }
+
+    /// The environment in Apple's word: the one configured, else that of the app itself, else that of what was signed
+    /// last.
+    var environment: String? {
+        if let word = configuredEnvironment ?? book.appTransaction?.payload.environment { return word }
+        let last = book.transactions.values.max {
+            (($0.payload.signedDate ?? .earliest), $0.payload.transactionID)
+                < (($1.payload.signedDate ?? .earliest), $1.payload.transactionID)
+        }
+        return last?.payload.environment
+    }
+
+    /// The environment as a server knows it; `nil` also where no server could.
+    var storeEnvironment: StoreEnvironment? { environment.flatMap { StoreEnvironment(apple: $0) } }
+
+    /// What the server last said of the present customer.
+    var memory: ServerMemory? {
+        guard let customerID else { return nil }
+        return memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
+    }
+
+    private func hasOurEnvironment(_ memory: ServerMemory) -> Bool {
+        environment == nil || memory.document.environment.apple == environment
+    }
+
+    /// What products give: the server's word, else what the app was built with.
+    var catalog: Catalog {
+        guard let serverCatalog, serverCatalog.position > 0 else { return bundledCatalog }
+        return serverCatalog.catalog
+    }
+
+    /// Whether a transaction is of this app and environment.
+    func isOurs(_ transaction: DeviceTransaction) -> Bool {
+        transaction.payload.bundleID == bundleID
+            && (configuredEnvironment ?? book.appTransaction?.payload.environment ?? transaction.payload.environment)
+                == transaction.payload.environment
+    }
+
+    // MARK: What the server says
+
+    /// Takes an answer about a customer, and what of the posted statements it answers.
+    mutating func take(_ document: ReconciliationDocument, to posted: SyncPosting) {
+        if serverCatalog.map({ document.catalog.position >= $0.position }) ?? true { serverCatalog = document.catalog }
+        let index = memories.firstIndex {
+            $0.customerID == document.customerID && $0.document.environment == document.environment
+        }
+        var memory: ServerMemory
+        if let index {
+            memory = memories.remove(at: index)
+            memory.take(document)
+        } else {
+            memory = ServerMemory(document)
+        }
+        for (transaction, result) in zip(posted.transactions, document.results) where result.status != .refused {
+            memory.noteAnswered(
+                transaction.payload.transactionID, as: transaction.contentHash, isConflict: result.status == .conflict)
+        }
+        for (renewal, result) in zip(posted.renewals, document.renewalResults) where result.status != .refused {
+            memory.noteAnswered(renewal: renewal.payloadHash)
+        }
+        memory.keep(
+            transactions: Set(book.transactions.keys),
+            renewals: Set(book.renewals.values.joined().map(\.payloadHash.hex)))
+        memories.append(memory)
+        memories.removeFirst(max(0, memories.count - Self.memoryLimit))
+    }
+
+    // MARK: What to send
+
+    /// The transactions that the present customer's server is yet to hear of.
+    var unsent: [String] {
+        guard customerID != nil, storeEnvironment != nil else { return [] }
+        let memory = memory
+        return book.transactions.values.filter { transaction in
+            isOurs(transaction) && (memory?.wantsToHear(transaction) ?? true)
+        }.map(\.payload.transactionID).sorted() + unsentRenewalCarriers
+    }
+
+    /// For each original transaction with renewal information that the server has not answered, the transaction that
+    /// carries it there.
+    private var unsentRenewalCarriers: [String] {
+        book.renewals.keys.sorted().compactMap { original in
+            guard !unsentRenewals(of: original, for: customerID).isEmpty else { return nil }
+            return book.transactions(of: original).last { isOurs($0) }?.payload.transactionID
+        }
+    }
+
+    /// The renewal information of an original transaction that a customer's server has not answered.
+    func unsentRenewals(of originalTransactionID: String, for customerID: String?) -> [DeviceRenewal] {
+        let memory = memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
+        return (book.renewals[originalTransactionID] ?? []).filter {
+            !(memory?.answeredRenewals.contains($0.payloadHash.hex) ?? false)
+        }
+    }
+
+    /// The statements behind a batch, and the body to post them with.
+    func posting(_ batch: SyncQueue.Batch, at now: Timestamp) -> SyncPosting {
+        let transactions = batch.transactionIDs.compactMap { book.transactions[$0] }
+        let originals = Set(transactions.map(\.payload.originalTransactionID)).sorted()
+        let renewals = originals.flatMap { unsentRenewals(of: $0, for: batch.customerID) }
+            .suffix(ReconcileRequest.renewalLimit)
+        return SyncPosting(
+            batch: batch, transactions: transactions, renewals: Array(renewals),
+            request: ReconcileRequest(
+                app: bundleID, environment: storeEnvironment, signedTransactions: transactions.map(\.jws),
+                signedRenewalInfos: renewals.map(\.jws), appTransaction: book.appTransaction?.jws,
+                claims: batch.customerID == customerID ? claims(at: now) : [], wantsFacts: true))
+    }
+
+    // MARK: Disk
+
+    /// Takes what was kept on disk, and what came before it could be read.
+    mutating func restore(_ file: ServerFile) {
+        let fresher = memories
+        memories = file.memories
+        for memory in fresher {
+            memories.removeAll {
+                $0.customerID == memory.customerID && $0.document.environment == memory.document.environment
+            }
+            memories.append(memory)
+        }
+        serverCatalog = [serverCatalog, file.catalog].compactMap(\.self).max { $0.position < $1.position }
+    }
+
+    var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories) }
+}
+
+/// A batch with the statements it stands for.
+struct SyncPosting: Sendable {
+    let batch: SyncQueue.Batch
+    let transactions: [DeviceTransaction]
+    let renewals: [DeviceRenewal]
+    let request: ReconcileRequest
+}

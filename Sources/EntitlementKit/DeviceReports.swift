@@ -1,0 +1,71 @@
+import AppStorePayloads
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+
+extension DeviceLedger {
+    /// What the device holds to be its own, product by product: the server compares it with the truth.
+    func claims(at now: Timestamp) -> [ReconcileRequest.Claim] {
+        var facts = DeviceFold(self).facts
+        let products = Set(facts.originals.values.flatMap { $0.transactions.map(\.fact.productID) }).sorted()
+        facts.catalog = Catalog(
+            products: products.map {
+                CatalogProduct(productID: $0, entitlements: [$0], duration: facts.catalog.product($0)?.duration)
+            }, policy: facts.catalog.policy)
+        facts.grants = []
+        return facts.answers(at: now).filter(\.givesAccess).prefix(ReconcileRequest.claimLimit).map {
+            ReconcileRequest.Claim(productID: $0.entitlementID, state: $0.state, until: $0.until)
+        }
+    }
+
+    /// Every purchase and renewal of the customer that is known, the newest first.
+    func history() -> [PurchaseRecord] {
+        let facts = DeviceFold(self).facts
+        let synced = memory
+        let records = facts.originals.values.flatMap { state in
+            state.winningStatements().filter { facts.ownership.currentOwner(of: $0.fact) == facts.customer }
+                .map { statement in
+                    let isKept = book.transactions[statement.fact.transactionID].map {
+                        synced?.hasAnswered($0) ?? false
+                    }
+                    return PurchaseRecord(statement.fact, isSynced: isKept ?? true)
+                }
+        }
+        return records.sorted { ($1.purchaseDate, $1.transactionID) < ($0.purchaseDate, $0.transactionID) }
+    }
+}
+
+extension PurchaseRecord {
+    fileprivate init(_ fact: TransactionFact, isSynced: Bool) {
+        self.init(
+            transactionID: fact.transactionID, originalTransactionID: fact.originalTransactionID,
+            productID: fact.productID, kind: fact.kind?.raw, purchaseDate: fact.purchaseDate.date,
+            expiresDate: fact.expiresDate?.date, revocationDate: fact.revocation?.date.date,
+            isRenewal: fact.reason == .known(.renewal), isUpgraded: fact.isUpgraded,
+            ownership: fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
+            offer: fact.offer.map { PurchaseOffer($0) }, isSynced: isSynced)
+    }
+}
+
+extension Timestamp {
+    /// `distantFuture` for what has no end.
+    var date: Date {
+        self == .endless ? .distantFuture : Date(timeIntervalSince1970: Double(milliseconds) / 1000)
+    }
+
+    /// Floored to milliseconds.
+    init(_ date: Date) {
+        // A Date counts in Doubles, which is exact only to a fraction of a millisecond.
+        self = Timestamp(milliseconds: (date.timeIntervalSince1970 * 1000 + 0.001)) ?? .earliest
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, clamped.
+    var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        guard !overflow else { return seconds < 0 ? .min / 2 : .max / 2 }
+        return min(max(product, .min / 2), .max / 2) + attoseconds / 1_000_000_000_000_000
+    }
+}

@@ -1,0 +1,126 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+
+/// What is on disk, and what is not yet.
+struct DiskState {
+    /// One concern each, so that what cannot be read takes nothing else with it.
+    enum File: String, CaseIterable {
+        case statements = "statements.json"
+        case server = "server.json"
+        case queue = "queue.json"
+        case identity = "identity.json"
+        case clock = "clock.json"
+    }
+
+    /// Not read yet; it must not be written before.
+    var unread = Set(File.allCases)
+    /// When each last changed.
+    var changed: [File: Int] = [:]
+    /// Up to which change each is on disk.
+    var durable: [File: Int] = [:]
+    private(set) var changes = 0
+    var writing: Task<Bool, Never>?
+
+    mutating func note(_ file: File) {
+        changes += 1
+        changed[file] = changes
+    }
+
+    var outdated: [File] { File.allCases.filter { (changed[$0] ?? 0) > (durable[$0] ?? 0) } }
+
+    func isDurable(upTo change: Int) -> Bool {
+        outdated.allSatisfy { (durable[$0] ?? 0) >= change || (changed[$0] ?? 0) > change }
+    }
+}
+
+private struct IdentityFile: Codable {
+    var customerID: String?
+}
+
+private struct QueueFile: Codable {
+    var pending: [SyncQueue.Key]
+}
+
+extension EntitlementStore {
+    /// Reads what is on disk and was not read yet.
+    func load() async {
+        for file in DiskState.File.allCases where disk.unread.contains(file) {
+            let data: Data?
+            do {
+                data = try await storage.read(file.rawValue)
+            } catch {
+                // The device may not have been unlocked yet. It is tried again before anything is written.
+                report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
+                continue
+            }
+            guard disk.unread.remove(file) != nil, let data else { continue }
+            do {
+                try restore(file, from: Array(data))
+            } catch {
+                await storage.setAside(file.rawValue)
+                report(
+                    SyncEvent(
+                        kind: .storageFailed, transactionIDs: [],
+                        detail: "\(file.rawValue) could not be understood, and was set aside: \(error)"))
+            }
+        }
+    }
+
+    private func restore(_ file: DiskState.File, from bytes: [UInt8]) throws {
+        switch file {
+        case .statements:
+            ledger.book.join(StatementBook(try WireJSON.decode(StatementFile.self, from: bytes)))
+        case .server:
+            ledger.restore(try WireJSON.decode(ServerFile.self, from: bytes))
+        case .queue:
+            for key in try WireJSON.decode(QueueFile.self, from: bytes).pending { _ = queue.add(key, isNews: false) }
+        case .identity:
+            let kept = try WireJSON.decode(IdentityFile.self, from: bytes).customerID
+            if disk.changed[.identity] == nil { ledger.identified = kept }
+        case .clock:
+            clockGuard.restore(try WireJSON.decode(ClockGuard.self, from: bytes))
+        }
+    }
+
+    /// Puts on disk whatever is not there yet; returns whether all that was known when it was called is.
+    func persist() async -> Bool {
+        let wanted = disk.changes
+        while !disk.isDurable(upTo: wanted) {
+            let attempt = disk.writing ?? Task { await writeOut() }
+            disk.writing = attempt
+            guard await attempt.value || disk.isDurable(upTo: wanted) else { return false }
+        }
+        return true
+    }
+
+    private func writeOut() async -> Bool {
+        defer { disk.writing = nil }
+        if !disk.unread.isEmpty { await load() }
+        var isComplete = true
+        for file in disk.outdated {
+            let change = disk.changed[file] ?? 0
+            let kept = Array(ledger.book.transactions.keys)
+            do {
+                guard !disk.unread.contains(file) else { throw CocoaError(.fileReadNoPermission) }
+                try await storage.write(Data(try contents(of: file)), as: file.rawValue)
+                disk.durable[file] = change
+                if file == .statements { gate.stored(kept) }
+            } catch {
+                isComplete = false
+                report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
+            }
+        }
+        return isComplete
+    }
+
+    private func contents(of file: DiskState.File) throws -> [UInt8] {
+        switch file {
+        case .statements: try WireJSON.encode(StatementFile(ledger.book))
+        case .server: try WireJSON.encode(ledger.serverFile)
+        case .queue: try WireJSON.encode(QueueFile(pending: queue.pending))
+        case .identity: try WireJSON.encode(IdentityFile(customerID: ledger.identified))
+        case .clock: try WireJSON.encode(clockGuard)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import AppStorePayloads
+import EntitlementCore
+
+extension EntitlementStore {
+    /// How long something that nobody confirms still gives access, in milliseconds; `nil`: for ever, as without a server
+    /// there is only the store, and one that shows nothing says nothing.
+    private var bound: Int64? { server == nil ? nil : configuration.offlineBound.milliseconds }
+
+    /// Evaluates what is known at the current time, tells whoever listens where anything changed, and finishes what may
+    /// be finished with it.
+    func publish() {
+        // Before anything is known, an empty answer would read as one.
+        guard isStoreRead || ledger.memory != nil || !ledger.book.transactions.isEmpty else { return }
+        if clockGuard.remember(wall: Timestamp(clock.now()), uptime: uptime) {
+            disk.note(.clock)
+            perform { _ = await $0.persist() }
+        }
+        let now = now
+        let fold = DeviceFold(ledger)
+        let next = Entitlements(
+            kind: kind, customerID: ledger.customerID, at: now.date, all: fold.entitlements(at: now, bound: bound))
+        let isNews =
+            next.kind != entitlements.kind || next.customerID != entitlements.customerID
+            || next.all != entitlements.all
+        entitlements = next
+        if isNews { stateListeners.send(next) }
+        gate.published(ledger.book.transactions.keys)
+        finishReady()
+        scheduleBoundary(fold.nextBoundary(after: now, bound: bound), now: now)
+    }
+
+    private var kind: Entitlements.Kind {
+        guard server != nil, ledger.environment == nil || ledger.storeEnvironment != nil else {
+            return .offline(asOf: nil, reason: .syncOff)
+        }
+        let asOf = ledger.memory?.confirmedAt.date
+        switch connection {
+        case .live(let position): return .live(position: position)
+        case .notYetAsked: return .offline(asOf: asOf, reason: .notYetAsked)
+        case .failed(let reason): return .offline(asOf: asOf, reason: reason)
+        }
+    }
+
+    private func finishReady() {
+        for id in gate.takeReady() { perform { await $0.store.finish(transactionID: id) } }
+    }
+
+    /// The longest that is slept at once, in milliseconds: a device may wake with its clock set otherwise.
+    private static let longestSleep: Int64 = 3_600_000
+
+    private func scheduleBoundary(_ boundary: Timestamp?, now: Timestamp) {
+        let delay = boundary.map { min($0.milliseconds - now.milliseconds, Self.longestSleep) }
+        let due = delay.map { uptime + $0 }
+        schedule(&boundaryTimer, due: due) { await $0.reachBoundary(at: boundary) }
+    }
+
+    private func reachBoundary(at boundary: Timestamp?) async {
+        boundaryTimer = nil
+        publish()
+        // Whatever ended may have been renewed without a word to this device.
+        guard let boundary, now >= boundary else { return }
+        await readStore()
+        ask()
+    }
+}

@@ -1,0 +1,196 @@
+import AppStorePayloads
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+
+extension EntitlementStore {
+    /// Whether there is somebody to ask, and something to ask about.
+    private var canAsk: Bool {
+        server != nil && ledger.customerID != nil && (ledger.environment == nil || ledger.storeEnvironment != nil)
+    }
+
+    // MARK: What is to be sent
+
+    /// Queues transactions that say something new.
+    func enqueue(_ transactionIDs: Set<String>) {
+        guard canAsk, let customerID = ledger.customerID else { return }
+        for id in transactionIDs.sorted() where ledger.memory?.hasAnswered(id, in: ledger.book) != true {
+            if queue.add(SyncQueue.Key(customerID: customerID, transactionID: id)) { disk.note(.queue) }
+        }
+    }
+
+    /// Queues whatever the server is yet to hear of, and sends what is due.
+    func resend() {
+        if canAsk, let customerID = ledger.customerID {
+            let unasked = gate.unasked.filter { ledger.book.transactions[$0] != nil }
+            var isChanged = false
+            for id in Set(ledger.unsent).union(unasked).sorted() {
+                let key = SyncQueue.Key(customerID: customerID, transactionID: id)
+                if queue.add(key, isNews: false) { isChanged = true }
+            }
+            if isChanged {
+                disk.note(.queue)
+                perform { _ = await $0.persist() }
+            }
+        }
+        pump()
+    }
+
+    /// Wishes for an answer.
+    func ask() {
+        guard canAsk, let customerID = ledger.customerID else { return }
+        _ = queue.add(SyncQueue.Key(customerID: customerID, transactionID: nil))
+        pump()
+    }
+
+    /// Wishes for an answer, and returns when it came or an attempt failed.
+    func askAndWait() async {
+        guard canAsk else { return }
+        await withCheckedContinuation { continuation in
+            askWaiters.append(continuation)
+            ask()
+        }
+    }
+
+    func resumeAskers() {
+        let waiters = askWaiters
+        askWaiters = []
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Tries everything again from the beginning.
+    func wake() {
+        queue.wake()
+        gate.askAgain()
+        resend()
+    }
+
+    // MARK: Sending
+
+    /// Sends what is due, as much at once as may be, and sleeps until something else is.
+    private func pump() {
+        guard server != nil else { return }
+        while let batch = queue.takeBatch(uptime: uptime, isSendable: { ledger.book.transactions[$0] != nil }) {
+            perform { await $0.post(batch) }
+        }
+        let due = queue.nextDue { ledger.book.transactions[$0] != nil }
+        schedule(&retryTimer, due: due) { store in
+            store.retryTimer = nil
+            store.pump()
+        }
+    }
+
+    private func post(_ batch: SyncQueue.Batch) async {
+        let posting = ledger.posting(batch, at: now)
+        switch await send(posting) {
+        case .success(let document): await settle(posting, document)
+        case .failure(let failure): settle(posting, failure)
+        }
+        pump()
+    }
+
+    /// Why no usable answer came.
+    private struct SendFailure: Error {
+        var reason: Entitlements.OfflineReason
+        var detail: String
+        /// What was posted may be the cause.
+        var mayBeContent = false
+        var isUnauthorized = false
+        /// In milliseconds.
+        var retryAfter: Int64 = 0
+    }
+
+    private func send(_ posting: SyncPosting) async -> Result<ReconciliationDocument, SendFailure> {
+        guard let server else { return .failure(SendFailure(reason: .syncOff, detail: "sync is off")) }
+        let customerID = posting.batch.customerID
+        let response: EntitlementServerResponse
+        do {
+            response = try await server.reconcile(
+                customerID: customerID, token: customerID == ledger.identified ? token : nil,
+                body: Data(try WireJSON.encode(posting.request)))
+        } catch {
+            return .failure(SendFailure(reason: .unreachable, detail: "\(error)"))
+        }
+        let body = Array(response.body)
+        guard response.status == 200 else {
+            let problem = try? WireJSON.decode(ProblemDocument.self, from: body)
+            let isUnauthorized = response.status == 401 || response.status == 403
+            return .failure(
+                SendFailure(
+                    reason: .refused, detail: problem?.detail ?? "HTTP status \(response.status)",
+                    mayBeContent: !isUnauthorized && response.status != 429 && response.status != 503,
+                    isUnauthorized: isUnauthorized,
+                    retryAfter: Int64(min(response.retryAfter ?? 0, 86_400)) * 1000))
+        }
+        guard let document = try? WireJSON.decode(ReconciliationDocument.self, from: body),
+            document.customerID == customerID, document.results.count == posting.transactions.count,
+            document.renewalResults.count == posting.renewals.count
+        else {
+            return .failure(
+                SendFailure(reason: .refused, detail: "the answer could not be understood", mayBeContent: true))
+        }
+        return .success(document)
+    }
+
+    private func settle(_ posting: SyncPosting, _ document: ReconciliationDocument) async {
+        let batch = posting.batch
+        clockGuard.heard(document.at, uptime: uptime)
+        ledger.take(document, to: posting)
+        var refused: [String: String] = [:]
+        var conflicts: [String: String] = [:]
+        for (transaction, result) in zip(posting.transactions, document.results) {
+            switch result.status {
+            case .refused: refused[transaction.payload.transactionID] = result.detail ?? "it was refused"
+            case .conflict: conflicts[transaction.payload.transactionID] = result.detail ?? "it is somebody else's"
+            case .recorded, .known: break
+            }
+        }
+        let failures = queue.settle(batch, refused: Set(refused.keys), uptime: uptime)
+        let answered = batch.transactionIDs.filter { refused[$0] == nil }
+        gate.answered(answered, allowed: Set(document.finish))
+        if batch.customerID == ledger.customerID {
+            connection = document.proof == .none ? .failed(.unproven) : .live(position: document.position)
+        }
+        for file in [DiskState.File.server, .clock] + (batch.transactionIDs.isEmpty ? [] : [.queue]) {
+            disk.note(file)
+        }
+        _ = await persist()
+        publish()
+        let taken = answered.filter { conflicts[$0] == nil }
+        if !taken.isEmpty { report(SyncEvent(kind: .succeeded, transactionIDs: taken)) }
+        for (id, detail) in conflicts.sorted(by: { $0.key < $1.key }) {
+            report(SyncEvent(kind: .conflict, transactionIDs: [id], detail: detail))
+        }
+        for failure in failures { report(failure, detail: refused[failure.key.transactionID ?? ""] ?? "") }
+        // An answer that was overtaken by the wish for a newer one is not what was waited for.
+        let isAwaited = queue.contains(SyncQueue.Key(customerID: batch.customerID, transactionID: nil))
+        if batch.asks, !isAwaited { resumeAskers() }
+    }
+
+    private func settle(_ posting: SyncPosting, _ failure: SendFailure) {
+        let batch = posting.batch
+        let failures = queue.settle(
+            failed: batch, mayBeContent: failure.mayBeContent, retryAfter: failure.retryAfter, uptime: uptime)
+        if failure.isUnauthorized, token != nil, batch.customerID == ledger.identified {
+            // What was posted can still be recorded by the app's own key.
+            token = nil
+            report(SyncEvent(kind: .tokenRejected, transactionIDs: [], detail: failure.detail))
+        }
+        // One statement that a server cannot take does not mean that it is away.
+        if batch.customerID == ledger.customerID, batch.asks || !failure.mayBeContent {
+            connection = .failed(failure.reason)
+        }
+        publish()
+        for failed in failures { report(failed, detail: failure.detail) }
+        if batch.asks { resumeAskers() }
+    }
+
+    private func report(_ failure: SyncQueue.Failure, detail: String) {
+        report(
+            SyncEvent(
+                kind: failure.delay == nil ? .resting : .failed,
+                transactionIDs: [failure.key.transactionID].compactMap(\.self), detail: detail,
+                attempts: failure.attempts,
+                nextAttempt: failure.delay.map { clock.now().addingTimeInterval(Double($0) / 1000) }))
+    }
+}

@@ -1,0 +1,162 @@
+import AppStorePayloads
+import EntitlementCore
+import Foundation
+
+extension EntitlementStore {
+    // MARK: Buying
+
+    /// Buys a product through the device's store.
+    ///
+    /// A purchase that succeeds is verified, on disk and in the published state when this returns; it never waits for
+    /// the server.
+    public func purchase(_ productID: String) async -> PurchaseOutcome {
+        await ready()
+        guard await store.canMakePayments() else {
+            return .failed(.unknown("this device is not allowed to buy anything"))
+        }
+        // The store signs it into the transaction, so that it is the customer's on every device at once.
+        let accountToken = ledger.identified.flatMap { UUID(uuidString: $0) }
+        do {
+            switch try await store.purchase(productID, appAccountToken: accountToken) {
+            case .success(let statement): return await bought(statement)
+            case .pending: return .pending
+            case .userCancelled: return .userCancelled
+            case .unknown: return .unknown
+            }
+        } catch let error as PurchaseError {
+            switch error {
+            case .productNotFound: return .productNotFound
+            case .verificationFailed(let reason): return .unverified(reason: reason)
+            case .userCancelled: return .userCancelled
+            case .pending: return .pending
+            case .unknown: return .failed(error)
+            }
+        } catch {
+            return .failed(.unknown("\(error)"))
+        }
+    }
+
+    /// The same as ``purchase(_:)``, by the name that stands beside a web checkout.
+    public func purchaseViaStoreKit(_ productID: String) async -> PurchaseOutcome { await purchase(productID) }
+
+    private func bought(_ statement: SignedStatement) async -> PurchaseOutcome {
+        if let reason = statement.unverifiedReason {
+            report(SyncEvent(kind: .unverified, transactionIDs: [], detail: reason))
+            return .unverified(reason: reason)
+        }
+        let reading = StoreReading(transactions: [statement], isUnfinished: true)
+        guard let transaction = await receive(reading).first else {
+            return .unverified(reason: "the store signed something that is no transaction of this app")
+        }
+        return .success(
+            Purchase(
+                transactionID: transaction.payload.transactionID,
+                originalTransactionID: transaction.payload.originalTransactionID,
+                productID: transaction.payload.productID, entitlements: entitlements))
+    }
+
+    /// The products of ``EntitlementConfiguration/productIDs``, in that order, with everywhere they can be bought.
+    public func products() async -> [EntitlementProduct] {
+        await ready()
+        let ids = configuration.productIDs
+        async let onSale = store.products(ids)
+        async let mayBuy = store.canMakePayments()
+        async let webPrices = configuration.webCheckout?.prices(for: ids)
+        let sold = Dictionary(((try? await onSale) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        let (canBuy, prices) = (await mayBuy, await webPrices)
+        let catalog = ledger.catalog
+        return ids.map { id in
+            EntitlementProduct(
+                id: id, displayName: sold[id]?.displayName, entitlements: catalog.product(id)?.entitlements ?? [],
+                storeKitAvailable: sold[id] != nil && canBuy, storeKitPrice: sold[id]?.displayPrice,
+                webPrice: prices?[id])
+        }
+    }
+
+    // MARK: Reading
+
+    /// Reads the store and asks the server; returns when the answer came, or the attempt failed.
+    @discardableResult
+    public func refresh() async -> Entitlements {
+        await ready()
+        await readStore()
+        wake()
+        await askAndWait()
+        publish()
+        return entitlements
+    }
+
+    /// Brings everything to this device, also what was bought on others and outside of the store; call it from a button,
+    /// since the store may ask the person to sign in.
+    @discardableResult
+    public func restoreEntitlements() async -> Entitlements {
+        await ready()
+        // Whatever became of it, what the store shows and the server knows is brought.
+        try? await store.sync()
+        return await refresh()
+    }
+
+    /// Every purchase and renewal of the customer that is known, the newest first.
+    public func history() async -> [PurchaseRecord] {
+        await ready()
+        return ledger.history()
+    }
+
+    // MARK: Life of the app
+
+    /// Call it when the app comes to the front: what rests is tried again, and the truth is asked for.
+    public func applicationWillEnterForeground() async {
+        await ready()
+        publish()
+        wake()
+        await readStore()
+        ask()
+    }
+
+    /// Call it when the network returns: what rests is tried again, and the truth is asked for.
+    public func networkDidReturn() async {
+        await ready()
+        wake()
+        ask()
+    }
+
+    // MARK: Identity
+
+    /// Says who the customer is, after they logged in.
+    ///
+    /// Before it, the customer is whoever has this copy of the app, by the store's account. What was bought then stays
+    /// that customer's on the server until your own server links the two; until the server has answered, the device goes
+    /// on giving it.
+    ///
+    /// - Parameters:
+    ///   - customerID: your own id for them; where it is a UUID, purchases are signed with it.
+    ///   - token: a customer token that your server obtained, which proves to the ledger who they are.
+    /// - Returns: `false` for what no customer can be called: empty, longer than 256 bytes, or with control characters.
+    @discardableResult
+    public func identify(customerID: String, token: String? = nil) async -> Bool {
+        guard let id = CustomerID(customerID)?.value else { return false }
+        await ready()
+        self.token = token
+        await setCustomer(id)
+        return true
+    }
+
+    /// Goes back to whoever has this copy of the app.
+    public func signOut() async {
+        await ready()
+        token = nil
+        await setCustomer(nil)
+    }
+
+    private func setCustomer(_ id: String?) async {
+        let before = ledger.customerID
+        ledger.identified = id
+        disk.note(.identity)
+        if ledger.customerID != before { connection = .notYetAsked }
+        gate.askAgain()
+        publish()
+        _ = await persist()
+        resend()
+        ask()
+    }
+}

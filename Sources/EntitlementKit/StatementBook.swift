@@ -1,0 +1,166 @@
+import AppStorePayloads
+import EntitlementCore
+
+/// Everything the device's store ever signed that still matters: once verified it is kept, whatever the store returns
+/// later.
+///
+/// It only ever joins. A read of the store that comes back empty, or with half of it, joins nothing or half of it, and
+/// takes nothing away.
+struct StatementBook: Sendable {
+    /// The most transactions kept; beyond it those that ended longest ago go first.
+    static let transactionLimit = 2000
+    /// The most pieces of renewal information kept about one original transaction; the oldest go first.
+    static let renewalLimit = 24
+
+    /// The newest statement about each transaction.
+    private(set) var transactions: [String: DeviceTransaction] = [:]
+    /// About each original transaction, oldest first; a run that says the same is kept as its first and last.
+    private(set) var renewals: [String: [DeviceRenewal]] = [:]
+    private(set) var appTransaction: DeviceAppTransaction?
+    /// When the store last showed something of an original transaction.
+    private(set) var confirmed: [String: Timestamp] = [:]
+
+    /// What a statement added.
+    enum Learning: Hashable, Sendable {
+        case nothing
+        /// What was known, on a later date.
+        case newerDate
+        case news
+    }
+
+    /// How often a confirmation is worth keeping, in milliseconds.
+    private static let confirmationStep: Int64 = 3_600_000
+
+    /// Joins a transaction.
+    mutating func join(_ transaction: DeviceTransaction) -> Learning {
+        let id = transaction.payload.transactionID
+        guard let known = transactions[id] else {
+            transactions[id] = transaction
+            prune()
+            return .news
+        }
+        guard known.precedes(transaction) else { return .nothing }
+        transactions[id] = transaction
+        return known.contentHash == transaction.contentHash ? .newerDate : .news
+    }
+
+    /// Joins renewal information.
+    mutating func join(_ renewal: DeviceRenewal) -> Learning {
+        var history = renewals[renewal.payload.originalTransactionID] ?? []
+        guard !history.contains(where: { $0.payloadHash == renewal.payloadHash }) else { return .nothing }
+        let index = history.firstIndex { renewal.precedes($0) } ?? history.endIndex
+        history.insert(renewal, at: index)
+        let isNews = index == 0 || history[index - 1].contentHash != renewal.contentHash
+        var collapsed: [DeviceRenewal] = []
+        for (index, item) in history.enumerated() {
+            let isInside =
+                index > 0 && index + 1 < history.count && history[index - 1].contentHash == item.contentHash
+                && history[index + 1].contentHash == item.contentHash
+            if !isInside { collapsed.append(item) }
+        }
+        collapsed = Array(collapsed.suffix(Self.renewalLimit))
+        guard collapsed != renewals[renewal.payload.originalTransactionID] else { return .nothing }
+        renewals[renewal.payload.originalTransactionID] = collapsed
+        return isNews ? .news : .newerDate
+    }
+
+    /// Takes the newest app transaction; one of another environment takes the place of an older one, too.
+    mutating func join(_ appTransaction: DeviceAppTransaction) -> Learning {
+        guard let known = self.appTransaction else {
+            self.appTransaction = appTransaction
+            return .news
+        }
+        let isLater = (known.payload.signedDate ?? .earliest) < (appTransaction.payload.signedDate ?? .earliest)
+        // The same content on another date is not worth a write.
+        let saysMore =
+            known.customerID != appTransaction.customerID
+            || known.payload.environment != appTransaction.payload.environment
+        guard isLater, saysMore else { return .nothing }
+        self.appTransaction = appTransaction
+        return .news
+    }
+
+    /// The store showed something of an original transaction; returns whether that is worth keeping on disk.
+    mutating func confirm(_ originalTransactionID: String, at now: Timestamp) -> Bool {
+        let step = confirmed[originalTransactionID]?.adding(milliseconds: Self.confirmationStep) ?? .earliest
+        guard now >= step else { return false }
+        confirmed[originalTransactionID] = now
+        return true
+    }
+
+    /// The transactions of one original transaction, the newest purchase last.
+    func transactions(of originalTransactionID: String) -> [DeviceTransaction] {
+        transactions.values.filter { $0.payload.originalTransactionID == originalTransactionID }
+            .sorted {
+                ($0.payload.purchaseDate, $0.payload.transactionID) < (
+                    $1.payload.purchaseDate, $1.payload.transactionID
+                )
+            }
+    }
+
+    private mutating func prune() {
+        guard transactions.count > Self.transactionLimit else { return }
+        let goes = transactions.values.min {
+            ($0.payload.expiresDate ?? .endless, $0.payload.transactionID)
+                < ($1.payload.expiresDate ?? .endless, $1.payload.transactionID)
+        }
+        if let goes { transactions[goes.payload.transactionID] = nil }
+    }
+}
+
+extension DeviceTransaction {
+    /// As the fold orders statements about one period.
+    fileprivate func precedes(_ other: DeviceTransaction) -> Bool {
+        let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
+        if own != theirs { return own < theirs }
+        if (payload.revocation != nil) != (other.payload.revocation != nil) { return payload.revocation == nil }
+        let (ownEnd, theirEnd) = (payload.expiresDate ?? .endless, other.payload.expiresDate ?? .endless)
+        if ownEnd != theirEnd { return ownEnd < theirEnd }
+        return payloadHash < other.payloadHash
+    }
+}
+
+extension DeviceRenewal {
+    fileprivate func precedes(_ other: DeviceRenewal) -> Bool {
+        let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
+        return own != theirs ? own < theirs : payloadHash < other.payloadHash
+    }
+}
+
+/// The book as it is kept on disk: the statements as they were signed.
+struct StatementFile: Codable, Hashable, Sendable {
+    var appTransaction: String?
+    var transactions: [String]
+    var renewals: [String]
+    var confirmed: [String: Timestamp]
+
+    init(_ book: StatementBook) {
+        appTransaction = book.appTransaction?.jws
+        transactions = book.transactions.sorted { $0.key < $1.key }.map(\.value.jws)
+        renewals = book.renewals.sorted { $0.key < $1.key }.flatMap(\.value).map(\.jws)
+        confirmed = book.confirmed
+    }
+}
+
+extension StatementBook {
+    /// Reads what was kept; a statement that cannot be read is left out, and the others stand.
+    init(_ file: StatementFile) {
+        self.init()
+        appTransaction = file.appTransaction.flatMap { try? DeviceAppTransaction(SignedStatement(jws: $0)) }
+        for jws in file.transactions {
+            if let transaction = try? DeviceTransaction(SignedStatement(jws: jws)) { _ = join(transaction) }
+        }
+        for jws in file.renewals {
+            if let renewal = try? DeviceRenewal(SignedStatement(jws: jws)) { _ = join(renewal) }
+        }
+        confirmed = file.confirmed
+    }
+
+    /// Joins what another book knows.
+    mutating func join(_ other: StatementBook) {
+        for transaction in other.transactions.values { _ = join(transaction) }
+        for renewal in other.renewals.values.joined() { _ = join(renewal) }
+        if let appTransaction = other.appTransaction { _ = join(appTransaction) }
+        confirmed.merge(other.confirmed) { max($0, $1) }
+    }
+}

@@ -1,0 +1,180 @@
+/// What is to be sent to the server, and when.
+///
+/// An item names a transaction, whose newest statement is sent with whatever renewal information goes with it. It waits
+/// for nobody: each has attempts of its own, and those that failed together are sent in ever smaller batches, until the
+/// one at fault is alone. After the last attempt it rests, and is never dropped.
+struct SyncQueue: Sendable {
+    /// How often an item is tried before it rests.
+    static let attemptLimit = 5
+    /// The most requests under way at once.
+    static let flightLimit = 4
+    /// The most transactions in one request; far below what the server takes, so that a body stays small.
+    static let batchLimit = 100
+    /// How long it waits after each failed attempt but the last, in milliseconds.
+    static let delays: [Int64] = [1_000, 5_000, 30_000, 300_000]
+
+    /// What an item is about.
+    struct Key: Codable, Hashable, Sendable {
+        let customerID: String
+        /// `nil`: nothing but the wish for an answer.
+        let transactionID: String?
+    }
+
+    /// What is sent in one request.
+    struct Batch: Hashable, Sendable {
+        let customerID: String
+        /// In the order in which they are posted.
+        let transactionIDs: [String]
+        let asks: Bool
+
+        var keys: [Key] {
+            transactionIDs.map { Key(customerID: customerID, transactionID: $0) }
+                + (asks ? [Key(customerID: customerID, transactionID: nil)] : [])
+        }
+    }
+
+    /// What became of an attempt in vain.
+    struct Failure: Hashable, Sendable {
+        let key: Key
+        let attempts: Int
+        /// In milliseconds from now; `nil`: it rests.
+        let delay: Int64?
+    }
+
+    private struct Item {
+        var attempts = 0
+        /// In milliseconds of uptime.
+        var due: Int64 = 0
+        var isResting = false
+        var isInFlight = false
+        /// It has changed while it was under way, so the answer is about something older.
+        var isStale = false
+        /// How many may go in one request with it.
+        var company = SyncQueue.batchLimit
+    }
+
+    private var items: [Key: Item] = [:]
+    private var flights = 0
+
+    /// What is kept on disk.
+    var pending: [Key] {
+        items.keys.filter { $0.transactionID != nil }
+            .sorted { ($0.customerID, $0.transactionID ?? "") < ($1.customerID, $1.transactionID ?? "") }
+    }
+
+    var isEmpty: Bool { items.isEmpty }
+
+    func contains(_ key: Key) -> Bool { items[key] != nil }
+
+    /// Adds an item; returns whether it was not there.
+    ///
+    /// - Parameter isNews: whether there is something to send that was not there when it was last sent.
+    mutating func add(_ key: Key, isNews: Bool = true) -> Bool {
+        guard var item = items[key] else {
+            items[key] = Item()
+            return true
+        }
+        guard isNews else { return false }
+        if item.isInFlight {
+            item.isStale = true
+        } else {
+            item.attempts = 0
+            item.due = 0
+            item.isResting = false
+        }
+        items[key] = item
+        return false
+    }
+
+    /// Tries everything again from the beginning, what rests included: the app was launched or came to the front, or the
+    /// network returned.
+    mutating func wake() {
+        for key in items.keys {
+            items[key]?.attempts = 0
+            items[key]?.due = 0
+            items[key]?.isResting = false
+        }
+    }
+
+    /// Takes what is due for one customer, as far as it may go together; it is under way until `settle` is told.
+    ///
+    /// - Parameters:
+    ///   - uptime: in milliseconds.
+    ///   - isSendable: whether there is a statement to send for a transaction.
+    mutating func takeBatch(uptime: Int64, isSendable: (String) -> Bool) -> Batch? {
+        guard flights < Self.flightLimit else { return nil }
+        let due = items.filter { key, item in
+            !item.isInFlight && !item.isResting && item.due <= uptime && (key.transactionID.map(isSendable) ?? true)
+        }
+        let order = due.sorted { left, right in
+            (left.value.due, left.key.customerID, left.key.transactionID ?? "")
+                < (right.value.due, right.key.customerID, right.key.transactionID ?? "")
+        }
+        guard let first = order.first else { return nil }
+        var company = first.value.company
+        var taken: [Key] = []
+        for (key, item) in order where key.customerID == first.key.customerID {
+            company = min(company, item.company)
+            guard taken.count < company else { break }
+            taken.append(key)
+        }
+        for key in taken {
+            items[key]?.isInFlight = true
+            items[key]?.isStale = false
+        }
+        flights += 1
+        return Batch(
+            customerID: first.key.customerID, transactionIDs: taken.compactMap(\.transactionID),
+            asks: taken.contains { $0.transactionID == nil })
+    }
+
+    /// The server answered a batch: what it took is done, and what it refused by itself has failed by itself.
+    mutating func settle(_ batch: Batch, refused: Set<String>, uptime: Int64) -> [Failure] {
+        flights -= 1
+        var failures: [Failure] = []
+        for key in batch.keys {
+            if let id = key.transactionID, refused.contains(id) {
+                failures.append(fail(key, company: 1, uptime: uptime, notBefore: 0))
+            } else if items[key]?.isStale == true {
+                items[key] = Item()
+            } else {
+                items[key] = nil
+            }
+        }
+        return failures
+    }
+
+    /// No usable answer came.
+    ///
+    /// - Parameters:
+    ///   - mayBeContent: whether something in the batch may be the cause, so that it is taken apart.
+    ///   - retryAfter: what the server asked for, in milliseconds.
+    mutating func settle(
+        failed batch: Batch, mayBeContent: Bool, retryAfter: Int64, uptime: Int64
+    ) -> [Failure] {
+        flights -= 1
+        let company = mayBeContent ? max(1, batch.keys.count / 4) : Self.batchLimit
+        return batch.keys.map { fail($0, company: company, uptime: uptime, notBefore: retryAfter) }
+    }
+
+    private mutating func fail(_ key: Key, company: Int, uptime: Int64, notBefore: Int64) -> Failure {
+        var item = items[key] ?? Item()
+        item.isInFlight = false
+        item.company = min(item.company, company)
+        if item.isStale { item.attempts = 0 }
+        item.attempts += 1
+        let delay = item.attempts < Self.attemptLimit ? max(Self.delays[item.attempts - 1], notBefore) : nil
+        item.due = uptime + (delay ?? 0)
+        item.isResting = delay == nil
+        items[key] = item
+        return Failure(key: key, attempts: item.attempts, delay: delay)
+    }
+
+    /// When the next item is due, in milliseconds of uptime; `nil` where all are under way or rest.
+    func nextDue(isSendable: (String) -> Bool) -> Int64? {
+        guard flights < Self.flightLimit else { return nil }
+        return items.filter { key, item in
+            !item.isInFlight && !item.isResting && (key.transactionID.map(isSendable) ?? true)
+        }.map(\.value.due).min()
+    }
+}
