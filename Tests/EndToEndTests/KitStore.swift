@@ -82,6 +82,16 @@ final class KitStore: Sendable {
         state.withLock { $0.interruptions["\(device) \(call)", default: []].append(deed) }
     }
 
+    private func interrupt(_ call: String, on device: Int, _ state: inout State) {
+        for deed in state.interruptions.removeValue(forKey: "\(device) \(call)") ?? [] {
+            do {
+                try Self.perform(deed, &state, at: clock.instant)
+            } catch {
+                Issue.record("right after \(call): \(error)")
+            }
+        }
+    }
+
     private static func perform(_ deed: Deed, _ state: inout State, at instant: Int64) throws {
         state.devices.now = instant
         for update in try deed(&state.devices) {
@@ -110,8 +120,7 @@ final class KitStore: Sendable {
             state.devices.now = clock.instant
             let answer = try body(&state.devices)
             for statement in shown(answer) { Self.hand(statement, &state) }
-            let deeds = state.interruptions.removeValue(forKey: "\(device) \(call)") ?? []
-            for deed in deeds { try? Self.perform(deed, &state, at: clock.instant) }
+            interrupt(call, on: device, &state)
             return answer
         }
     }
@@ -142,6 +151,7 @@ final class KitStore: Sendable {
             let (result, updates) = try state.devices.purchase(
                 productID, token: token?.uuidString.lowercased(), on: device)
             try Self.perform({ _ in updates }, &state, at: clock.instant)
+            interrupt("purchase", on: device, &state)
             switch result {
             case .success(let statement):
                 Self.hand(statement, &state)

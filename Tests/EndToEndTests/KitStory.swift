@@ -195,7 +195,7 @@ struct KitStory {
         guard let token = try? await rig.service.token(customer) else { return }
         loggedIn.insert(device.number)
         let kit = device.kit
-        let task = Task { await kit.identify(customerID: customer, token: token) }
+        let task = Task { _ = await kit.identify(customerID: customer, token: token) }
         calls.append(task)
         if device.proxy.weather != .stuck { await task.value }
     }
