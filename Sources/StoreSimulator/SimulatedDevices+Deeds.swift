@@ -88,7 +88,12 @@ extension SimulatedDevices {
     /// Whether the last payment's money went back.
     package func isRefunded(_ key: OriginalKey) -> Bool { storyteller.book(key).last.revocation != nil }
 
-    /// Whether the last payment of a subscription is over, or never ends.
+    /// Whether the store would charge for the next period by now, at most a day early.
+    package func mayRenew(_ key: OriginalKey) -> Bool {
+        (storyteller.expiry(key) ?? .max) - Span.day <= now && !isRefunded(key)
+    }
+
+    /// Whether the last payment of a subscription is over.
     package func hasRunOut(_ key: OriginalKey) -> Bool { (storyteller.expiry(key) ?? .max) <= now }
 
     // MARK: - Paying

@@ -81,11 +81,12 @@ package struct SimulatedDevices: Sendable {
     /// The original transactions of each account, in the order in which they were bought.
     var originals: [Int: [OriginalKey]] = [:]
     var random: SplitMix64
-    private var signed: [PaymentKey: SignedPayment] = [:]
+    private var signed: [PaymentKey: SignedPayload] = [:]
+    private var signedRenewals: [OriginalKey: SignedPayload] = [:]
     private let authority: SimulatedAuthority
     private let forger: SimulatedAuthority
 
-    private struct SignedPayment {
+    private struct SignedPayload {
         let fields: [String: PayloadValue]
         let jws: String
     }
@@ -167,17 +168,22 @@ package struct SimulatedDevices: Sendable {
         } else {
             let statement = storyteller.deviceStatement(payment.original, payment: payment.number, at: now)
             jws = try authority.sign(statement)
-            signed[payment] = SignedPayment(fields: fields, jws: jws)
+            signed[payment] = SignedPayload(fields: fields, jws: jws)
         }
         return DeviceStatement(
             transactionID: transactionID(payment), jws: jws, isVerified: !devices[device].distrustsAll)
     }
 
-    /// The renewal information of a subscription, signed; nil for one-time purchases.
+    /// The renewal information of a subscription, signed; the same text as before while the books say the same, and nil
+    /// for one-time purchases.
     mutating func renewal(_ key: OriginalKey) throws -> String? {
-        let signedDate = storyteller.stamp(key, action: now, signedAt: nil)
-        return try storyteller.renewalPayload(storyteller.book(key), signed: signedDate)
-            .map { try authority.sign(.object($0)) }
+        guard let fields = storyteller.renewalPayload(storyteller.book(key), signed: 0) else { return nil }
+        if let known = signedRenewals[key], known.fields == fields { return known.jws }
+        var dated = fields
+        dated["signedDate"] = .integer(storyteller.stamp(key, action: now, signedAt: nil))
+        let jws = try authority.sign(.object(dated))
+        signedRenewals[key] = SignedPayload(fields: fields, jws: jws)
+        return jws
     }
 
     /// The app's own purchase; nil while the store cannot be reached.

@@ -64,12 +64,15 @@ final class KitStore: Sendable {
 
     /// Does something of which devices are told.
     func perform(_ deed: Deed) throws {
+        // No two deeds share an instant, as no two purchases of one person do.
+        clock.advance(by: Span.second)
         try state.withLock { state in try Self.perform(deed, &state, at: clock.instant) }
     }
 
     /// Does something that has a name.
     func tell(_ deed: (inout SimulatedDevices) throws -> (word: String, updates: [DeviceUpdate])) throws -> String {
-        try state.withLock { state in
+        clock.advance(by: Span.second)
+        return try state.withLock { state in
             state.devices.now = clock.instant
             let (word, updates) = try deed(&state.devices)
             try Self.perform({ _ in updates }, &state, at: clock.instant)
@@ -146,7 +149,8 @@ final class KitStore: Sendable {
     fileprivate func purchase(
         _ productID: String, token: UUID?, on device: Int
     ) throws -> StorePurchaseResult {
-        try state.withLock { state in
+        clock.advance(by: Span.second)
+        return try state.withLock { state in
             state.devices.now = clock.instant
             let (result, updates) = try state.devices.purchase(
                 productID, token: token?.uuidString.lowercased(), on: device)
