@@ -87,6 +87,7 @@ let migrations = [
 
 /// What a module's tests import beside the module's own imports.
 let alsoTestedWith: [String: [String]] = [
+    "EntitlementKit": ["OpenSSLCrypto"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "OpenSSLCrypto", "StoreSimulator"],
 ]

@@ -21,6 +21,9 @@ public protocol DeviceStore: Sendable {
     /// The products of those ids that are on sale here; what is unknown is left out.
     func products(_ ids: [String]) async throws -> [StoreProduct]
     /// Buys a product.
+    ///
+    /// - Throws: ``PurchaseError`` where it can tell what went wrong; ``PurchaseError/productNotFound`` for what is not on
+    ///   sale here, ``PurchaseError/userCancelled`` where the store throws that. Anything else reads as unknown.
     func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult
     /// Tells the store that a transaction needs no more.
     func finish(transactionID: String) async
@@ -37,6 +40,7 @@ public struct SignedStatement: Sendable, Hashable {
     /// The compact JWS.
     public let jws: String
 
+    /// Puts one together from its parts.
     public init(jws: String, unverifiedReason: String? = nil) {
         self.jws = jws
         self.unverifiedReason = unverifiedReason
@@ -45,9 +49,12 @@ public struct SignedStatement: Sendable, Hashable {
 
 /// One subscription's latest transaction and its renewal information.
 public struct SubscriptionStatement: Sendable, Hashable {
+    /// The latest transaction.
     public let transaction: SignedStatement
+    /// What the store says of its renewal.
     public let renewal: SignedStatement
 
+    /// Puts one together from its parts.
     public init(transaction: SignedStatement, renewal: SignedStatement) {
         self.transaction = transaction
         self.renewal = renewal
@@ -56,11 +63,14 @@ public struct SubscriptionStatement: Sendable, Hashable {
 
 /// A product as the store sells it on this device.
 public struct StoreProduct: Sendable, Hashable {
+    /// What it is called.
     public let id: String
+    /// Its name, in the customer's language.
     public let displayName: String
     /// As the store formats it for this customer.
     public let displayPrice: String
 
+    /// Puts one together from its parts.
     public init(id: String, displayName: String, displayPrice: String) {
         self.id = id
         self.displayName = displayName

@@ -14,12 +14,16 @@ public protocol EntitlementClock: Sendable {
 public struct SystemEntitlementClock: EntitlementClock {
     private static let origin = ContinuousClock.now
 
+    /// The clocks of this device.
     public init() {}
 
+    /// What the calendar clock says.
     public func now() -> Date { Date() }
 
+    /// Time since the process first asked.
     public func uptime() -> Duration { Self.origin.duration(to: .now) }
 
+    /// Sleeps by uptime.
     public func sleep(for duration: Duration) async throws {
         try await ContinuousClock().sleep(until: .now + duration)
     }

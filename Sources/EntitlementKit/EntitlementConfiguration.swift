@@ -2,11 +2,14 @@
 public struct EntitlementConfiguration: Sendable {
     /// What one product gives, as the app was built to know it.
     public struct Mapping: Sendable, Hashable {
+        /// The product.
         public let productID: String
+        /// The entitlements it gives.
         public let entitlements: [String]
         /// How long a consumable or non-renewing purchase runs, in ISO 8601 (`P90D`); `nil` for what the store dates.
         public let duration: String?
 
+        /// Puts one together from its parts.
         public init(productID: String, entitlements: [String], duration: String? = nil) {
             self.productID = productID
             self.entitlements = entitlements
@@ -38,6 +41,7 @@ public struct EntitlementConfiguration: Sendable {
     /// Where checkout outside of the store happens, if anywhere.
     public var webCheckout: (any WebCheckout)?
 
+    /// Puts one together from its parts.
     public init(
         bundleID: String, productIDs: [String] = [], environment: StoreEnvironmentName? = nil,
         bundledCatalog: [Mapping] = [], isSyncEnabled: Bool = true, offlineBound: Duration = .seconds(7 * 86_400),
@@ -57,8 +61,10 @@ public struct EntitlementConfiguration: Sendable {
 ///
 /// New ones may come, so it is no enumeration.
 public struct StoreEnvironmentName: RawRepresentable, Sendable, Hashable, Codable {
+    /// The word itself.
     public let rawValue: String
 
+    /// Takes any word, known to this version or not.
     public init(rawValue: String) { self.rawValue = rawValue }
 
     /// What customers pay in.

@@ -2,6 +2,7 @@ public import Foundation
 
 /// A product, and everywhere it can be bought.
 public struct EntitlementProduct: Sendable, Hashable, Identifiable {
+    /// What it is called.
     public let id: String
     /// `nil` where the store does not sell it here.
     public let displayName: String?
@@ -14,6 +15,7 @@ public struct EntitlementProduct: Sendable, Hashable, Identifiable {
     /// As the web checkout formats it; `nil` where it is not sold there.
     public let webPrice: String?
 
+    /// Puts one together from its parts.
     public init(
         id: String, displayName: String?, entitlements: [String], storeKitAvailable: Bool, storeKitPrice: String?,
         webPrice: String?

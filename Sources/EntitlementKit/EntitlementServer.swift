@@ -18,8 +18,10 @@ public struct EntitlementServerResponse: Sendable, Hashable {
     public let status: Int
     /// The header `Retry-After`, in seconds.
     public let retryAfter: Int?
+    /// The bytes of the body.
     public let body: Data
 
+    /// Puts one together from its parts.
     public init(status: Int, retryAfter: Int? = nil, body: Data) {
         self.status = status
         self.retryAfter = retryAfter

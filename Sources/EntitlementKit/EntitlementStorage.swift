@@ -16,11 +16,15 @@ public protocol EntitlementStorage: Sendable {
 public actor InMemoryEntitlementStorage: EntitlementStorage {
     private var contents: [String: Data]
 
+    /// Begins with what is given.
     public init(_ contents: [String: Data] = [:]) { self.contents = contents }
 
+    /// What a name holds.
     public func read(_ name: String) -> Data? { contents[name] }
 
+    /// Replaces what a name holds.
     public func write(_ data: Data, as name: String) { contents[name] = data }
 
+    /// Keeps what a name holds under another name.
     public func setAside(_ name: String) { contents[name + ".unreadable"] = contents.removeValue(forKey: name) }
 }

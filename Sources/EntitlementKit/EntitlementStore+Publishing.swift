@@ -48,8 +48,12 @@ extension EntitlementStore {
     /// The longest that is slept at once, in milliseconds: a device may wake with its clock set otherwise.
     private static let longestSleep: Int64 = 3_600_000
 
+    /// How long before something ends it is asked whether it was renewed, in milliseconds.
+    private static let foresight: Int64 = 60_000
+
     private func scheduleBoundary(_ boundary: Timestamp?, now: Timestamp) {
-        let delay = boundary.map { min($0.milliseconds - now.milliseconds, Self.longestSleep) }
+        let left = boundary.map { $0.milliseconds - now.milliseconds }
+        let delay = left.map { min($0 > Self.foresight ? $0 - Self.foresight : $0, Self.longestSleep) }
         let due = delay.map { uptime + $0 }
         schedule(&boundaryTimer, due: due) { await $0.reachBoundary(at: boundary) }
     }
@@ -57,9 +61,24 @@ extension EntitlementStore {
     private func reachBoundary(at boundary: Timestamp?) async {
         boundaryTimer = nil
         publish()
-        // Whatever ended may have been renewed without a word to this device.
-        guard let boundary, now >= boundary else { return }
+        // Whatever ends may have been renewed without a word to this device.
+        guard let boundary, now >= boundary.adding(milliseconds: -Self.foresight) else { return }
         await readStore()
         ask()
+    }
+
+    /// The longest that a running app goes without asking, in milliseconds.
+    private static let longestSilence: Int64 = 6 * 3_600_000
+
+    /// Asks now and then, so that what is withdrawn on the server ends here too, and nothing comes near the bound.
+    func scheduleHeartbeat() {
+        guard server != nil else { return }
+        let interval = min(Self.longestSilence, max(60_000, configuration.offlineBound.milliseconds / 4))
+        schedule(&heartbeat, due: uptime + interval) { store in
+            store.heartbeat = nil
+            store.scheduleHeartbeat()
+            await store.readStore()
+            store.ask()
+        }
     }
 }

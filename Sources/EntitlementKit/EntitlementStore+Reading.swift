@@ -13,16 +13,23 @@ struct StoreReading: Sendable {
 extension EntitlementStore {
     /// Reads everything the store shows, and joins each part as it comes.
     ///
-    /// One read serves all who ask for one meanwhile.
+    /// What it reads is no older than the call; one read serves all who called before it began.
     func readStore() async {
-        if let lastRead { return await lastRead.value }
-        let reading = Task { await readEverything() }
-        lastRead = reading
-        await reading.value
-        lastRead = nil
+        let wanted = readsBegun + 1
+        while readsDone < wanted {
+            let reading = lastRead ?? Task { await readEverything() }
+            lastRead = reading
+            await reading.value
+        }
     }
 
     private func readEverything() async {
+        readsBegun += 1
+        let number = readsBegun
+        defer {
+            readsDone = number
+            lastRead = nil
+        }
         let store = store
         // Its answer may need the network, so nothing else waits for it where it is known from before.
         let appTransaction = Task { StoreReading(appTransaction: await store.appTransaction()) }

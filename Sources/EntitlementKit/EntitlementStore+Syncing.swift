@@ -43,6 +43,11 @@ extension EntitlementStore {
         pump()
     }
 
+    /// Whether an answer is wished for already.
+    var isAsking: Bool {
+        ledger.customerID.map { queue.contains(SyncQueue.Key(customerID: $0, transactionID: nil)) } ?? false
+    }
+
     /// Wishes for an answer, and returns when it came or an attempt failed.
     func askAndWait() async {
         guard canAsk else { return }

@@ -1,4 +1,5 @@
 import AppStorePayloads
+import EntitlementAPI
 import EntitlementCore
 import Foundation
 
@@ -102,6 +103,14 @@ extension EntitlementStore {
         return ledger.history()
     }
 
+    /// The server's last answer about the customer in signed form, a JSON Web Token; `nil` where there is none.
+    ///
+    /// It is for those who verify it by themselves, such as another of your services, and states until when it holds.
+    public func pass() async -> String? {
+        await ready()
+        return ledger.memory?.document.pass
+    }
+
     // MARK: Life of the app
 
     /// Call it when the app comes to the front: what rests is tried again, and the truth is asked for.
@@ -109,8 +118,8 @@ extension EntitlementStore {
         await ready()
         publish()
         wake()
-        await readStore()
         ask()
+        await readStore()
     }
 
     /// Call it when the network returns: what rests is tried again, and the truth is asked for.

@@ -26,6 +26,8 @@ public actor EntitlementStore {
     /// Whether the store was read to its end since the app was launched.
     var isStoreRead = false
     var lastRead: Task<Void, Never>?
+    var readsBegun = 0
+    var readsDone = 0
 
     var entitlements: Entitlements
     var stateListeners = Listeners<Entitlements>()
@@ -39,6 +41,7 @@ public actor EntitlementStore {
     private var workCount = 0
     var retryTimer: Timer?
     var boundaryTimer: Timer?
+    var heartbeat: Timer?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// How the last attempt to reach the server went.
@@ -72,7 +75,7 @@ public actor EntitlementStore {
         self.clock = clock
         ledger = DeviceLedger(configuration)
         gate = FinishGate(needsServer: configuration.isSyncEnabled && server != nil)
-        entitlements = Entitlements(kind: .loading, at: clock.now())
+        entitlements = .loading
     }
 
     // MARK: Beginning
@@ -86,19 +89,23 @@ public actor EntitlementStore {
         let loading = Task { await load() }
         self.loading = loading
         observer = Task { await observe(updates) }
+        perform { await $0.bootstrap() }
     }
 
     private func observe(_ updates: AsyncStream<SignedStatement>) async {
         await loading?.value
-        publish()
-        perform { await $0.bootstrap() }
         for await statement in updates { await receive(StoreReading(transactions: [statement], isUnfinished: true)) }
     }
 
     private func bootstrap() async {
+        await loading?.value
+        publish()
+        scheduleHeartbeat()
         resend()
+        // Neither waits for the other: a store may take its time, and a server may be away.
+        if ledger.customerID != nil { ask() }
         await readStore()
-        ask()
+        if connection == .notYetAsked, !isAsking { ask() }
     }
 
     /// Starts, and waits until what is on disk is known.
@@ -114,6 +121,7 @@ public actor EntitlementStore {
         lastRead?.cancel()
         retryTimer?.task.cancel()
         boundaryTimer?.task.cancel()
+        heartbeat?.task.cancel()
         for task in work.values { task.cancel() }
         stateListeners.finish()
         syncListeners.finish()

@@ -19,6 +19,7 @@ public actor FileEntitlementStorage: EntitlementStorage {
         return (support ?? files.temporaryDirectory).appendingPathComponent("EntitlementKit", isDirectory: true)
     }
 
+    /// What a file holds; `nil` where there is none.
     public func read(_ name: String) throws -> Data? {
         let file = url(of: name)
         let attributes: [FileAttributeKey: Any]
@@ -33,6 +34,7 @@ public actor FileEntitlementStorage: EntitlementStorage {
         return try Data(contentsOf: file)
     }
 
+    /// Replaces a file by way of a draft that has reached the disk.
     public func write(_ data: Data, as name: String) throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let target = url(of: name)
@@ -55,6 +57,7 @@ public actor FileEntitlementStorage: EntitlementStorage {
         guard rename(draft.path, target.path) == 0 else { throw CocoaError(.fileWriteUnknown) }
     }
 
+    /// Renames a file, for people to look at.
     public func setAside(_ name: String) {
         let aside = url(of: name + ".unreadable")
         try? FileManager.default.removeItem(at: aside)

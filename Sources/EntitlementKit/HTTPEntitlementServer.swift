@@ -30,6 +30,7 @@ public struct HTTPEntitlementServer: EntitlementServer {
         session = URLSession(configuration: configuration)
     }
 
+    /// Posts a body, with the customer's own token or else the publishable key.
     public func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
         let (data, response) = try await session.data(for: request(customerID: customerID, token: token, body: body))
         guard let response = response as? HTTPURLResponse, data.count <= Self.answerLimit else {

@@ -3,6 +3,8 @@ struct Listeners<Element: Sendable> {
     private var continuations: [Int: AsyncStream<Element>.Continuation] = [:]
     private var last = 0
 
+    var count: Int { continuations.count }
+
     mutating func add(_ continuation: AsyncStream<Element>.Continuation) -> Int {
         last += 1
         continuations[last] = continuation

@@ -36,12 +36,16 @@ public enum PurchaseOutcome: Sendable, Hashable {
 
 /// A purchase that was made and believed.
 public struct Purchase: Sendable, Hashable {
+    /// The store's id of the transaction.
     public let transactionID: String
+    /// The original transaction it rests on; `nil` for what was not bought in the store.
     public let originalTransactionID: String
+    /// The product.
     public let productID: String
     /// What the customer holds with it.
     public let entitlements: Entitlements
 
+    /// Puts one together from its parts.
     public init(
         transactionID: String, originalTransactionID: String, productID: String, entitlements: Entitlements
     ) {
@@ -68,6 +72,7 @@ public enum PurchaseError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Anything else; the text is for people who read logs.
     case unknown(String)
 
+    /// A sentence for people who read logs.
     public var description: String {
         switch self {
         case .productNotFound: "no product with this id is on sale here"

@@ -9,6 +9,7 @@ public struct PurchaseOffer: Sendable, Hashable {
     /// The offer's own id; `nil` for introductory ones, and where only the server knows of it.
     public let identifier: String?
 
+    /// Puts one together from its parts.
     public init(type: String, discount: String?, identifier: String? = nil) {
         self.type = type
         self.discount = discount
@@ -21,22 +22,30 @@ public struct PurchaseOffer: Sendable, Hashable {
 
 /// One purchase or renewal, as far as store and server have told: what messages and offers are chosen by.
 public struct PurchaseRecord: Sendable, Hashable, Identifiable {
+    /// What it is called.
     public var id: String { transactionID }
 
+    /// The store's id of the transaction.
     public let transactionID: String
+    /// The original transaction it rests on; `nil` for what was not bought in the store.
     public let originalTransactionID: String
+    /// The product.
     public let productID: String
     /// Apple's word for what was bought, such as `Auto-Renewable Subscription`.
     public let kind: String?
+    /// When it was bought, or renewed.
     public let purchaseDate: Date
     /// `nil` for what does not end.
     public let expiresDate: Date?
     /// When it was refunded or taken back.
     public let revocationDate: Date?
+    /// Whether it renewed what was bought before.
     public let isRenewal: Bool
     /// Whether a later purchase took its place at once.
     public let isUpgraded: Bool
+    /// How the customer came by it.
     public let ownership: Entitlement.Ownership
+    /// The offer it was bought under.
     public let offer: PurchaseOffer?
     /// Whether the server holds it, too.
     public let isSynced: Bool
@@ -44,6 +53,7 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     /// Whether it was a free trial.
     public var isTrial: Bool { offer?.isTrial ?? false }
 
+    /// Puts one together from its parts.
     public init(
         transactionID: String, originalTransactionID: String, productID: String, kind: String?, purchaseDate: Date,
         expiresDate: Date?, revocationDate: Date?, isRenewal: Bool, isUpgraded: Bool,

@@ -72,13 +72,14 @@ struct ServerMemory: Sendable {
     /// Whether it should be told of a transaction.
     func wantsToHear(_ transaction: DeviceTransaction) -> Bool {
         guard hasAnswered(transaction) else { return true }
-        // It still holds a revocation that the store does not state any more: it is to look again.
+        // Its newest word is a revocation that the store does not state any more: it is to look again.
         guard transaction.payload.revocation == nil, let facts else { return false }
-        let state = facts.originals[transaction.payload.originalTransactionID]
-        return state?.transactions.contains {
-            $0.fact.transactionID == transaction.payload.transactionID && $0.fact.revocation != nil
-                && ($0.fact.signedDate ?? .earliest) < (transaction.payload.signedDate ?? .earliest)
-        } ?? false
+        let told = facts.originals[transaction.payload.originalTransactionID]?.transactions.filter {
+            $0.fact.transactionID == transaction.payload.transactionID
+        }
+        let newest = told?.max { ($0.fact.signedDate ?? .earliest) < ($1.fact.signedDate ?? .earliest) }?.fact
+        guard let newest, newest.revocation != nil else { return false }
+        return (newest.signedDate ?? .earliest) < (transaction.payload.signedDate ?? .earliest)
     }
 }
 

@@ -4,8 +4,10 @@ public import Foundation
 public struct SyncEvent: Sendable, Hashable {
     /// What happened; new kinds may come, so it is no enumeration.
     public struct Kind: RawRepresentable, Sendable, Hashable {
+        /// The word itself.
         public let rawValue: String
 
+        /// Takes any word, known to this version or not.
         public init(rawValue: String) { self.rawValue = rawValue }
 
         /// The server holds it.
@@ -24,6 +26,7 @@ public struct SyncEvent: Sendable, Hashable {
         public static let tokenRejected = Kind(rawValue: "token_rejected")
     }
 
+    /// What happened.
     public let kind: Kind
     /// What it happened to; empty where it concerns no transaction.
     public let transactionIDs: [String]
@@ -34,6 +37,7 @@ public struct SyncEvent: Sendable, Hashable {
     /// When it is tried again by itself.
     public let nextAttempt: Date?
 
+    /// Puts one together from its parts.
     public init(
         kind: Kind, transactionIDs: [String], detail: String? = nil, attempts: Int = 0, nextAttempt: Date? = nil
     ) {

@@ -1,0 +1,44 @@
+#if canImport(StoreKit)
+public import Foundation
+
+extension EntitlementStore {
+    #if !os(visionOS)
+    /// A store for an app that sells through StoreKit: create one when the app is launched, and keep it.
+    ///
+    /// - Parameters:
+    ///   - serverURL: your Rightful server.
+    ///   - publishableKey: `rp_…`.
+    public init(configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String) {
+        self.init(
+            configuration: configuration, serverURL: serverURL, publishableKey: publishableKey,
+            store: StoreKitDeviceStore())
+    }
+    #endif
+
+    /// The same for an app that says how its products are bought, as it must on visionOS.
+    public init(
+        configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, store: StoreKitDeviceStore
+    ) {
+        self.init(
+            configuration: configuration, store: store,
+            server: HTTPEntitlementServer(baseURL: serverURL, publishableKey: publishableKey),
+            storage: FileEntitlementStorage(directory: FileEntitlementStorage.standardDirectory()))
+        Task { [weak self] in await self?.start() }
+        watchForeground()
+    }
+
+    /// Tries again what rests, and asks for the truth, whenever the app comes to the front.
+    private nonisolated func watchForeground() {
+        // By name, so that no framework for views is linked.
+        for name in [
+            "UIApplicationWillEnterForegroundNotification", "NSApplicationDidBecomeActiveNotification",
+            "WKApplicationWillEnterForegroundNotification",
+        ] {
+            let notifications = NotificationCenter.default.notifications(named: Notification.Name(name)).map { _ in }
+            Task { [weak self] in
+                for await _ in notifications { await self?.applicationWillEnterForeground() }
+            }
+        }
+    }
+}
+#endif

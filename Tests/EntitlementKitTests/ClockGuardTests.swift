@@ -1,0 +1,75 @@
+import EntitlementCore
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("What time it is")
+struct ClockGuardTests {
+    private func at(_ minutes: Int64) -> Timestamp {
+        Timestamp(milliseconds: Statements.start).adding(milliseconds: minutes * 60_000)
+    }
+
+    @Test("a clock set back goes on from the latest it ever said, also in the next process")
+    func setBack() {
+        var clock = ClockGuard()
+        let answer1 = clock.remember(wall: at(100), uptime: 0)
+        #expect(answer1)
+        #expect(clock.now(wall: at(10), uptime: 0) == at(100))
+        var next = ClockGuard()
+        next.restore(clock)
+        #expect(next.now(wall: at(10), uptime: 0) == at(100))
+        #expect(next.now(wall: at(200), uptime: 0) == at(200))
+    }
+
+    @Test("what the store signed has passed")
+    func signed() {
+        var clock = ClockGuard()
+        clock.saw(signedDate: at(50))
+        clock.saw(signedDate: at(40))
+        #expect(clock.now(wall: at(10), uptime: 0) == at(50))
+    }
+
+    @Test("once the server has spoken, the calendar clock may be set to anything")
+    func anchored() {
+        var clock = ClockGuard()
+        clock.heard(at(100), uptime: 5_000)
+        for wall in [at(-1_000_000), at(100), at(1_000_000)] {
+            #expect(clock.now(wall: wall, uptime: 5_000 + 60_000) == at(101))
+        }
+    }
+
+    @Test("a clock that was set forward by mistake is forgiven when the server speaks")
+    func setForward() {
+        var clock = ClockGuard()
+        let answer2 = clock.remember(wall: at(1_000_000), uptime: 0)
+        #expect(answer2)
+        #expect(clock.now(wall: at(10), uptime: 0) == at(1_000_000))
+        clock.heard(at(10), uptime: 0)
+        var next = ClockGuard()
+        next.restore(clock)
+        #expect(next.now(wall: at(11), uptime: 0) == at(11))
+    }
+
+    @Test("a slow answer does not turn time back, and a server put right does")
+    func slowAnswer() {
+        var clock = ClockGuard()
+        clock.heard(at(100), uptime: 0)
+        clock.heard(at(98), uptime: 0)
+        #expect(clock.now(wall: at(0), uptime: 0) == at(100))
+        clock.heard(at(50), uptime: 0)
+        #expect(clock.now(wall: at(0), uptime: 0) == at(50))
+    }
+
+    @Test("time that passes within a process is proven by uptime, and worth keeping only by the minute")
+    func remembers() {
+        var clock = ClockGuard()
+        clock.heard(at(100), uptime: 0)
+        let answer3 = clock.remember(wall: at(0), uptime: 59_000)
+        #expect(!answer3)
+        let answer4 = clock.remember(wall: at(0), uptime: 120_000)
+        #expect(answer4)
+        var next = ClockGuard()
+        next.restore(clock)
+        #expect(next.now(wall: at(0), uptime: 0) == at(102))
+    }
+}

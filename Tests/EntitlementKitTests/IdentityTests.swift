@@ -1,0 +1,171 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Who the customer is", .timeLimit(.minutes(1)))
+struct IdentityTests {
+    @Test("before login it is whoever has this copy of the app, so that two devices agree")
+    func appCustomer() async {
+        let first = KitRig { $0.current = [Statements.transaction("1")] }
+        await first.launch()
+        #expect(await first.store.current.customerID == "apple:A")
+        // The other device's store shows nothing.
+        let second = await first.relaunched(device: ScriptedStore())
+        await second.storage.damageEverything()
+        await second.launch()
+        #expect(await second.gives())
+        #expect(await second.store.current.customerID == "apple:A")
+    }
+
+    @Test("a slow app transaction keeps nothing on the device waiting, and is posted once it is there")
+    func slowAppTransaction() async {
+        let door = Door()
+        let rig = KitRig {
+            $0.appDoor = door
+            $0.unfinished = [Statements.transaction("1", app: nil)]
+        }
+        await rig.store.start()
+        await rig.waitUntilGives()
+        #expect(rig.server.received.isEmpty)
+        await door.open()
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+        #expect(rig.server.received.allSatisfy { $0.customerID == "apple:A" && $0.request.appTransaction != nil })
+    }
+
+    @Test("a login takes nothing away while the server is silent, and its word counts when it comes")
+    func login() async {
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        #expect(await rig.store.identify(customerID: "c-1", token: "t"))
+        await rig.store.settled()
+        #expect(await rig.gives())
+        #expect(await rig.store.current.customerID == "c-1")
+        #expect(rig.server.received.last?.customerID == "c-1")
+        #expect(rig.server.received.last?.token == "t")
+        // The app's server has linked the two.
+        rig.server.edit { script in
+            script.mood = .answers
+            script.numbers["c-1"] = 77
+            script.ownership.apply(
+                .link(LinkFact(identity: IdentityRef(script.numbers["apple:A"] ?? 0), customer: IdentityRef(77))),
+                position: 50, recordedAt: Timestamp(milliseconds: Statements.start))
+        }
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+        #expect(await rig.store.current.isLive)
+    }
+
+    @Test("without a link what somebody else bought stays theirs, and is told as a conflict")
+    func notLinked() async {
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        await rig.store.identify(customerID: "c-1", token: "t")
+        await rig.waitUntilGives(false)
+        await eventually("told") { await events.kinds.contains(.conflict) }
+        await rig.store.signOut()
+        await rig.store.settled()
+        #expect(await rig.gives())
+        #expect(await rig.store.current.customerID == "apple:A")
+    }
+
+    @Test("a login survives a restart, its token does not")
+    func restart() async {
+        var rig = KitRig()
+        await rig.launch()
+        await rig.store.identify(customerID: "C0FFEE00-0000-4000-8000-000000000001", token: "t")
+        await rig.store.settled()
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.current.customerID == "c0ffee00-0000-4000-8000-000000000001")
+        #expect(rig.server.received.last?.token == nil)
+    }
+
+    @Test("a customer whose id is a UUID has purchases signed with it")
+    func accountToken() async throws {
+        let id = try #require(UUID(uuidString: "C0FFEE00-0000-4000-8000-000000000001"))
+        let rig = KitRig { $0.purchase = .success(.success(Statements.transaction("1", token: id))) }
+        await rig.store.identify(customerID: id.uuidString)
+        #expect(try await rig.store.purchase("monthly").get().entitlements.givesAccess(to: "premium"))
+        #expect(rig.device.state.tokens == [id])
+    }
+
+    @Test("a token that is refused is told, and what was posted goes with the app's own key")
+    func refusedToken() async {
+        let rig = KitRig()
+        await rig.launch()
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        rig.server.edit { $0.mood = .status(401) }
+        await rig.store.identify(customerID: "c-1", token: "stale")
+        await eventually("told") { await events.kinds.contains(.tokenRejected) }
+        rig.server.edit { $0.mood = .answers }
+        _ = await rig.store.refresh()
+        #expect(rig.server.received.last?.token == nil)
+    }
+
+    @Test("nobody can be called nothing")
+    func invalid() async {
+        #expect(!(await KitRig().store.identify(customerID: "")))
+    }
+}
+
+@Suite("What a device tells of products and the past", .timeLimit(.minutes(1)))
+struct CatalogueTests {
+    @Test("a product says everywhere it can be bought")
+    func products() async {
+        struct Web: WebCheckout {
+            func prices(for productIDs: [String]) async -> [String: String] { ["lifetime": "90 EUR"] }
+
+            func checkoutURL(for productID: String, customerID: String?) async throws -> URL {
+                URL(fileURLWithPath: "/")
+            }
+        }
+        let device = ScriptedStore {
+            $0.products = [StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$9.99")]
+        }
+        let store = EntitlementStore(
+            configuration: EntitlementConfiguration(
+                bundleID: Statements.bundleID, productIDs: ["lifetime", "monthly"],
+                bundledCatalog: [.init(productID: "monthly", entitlements: ["premium"])], webCheckout: Web()),
+            store: device, server: nil, storage: InMemoryEntitlementStorage())
+        let products = await store.products()
+        #expect(
+            products == [
+                EntitlementProduct(
+                    id: "lifetime", displayName: nil, entitlements: [], storeKitAvailable: false, storeKitPrice: nil,
+                    webPrice: "90 EUR"),
+                EntitlementProduct(
+                    id: "monthly", displayName: "Monthly", entitlements: ["premium"], storeKitAvailable: true,
+                    storeKitPrice: "$9.99", webPrice: nil),
+            ])
+        device.edit { $0.mayPay = false }
+        #expect(await store.products().allSatisfy { !$0.storeKitAvailable })
+        #expect(await store.purchase("monthly") == .failed(.unknown("this device is not allowed to buy anything")))
+        await store.stop()
+    }
+
+    @Test("the past holds trials and offers, whatever the store still shows")
+    func history() async {
+        let trial = Statements.transaction("1", offer: ["offerType": 1, "offerDiscountType": "FREE_TRIAL"])
+        let paid = Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)
+        let rig = KitRig(day: 31) { $0.all = [trial, paid] }
+        await rig.launch()
+        rig.device.edit { $0.all = [] }
+        _ = await rig.store.refresh()
+        let history = await rig.store.history()
+        #expect(history.map(\.transactionID) == ["2", "1"])
+        #expect(history.map(\.isTrial) == [false, true])
+        #expect(history.map(\.isRenewal) == [true, false])
+        #expect(history.map(\.isSynced) == [true, true])
+        #expect(history.last?.offer == PurchaseOffer(type: "introductory", discount: "free_trial"))
+    }
+}
+
+extension ScriptedStorage {
+    func damageEverything() { for name in files.keys { damage(name) } }
+}

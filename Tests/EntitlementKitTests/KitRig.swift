@@ -1,0 +1,92 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+/// A device with everything around it scripted.
+struct KitRig {
+    let clock: ManualClock
+    let device: ScriptedStore
+    let server: ScriptedServer
+    let storage: ScriptedStorage
+    let configuration: EntitlementConfiguration
+    let store: EntitlementStore
+
+    init(
+        day: Double = 1, sync: Bool = true, bound: Duration = .seconds(7 * 86_400),
+        device edit: (inout ScriptedStore.Script) -> Void = { _ in },
+        server editServer: (inout ScriptedServer.Script) -> Void = { _ in }
+    ) {
+        let clock = ManualClock(day: day)
+        self.init(
+            clock: clock, device: ScriptedStore(edit), server: ScriptedServer(clock, editServer),
+            storage: ScriptedStorage(),
+            configuration: EntitlementConfiguration(
+                bundleID: Statements.bundleID, productIDs: ["monthly", "lifetime"],
+                bundledCatalog: [
+                    .init(productID: "monthly", entitlements: ["premium"]),
+                    .init(productID: "lifetime", entitlements: ["forever"]),
+                ], isSyncEnabled: sync, offlineBound: bound))
+    }
+
+    private init(
+        clock: ManualClock, device: ScriptedStore, server: ScriptedServer, storage: ScriptedStorage,
+        configuration: EntitlementConfiguration
+    ) {
+        self.clock = clock
+        self.device = device
+        self.server = server
+        self.storage = storage
+        self.configuration = configuration
+        store = EntitlementStore(
+            configuration: configuration, store: device, server: server, storage: storage, clock: clock)
+    }
+
+    /// The process ends, and another begins on the same disk.
+    func relaunched(device: ScriptedStore? = nil, clock: ManualClock? = nil) async -> KitRig {
+        await store.stop()
+        return KitRig(
+            clock: clock ?? self.clock, device: device ?? self.device, server: server, storage: storage,
+            configuration: configuration)
+    }
+
+    func launch() async {
+        await store.start()
+        await store.settled()
+    }
+
+    func gives(_ id: String = "premium") async -> Bool { await store.current.givesAccess(to: id) }
+
+    func waitUntilGives(_ gives: Bool = true, _ id: String = "premium") async {
+        await eventually("\(id) \(gives)") { await self.gives(id) == gives }
+    }
+}
+
+/// A disk that can be full, locked or damaged.
+actor ScriptedStorage: EntitlementStorage {
+    var files: [String: Data] = [:]
+    var isFull = false
+    var isLocked = false
+    private(set) var aside: [String] = []
+
+    func setFull(_ isFull: Bool) { self.isFull = isFull }
+
+    func setLocked(_ isLocked: Bool) { self.isLocked = isLocked }
+
+    func damage(_ name: String) { files[name] = Data("{\"never".utf8) }
+
+    func read(_ name: String) throws -> Data? {
+        if isLocked { throw CocoaError(.fileReadNoPermission) }
+        return files[name]
+    }
+
+    func write(_ data: Data, as name: String) throws {
+        if isFull { throw CocoaError(.fileWriteOutOfSpace) }
+        files[name] = data
+    }
+
+    func setAside(_ name: String) {
+        files[name] = nil
+        aside.append(name)
+    }
+}

@@ -1,0 +1,95 @@
+import EntitlementKit
+import Foundation
+import Synchronization
+import Testing
+
+/// Time that passes when a test says so.
+final class ManualClock: EntitlementClock {
+    private struct State {
+        var wall: Date
+        var uptime = Duration.zero
+        var sleepers: [Int: (due: Duration, continuation: CheckedContinuation<Void, any Error>)] = [:]
+        var last = 0
+    }
+
+    private let state: Mutex<State>
+
+    init(day: Double = 1) { state = Mutex(State(wall: Statements.date(day))) }
+
+    func now() -> Date { state.withLock { $0.wall } }
+
+    func uptime() -> Duration { state.withLock { $0.uptime } }
+
+    /// The days after which those who sleep are woken, the first first.
+    var alarms: [Duration] { state.withLock { state in state.sleepers.values.map { $0.due - state.uptime }.sorted() } }
+
+    func advance(days: Double) { advance(.milliseconds(Int64(days * 86_400_000))) }
+
+    func advance(_ duration: Duration) {
+        let woken = state.withLock { state in
+            state.uptime += duration
+            state.wall += Double(duration.components.seconds) + Double(duration.components.attoseconds) / 1e18
+            let due = state.sleepers.filter { $0.value.due <= state.uptime }
+            for number in due.keys { state.sleepers[number] = nil }
+            return due.values.map(\.continuation)
+        }
+        for continuation in woken { continuation.resume() }
+    }
+
+    /// Somebody sets the calendar clock.
+    func set(day: Double) { state.withLock { $0.wall = Statements.date(day) } }
+
+    func sleep(for duration: Duration) async throws {
+        let number = state.withLock { state in
+            state.last += 1
+            return state.last
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let isOver = state.withLock { state in
+                    guard !Task.isCancelled, duration > .zero else { return true }
+                    state.sleepers[number] = (state.uptime + duration, continuation)
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+            try Task.checkCancellation()
+        } onCancel: {
+            let sleeper = state.withLock { $0.sleepers.removeValue(forKey: number) }
+            sleeper?.continuation.resume(throwing: CancellationError())
+        }
+    }
+}
+
+/// Lets others run until something is so.
+func eventually(
+    _ what: String, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async -> Bool
+) async {
+    let deadline = ContinuousClock.now + .seconds(20)
+    while ContinuousClock.now < deadline {
+        if await condition() { return }
+        await Task.yield()
+    }
+    Issue.record("never came: \(what)", sourceLocation: sourceLocation)
+}
+
+/// A door that a test opens.
+actor Door {
+    private var isOpen: Bool
+    private var waiters: [CheckedContinuation<Void, Never>] = []
+    private(set) var visitors = 0
+
+    init(isOpen: Bool = false) { self.isOpen = isOpen }
+
+    func pass() async {
+        visitors += 1
+        guard !isOpen else { return }
+        await withCheckedContinuation { waiters.append($0) }
+    }
+
+    func open() {
+        isOpen = true
+        for waiter in waiters { waiter.resume() }
+        waiters = []
+    }
+}

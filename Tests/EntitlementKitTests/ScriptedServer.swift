@@ -1,0 +1,144 @@
+import AppStorePayloads
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import Synchronization
+
+@testable import EntitlementKit
+
+/// A server that folds what it is posted, as the real one does, or fails as a test says.
+final class ScriptedServer: EntitlementServer {
+    enum Mood: Sendable {
+        case answers
+        case unreachable
+        case status(Int, retryAfter: Int? = nil)
+    }
+
+    struct Received: Sendable {
+        let customerID: String
+        let token: String?
+        let request: ReconcileRequest
+    }
+
+    struct Script: Sendable {
+        var mood = Mood.answers
+        var catalog = Catalog(products: [
+            CatalogProduct(productID: "monthly", entitlements: ["premium"]),
+            CatalogProduct(productID: "lifetime", entitlements: ["forever"]),
+        ])
+        /// Transactions that are refused by themselves.
+        var refused: Set<String> = []
+        /// A request that holds one of these fails as a whole.
+        var poison: Set<String> = []
+        var listsToFinish = true
+        var door: Door?
+        /// Requests that hold one of these wait at the door; empty: all do.
+        var doorFor: Set<String> = []
+        var proof = ReconciliationDocument.Proof.appTransaction
+        var tellsFacts = true
+        var states: [String: OriginalState] = [:]
+        var ownership = OwnershipMap()
+        var grants: [GrantState] = []
+        var numbers: [String: Int64] = [:]
+        var position: Int64 = 1
+        var received: [Received] = []
+    }
+
+    private let script = Mutex(Script())
+    private let clock: ManualClock
+    /// How far its own clock is ahead of the device's at the start.
+    private let startWall: Date
+
+    init(_ clock: ManualClock, _ edit: (inout Script) -> Void = { _ in }) {
+        self.clock = clock
+        startWall = clock.now()
+        script.withLock { edit(&$0) }
+    }
+
+    var state: Script { script.withLock { $0 } }
+
+    func edit(_ body: (inout Script) -> Void) { script.withLock { body(&$0) } }
+
+    var received: [Received] { state.received }
+
+    /// The ids of what was posted, request by request; those without are left out.
+    var posts: [[String]] { received.map { Self.ids($0.request) }.filter { !$0.isEmpty } }
+
+    /// By uptime, so that nobody sets it.
+    private var now: Timestamp { Timestamp(startWall).adding(milliseconds: clock.uptime().milliseconds) }
+
+    private static func ids(_ request: ReconcileRequest) -> [String] {
+        request.signedTransactions.compactMap {
+            try? DeviceTransaction(SignedStatement(jws: $0)).payload.transactionID
+        }
+    }
+
+    func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
+        let request = try ReconcileRequest(parsing: Array(body))
+        script.withLock { $0.received.append(Received(customerID: customerID, token: token, request: request)) }
+        let ids = Set(Self.ids(request))
+        let (door, doorFor) = script.withLock { ($0.door, $0.doorFor) }
+        if let door, doorFor.isEmpty || !doorFor.isDisjoint(with: ids) { await door.pass() }
+        switch state.mood {
+        case .answers: break
+        case .unreachable: throw URLError(.notConnectedToInternet)
+        case .status(let status, let retryAfter):
+            return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data())
+        }
+        guard state.poison.isDisjoint(with: ids) else { return EntitlementServerResponse(status: 500, body: Data()) }
+        let document = try script.withLock { try Self.answer(request, customerID, &$0, at: now) }
+        return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(document)))
+    }
+
+    private static func answer(
+        _ request: ReconcileRequest, _ customerID: String, _ script: inout Script, at now: Timestamp
+    ) throws -> ReconciliationDocument {
+        func number(_ id: String) -> IdentityRef {
+            let number = script.numbers[id] ?? Int64(script.numbers.count + 1)
+            script.numbers[id] = number
+            return IdentityRef(number)
+        }
+        let me = number(customerID)
+        var results: [TransactionResult] = []
+        var finish: [String] = []
+        for jws in request.signedTransactions {
+            let transaction = try DeviceTransaction(SignedStatement(jws: jws))
+            let id = transaction.payload.transactionID
+            guard !script.refused.contains(id) else {
+                results.append(TransactionResult(transactionID: id, status: .refused, code: "untrusted_signature"))
+                continue
+            }
+            var ids = IdentityList()
+            let fact = transaction.fact(&ids).replacingIdentities { number(ids.customerIDs[Int($0.number)]) }
+            script.position += 1
+            script.states[fact.originalTransactionID, default: OriginalState()]
+                .join(fact, source: .device, position: script.position)
+            if script.ownership.owner(of: fact) == nil, script.proof != .none {
+                script.ownership.apply(
+                    .claim(ClaimFact(originalTransactionID: fact.originalTransactionID, customer: me)),
+                    position: script.position, recordedAt: now)
+            }
+            let owner = script.ownership.currentOwner(of: fact)
+            let isOwn = owner == script.ownership.customer(of: me)
+            results.append(TransactionResult(transactionID: id, status: isOwn ? .recorded : .conflict))
+            if isOwn, script.listsToFinish { finish.append(id) }
+        }
+        let renewals = try request.signedRenewalInfos.map { jws in
+            let renewal = try DeviceRenewal(SignedStatement(jws: jws))
+            script.states[renewal.payload.originalTransactionID, default: OriginalState()]
+                .join(renewal.fact, position: script.position)
+            return RenewalResult(originalTransactionID: renewal.payload.originalTransactionID, status: .recorded)
+        }
+        let facts = CustomerFacts(
+            customer: script.ownership.customer(of: me), originals: script.states, grants: script.grants,
+            ownership: script.ownership, catalog: script.catalog)
+        return ReconciliationDocument(
+            customerID: customerID, environment: .production, position: script.position, at: now,
+            entitlements: facts.answers(at: now).map { EntitlementDocument($0) },
+            timeline: facts.timelines().map { TimelineDocument.Entitlement($0, policy: script.catalog.policy) },
+            catalog: CatalogCopy(script.catalog, writtenAt: 1), finish: finish, results: results,
+            renewalResults: renewals, appTransaction: nil, proof: script.proof, drift: [], pass: nil,
+            facts: script.tellsFacts && script.proof != .none
+                ? FactsCopy(facts.ofCustomerAlone(), identities: script.numbers) : nil)
+    }
+}

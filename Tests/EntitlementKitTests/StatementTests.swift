@@ -1,0 +1,101 @@
+import AppStorePayloads
+import EntitlementCore
+import OpenSSLCrypto
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("What the device keeps of its store's statements")
+struct StatementTests {
+    @Test("the hash is SHA-256, at every length around its blocks")
+    func hash() {
+        for count in 0..<200 {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ count) }
+            #expect(EntitlementKit.SHA256.hash(bytes).bytes == OpenSSLCrypto.SHA256.hash(bytes), "\(count) bytes")
+        }
+    }
+
+    @Test("what is no transaction is refused with a reason", arguments: ["", "a.b", "a.b.c", "a.!!.c", "e30.e30.c2ln"])
+    func refused(_ jws: String) {
+        #expect(throws: StatementRefusal.self) { try DeviceTransaction(SignedStatement(jws: jws)) }
+    }
+
+    @Test("the same content signed later is no news, and another content is")
+    func content() throws {
+        let first = try DeviceTransaction(Statements.transaction("1", signed: 1))
+        let later = try DeviceTransaction(Statements.transaction("1", signed: 2))
+        let revoked = try DeviceTransaction(Statements.transaction("1", revoked: 2, signed: 3))
+        #expect(first.contentHash == later.contentHash && first.payloadHash != later.payloadHash)
+        var book = StatementBook()
+        check(&book, first, .news)
+        check(&book, first, .nothing)
+        check(&book, later, .newerDate)
+        check(&book, revoked, .news)
+        check(&book, later, .nothing)
+        #expect(book.transactions["1"] == revoked)
+    }
+
+    private func check(
+        _ book: inout StatementBook, _ transaction: DeviceTransaction, _ learning: StatementBook.Learning
+    ) {
+        let learned = book.join(transaction)
+        #expect(learned == learning)
+    }
+
+    @Test("statements join in any order", arguments: 0..<20 as Range<UInt64>)
+    func orderFree(seed: UInt64) throws {
+        var random = SeededGenerator(seed)
+        let statements = try (0..<12).map { (index: Int) throws -> DeviceTransaction in
+            let revoked: Double? = index % 3 == 0 ? 5 : nil
+            let signed = Double(index / 4)
+            return try DeviceTransaction(Statements.transaction("\(index % 4)", revoked: revoked, signed: signed))
+        }
+        var first = StatementBook()
+        for statement in statements { _ = first.join(statement) }
+        var second = StatementBook()
+        for statement in statements.shuffled(using: &random) { _ = second.join(statement) }
+        #expect(first.transactions == second.transactions, "seed \(seed)")
+    }
+
+    @Test("renewal information that says the same for long is kept as its first and last, and all of it is bounded")
+    func renewals() throws {
+        var book = StatementBook()
+        for day in 0..<50 {
+            _ = book.join(try DeviceRenewal(Statements.renewal(original: "1", signed: Double(day))))
+        }
+        #expect(book.renewals["1"]?.map(\.payload.signedDate?.milliseconds) == [0, 49].map { Statements.instant($0) })
+        for day in 50..<150 {
+            _ = book.join(
+                try DeviceRenewal(Statements.renewal(original: "1", signed: Double(day), autoRenews: day % 2 == 0)))
+        }
+        #expect(book.renewals["1"]?.count == StatementBook.renewalLimit)
+        #expect(book.renewals["1"]?.last?.payload.signedDate?.milliseconds == Statements.instant(149))
+    }
+
+    @Test("what is written is read back")
+    func file() throws {
+        var book = StatementBook()
+        _ = book.join(try DeviceTransaction(Statements.transaction("1")))
+        _ = book.join(try DeviceRenewal(Statements.renewal(original: "1", signed: 2)))
+        _ = book.join(try DeviceAppTransaction(Statements.appTransaction()))
+        let isWorthKeeping = book.confirm("1", at: Timestamp(milliseconds: Statements.start))
+        #expect(isWorthKeeping)
+        let read = StatementBook(StatementFile(book))
+        #expect(StatementFile(read) == StatementFile(book))
+    }
+}
+
+/// Random numbers that a seed repeats.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return z ^ (z >> 31)
+    }
+}

@@ -1,0 +1,123 @@
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("What is to be sent, and when")
+struct SyncQueueTests {
+    private func key(_ id: String?, _ customer: String = "c") -> SyncQueue.Key {
+        SyncQueue.Key(customerID: customer, transactionID: id)
+    }
+
+    private func take(_ queue: inout SyncQueue, at uptime: Int64) -> SyncQueue.Batch? {
+        queue.takeBatch(uptime: uptime) { _ in true }
+    }
+
+    @Test("an item is tried five times, after 1 s, 5 s, 30 s and 5 min, then rests and is not dropped")
+    func schedule() throws {
+        var queue = SyncQueue()
+        _ = queue.add(key("1"))
+        var now: Int64 = 0
+        for (attempt, delay) in [Int64?(1_000), 5_000, 30_000, 300_000, nil].enumerated() {
+            let batch = try #require(take(&queue, at: now))
+            let failures = queue.settle(failed: batch, mayBeContent: false, retryAfter: 0, uptime: now)
+            #expect(failures == [SyncQueue.Failure(key: key("1"), attempts: attempt + 1, delay: delay)])
+            guard let delay else { break }
+            let batch2 = take(&queue, at: now + delay - 1)
+            #expect(batch2 == nil)
+            #expect(queue.nextDue { _ in true } == now + delay)
+            now += delay
+        }
+        let batch3 = take(&queue, at: .max / 2)
+        #expect(batch3 == nil)
+        #expect(queue.pending == [key("1")])
+        queue.wake()
+        let batch4 = take(&queue, at: now)
+        #expect(batch4?.transactionIDs == ["1"])
+    }
+
+    @Test("a server that asks for patience gets it, and never less than the schedule", arguments: [0, 700, 60_000])
+    func retryAfter(_ asked: Int64) throws {
+        var queue = SyncQueue()
+        _ = queue.add(key("1"))
+        let batch = try #require(take(&queue, at: 0))
+        _ = queue.settle(failed: batch, mayBeContent: false, retryAfter: asked, uptime: 0)
+        #expect(queue.nextDue { _ in true } == max(1_000, asked))
+    }
+
+    @Test("what is refused by itself fails by itself")
+    func refusedAlone() throws {
+        var queue = SyncQueue()
+        for id in ["1", "2", "3"] { _ = queue.add(key(id)) }
+        let batch = try #require(take(&queue, at: 0))
+        #expect(batch.transactionIDs == ["1", "2", "3"])
+        let failures = queue.settle(batch, refused: ["2"], uptime: 0)
+        #expect(failures.map(\.key) == [key("2")])
+        #expect(queue.pending == [key("2")])
+    }
+
+    @Test("one that no server can take is alone before it rests, wherever it stands", arguments: [0, 1, 37, 99])
+    func poison(_ place: Int) throws {
+        var queue = SyncQueue()
+        let ids = (0..<100).map { String(1000 + $0) }
+        for id in ids { _ = queue.add(key(id)) }
+        var now: Int64 = 0
+        while let due = queue.nextDue(isSendable: { _ in true }) {
+            now = max(now, due)
+            while let batch = take(&queue, at: now) {
+                if batch.transactionIDs.contains(ids[place]) {
+                    _ = queue.settle(failed: batch, mayBeContent: true, retryAfter: 0, uptime: now)
+                } else {
+                    _ = queue.settle(batch, refused: [], uptime: now)
+                }
+            }
+        }
+        #expect(queue.pending == [key(ids[place])])
+    }
+
+    @Test("what changes while it is under way is sent again")
+    func stale() throws {
+        var queue = SyncQueue()
+        _ = queue.add(key("1"))
+        let batch = try #require(take(&queue, at: 0))
+        let batch5 = take(&queue, at: 0)
+        #expect(batch5 == nil)
+        let answer1 = queue.add(key("1"))
+        #expect(!answer1)
+        _ = queue.settle(batch, refused: [], uptime: 0)
+        let batch6 = take(&queue, at: 0)
+        #expect(batch6?.transactionIDs == ["1"])
+    }
+
+    @Test("customers are not mixed, and at most so many requests are under way")
+    func customers() throws {
+        var queue = SyncQueue()
+        for customer in ["a", "b", "c", "d", "e"] { _ = queue.add(key("1", customer)) }
+        let batches = (0..<SyncQueue.flightLimit).compactMap { _ in take(&queue, at: 0) }
+        #expect(batches.map(\.customerID) == ["a", "b", "c", "d"])
+        let batch7 = take(&queue, at: 0)
+        #expect(batch7 == nil)
+        _ = queue.settle(batches[0], refused: [], uptime: 0)
+        let batch8 = take(&queue, at: 0)
+        #expect(batch8?.customerID == "e")
+    }
+
+    @Test("what has no statement to send waits without being tried")
+    func unsendable() {
+        var queue = SyncQueue()
+        _ = queue.add(key("1"))
+        let none = queue.takeBatch(uptime: 0) { _ in false }
+        #expect(none == nil)
+        #expect(queue.nextDue { _ in false } == nil)
+        #expect(queue.pending == [key("1")])
+    }
+
+    @Test("the wish for an answer goes with what is sent, and is not kept")
+    func ask() throws {
+        var queue = SyncQueue()
+        _ = queue.add(key(nil))
+        _ = queue.add(key("1"))
+        let batch = try #require(take(&queue, at: 0))
+        #expect(batch.asks && batch.transactionIDs == ["1"])
+        #expect(queue.pending == [key("1")])
+    }
+}

@@ -1,0 +1,157 @@
+import EntitlementCore
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("As time goes by", .timeLimit(.minutes(1)))
+struct TimeTests {
+    @Test("what runs out ends by itself, and the server is asked whether it was renewed")
+    func expiry() async {
+        let rig = KitRig(bound: .seconds(90 * 86_400)) { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        let asked = rig.server.received.count
+        await eventually("the alarm") { !rig.clock.alarms.isEmpty }
+        for _ in 0..<(29 * 24) where await rig.gives() {
+            await eventually("the alarm") { !rig.clock.alarms.isEmpty }
+            rig.clock.advance(.seconds(3600))
+            await rig.store.settled()
+        }
+        await rig.waitUntilGives(false)
+        #expect(await rig.store.current["premium"]?.state == .expired)
+        await eventually("asked") { rig.server.received.count > asked }
+    }
+
+    @Test("a billing problem in grace keeps access offline, and only as long")
+    func grace() async {
+        let rig = KitRig(day: 31, bound: .seconds(90 * 86_400)) {
+            $0.subscriptions = [
+                SubscriptionStatement(
+                    transaction: Statements.transaction("1"),
+                    renewal: Statements.renewal(original: "1", signed: 30.5, retry: true, graceUntil: 46))
+            ]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        #expect(await rig.store.current["premium"]?.state == .inGracePeriod)
+        rig.clock.advance(days: 15)
+        await rig.waitUntilGives(false)
+        #expect(await rig.store.current["premium"]?.state == .inBillingRetry)
+    }
+
+    @Test("a clock set back offline does not give back what ran out, also after a restart")
+    func clockSetBack() async {
+        var rig = KitRig(day: 29) {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        #expect(await rig.gives())
+        rig.clock.advance(days: 2)
+        await rig.waitUntilGives(false)
+        rig.clock.set(day: 5)
+        await rig.store.applicationWillEnterForeground()
+        #expect(!(await rig.gives()))
+        await rig.store.settled()
+        rig = await rig.relaunched(clock: ManualClock(day: 5))
+        await rig.launch()
+        #expect(!(await rig.gives()))
+    }
+
+    @Test("what nobody confirms ends at the bound, and comes back with the store's or the server's word")
+    func bound() async {
+        let statement = Statements.transaction("1", product: "lifetime", until: nil)
+        let rig = KitRig { $0.current = [statement] }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.device.edit { $0.current = [] }
+        rig.clock.advance(days: 7)
+        await rig.store.applicationWillEnterForeground()
+        #expect(await rig.gives("forever"))
+        rig.clock.advance(days: 0.1)
+        await rig.waitUntilGives(false, "forever")
+        #expect(await rig.store.current["forever"]?.state == .unconfirmed)
+        rig.device.edit { $0.current = [statement] }
+        await rig.store.applicationWillEnterForeground()
+        #expect(await rig.gives("forever"))
+        rig.device.edit { $0.current = [] }
+        rig.clock.advance(days: 8)
+        await rig.waitUntilGives(false, "forever")
+        rig.server.edit { $0.mood = .answers }
+        _ = await rig.store.refresh()
+        #expect(await rig.gives("forever"))
+    }
+
+    @Test("a grant that only the server knows is held to the bound, too")
+    func grant() async {
+        let rig = KitRig(server: {
+            $0.numbers["apple:A"] = 1
+            $0.grants = [
+                GrantState(
+                    fact: GrantFact(
+                        grantID: "g", customer: IdentityRef(1), entitlementID: "gift", until: nil, reason: ""),
+                    position: 1, recordedAt: Timestamp(milliseconds: Statements.start))
+            ]
+        })
+        await rig.launch()
+        #expect(await rig.store.current["gift"]?.source == .grant)
+        #expect(await rig.gives("gift"))
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: 6.9)
+        await rig.store.networkDidReturn()
+        #expect(await rig.gives("gift"))
+        rig.clock.advance(days: 0.2)
+        await rig.waitUntilGives(false, "gift")
+    }
+
+    @Test("a stuck transaction rests after five attempts, blocks no other, and goes on when the network returns")
+    func stuck() async {
+        let rig = KitRig(server: { $0.refused = ["1"] })
+        await rig.launch()
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        for delay in [1, 5, 30, 300] {
+            await eventually("a retry in \(delay) s") { rig.clock.alarms.contains(.seconds(delay)) }
+            rig.clock.advance(.seconds(delay))
+        }
+        await eventually("five attempts") { rig.server.posts.filter { $0 == ["1"] }.count == 5 }
+        await eventually("rest") { await events.kinds.contains(.resting) }
+        #expect(await events.kinds.filter { $0 == .failed }.count == 4)
+        rig.device.push(Statements.transaction("2", product: "lifetime", until: nil))
+        await eventually("the other is finished") { rig.device.state.finished == ["2"] }
+        rig.server.edit { $0.refused = [] }
+        await rig.store.networkDidReturn()
+        await eventually("both are finished") { rig.device.state.finished == ["2", "1"] }
+    }
+
+    @Test("a failed launch is made good by itself")
+    func retriesAsking() async {
+        let rig = KitRig(server: { $0.mood = .status(503, retryAfter: 20) })
+        await rig.launch()
+        rig.server.edit { $0.mood = .answers }
+        await eventually("patience") { rig.clock.alarms.contains(.seconds(20)) }
+        rig.clock.advance(.seconds(20))
+        await eventually("live") { await rig.store.current.isLive }
+    }
+}
+
+/// Everything a stream of events has told so far.
+actor Collected {
+    private(set) var events: [SyncEvent] = []
+
+    var kinds: [SyncEvent.Kind] { events.map(\.kind) }
+
+    init(_ stream: AsyncStream<SyncEvent>) {
+        Task { for await event in stream { await append(event) } }
+    }
+
+    private func append(_ event: SyncEvent) { events.append(event) }
+}
+
+extension EntitlementStore {
+    var syncListenerCount: Int { syncListeners.count }
+}
