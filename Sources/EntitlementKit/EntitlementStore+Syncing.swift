@@ -50,7 +50,8 @@ extension EntitlementStore {
 
     /// Wishes for an answer, and returns when it came or an attempt failed.
     func askAndWait() async {
-        guard canAsk else { return }
+        // Whoever asks a store that has stopped would wait for ever: nothing is sent any more.
+        guard canAsk, !isStopped else { return }
         await withCheckedContinuation { continuation in
             askWaiters.append(continuation)
             ask()

@@ -36,7 +36,7 @@ public actor EntitlementStore {
 
     private var observer: Task<Void, Never>?
     private var loading: Task<Void, Never>?
-    private var isStopped = false
+    private(set) var isStopped = false
     private var work: [Int: Task<Void, Never>] = [:]
     private var workCount = 0
     var retryTimer: Timer?
