@@ -55,6 +55,7 @@ final class KitDevice {
     func kill() async {
         process.kill()
         await app?.stop()
+        print("DBG stopped", number)
         await disk?.settle()
     }
 

@@ -219,7 +219,9 @@ extension KitStory {
         calls = []
         try await rig.deliver()
         for device in rig.devices {
+            print("DBG launch", device.number)
             let kit = await device.launch()
+            print("DBG launched", device.number)
             let login = logins[rig.account(device)]
             if let login, loggedIn.contains(device.number) { await identify(device, as: login) }
             print("DBG refresh", device.number)
