@@ -34,9 +34,10 @@ extension EntitlementStore {
             "UIApplicationWillEnterForegroundNotification", "NSApplicationDidBecomeActiveNotification",
             "WKApplicationWillEnterForegroundNotification",
         ] {
-            let notifications = NotificationCenter.default.notifications(named: Notification.Name(name)).map { _ in }
-            Task { [weak self] in
-                for await _ in notifications { await self?.applicationWillEnterForeground() }
+            // Never taken back: a store lives as long as the app.
+            _ = NotificationCenter.default.addObserver(forName: Notification.Name(name), object: nil, queue: nil) {
+                [weak self] _ in
+                Task { await self?.applicationWillEnterForeground() }
             }
         }
     }

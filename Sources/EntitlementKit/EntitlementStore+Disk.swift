@@ -17,7 +17,7 @@ struct DiskState {
     var unread = Set(File.allCases)
     /// When each last changed.
     var changed: [File: Int] = [:]
-    /// Up to which change each is on disk.
+    /// Up to which change, of whichever file, each is on disk.
     var durable: [File: Int] = [:]
     private(set) var changes = 0
     var writing: Task<Bool, Never>?
@@ -29,9 +29,8 @@ struct DiskState {
 
     var outdated: [File] { File.allCases.filter { (changed[$0] ?? 0) > (durable[$0] ?? 0) } }
 
-    func isDurable(upTo change: Int) -> Bool {
-        outdated.allSatisfy { (durable[$0] ?? 0) >= change || (changed[$0] ?? 0) > change }
-    }
+    /// Whether everything up to a change is on disk.
+    func isDurable(upTo change: Int) -> Bool { outdated.allSatisfy { (durable[$0] ?? 0) >= change } }
 }
 
 private struct IdentityFile: Codable {
@@ -99,7 +98,7 @@ extension EntitlementStore {
         if !disk.unread.isEmpty { await load() }
         var isComplete = true
         for file in disk.outdated {
-            let change = disk.changed[file] ?? 0
+            let change = disk.changes
             let kept = Array(ledger.book.transactions.keys)
             do {
                 guard !disk.unread.contains(file) else { throw CocoaError(.fileReadNoPermission) }

@@ -50,7 +50,6 @@ extension EntitlementStore {
 
     /// Wishes for an answer, and returns when it came or an attempt failed.
     func askAndWait() async {
-        // Whoever asks a store that has stopped would wait for ever: nothing is sent any more.
         guard canAsk, !isStopped else { return }
         await withCheckedContinuation { continuation in
             askWaiters.append(continuation)
@@ -75,7 +74,7 @@ extension EntitlementStore {
 
     /// Sends what is due, as much at once as may be, and sleeps until something else is.
     private func pump() {
-        guard server != nil else { return }
+        guard server != nil, !isStopped else { return }
         while let batch = queue.takeBatch(uptime: uptime, isSendable: { ledger.book.transactions[$0] != nil }) {
             perform { await $0.post(batch) }
         }

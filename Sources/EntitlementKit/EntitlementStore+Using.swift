@@ -33,6 +33,8 @@ extension EntitlementStore {
             case .unknown: return .failed(error)
             }
         } catch {
+            // Whatever the store called it: a product that it does not show is not on sale here.
+            if let shown = try? await store.products([productID]), shown.isEmpty { return .productNotFound }
             return .failed(.unknown("\(error)"))
         }
     }

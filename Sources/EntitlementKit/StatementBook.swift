@@ -19,6 +19,8 @@ struct StatementBook: Sendable {
     private(set) var appTransaction: DeviceAppTransaction?
     /// When the store last showed something of an original transaction.
     private(set) var confirmed: [String: Timestamp] = [:]
+    /// The same as it is on disk.
+    private var noted: [String: Timestamp] = [:]
 
     /// What a statement added.
     enum Learning: Hashable, Sendable {
@@ -82,9 +84,10 @@ struct StatementBook: Sendable {
 
     /// The store showed something of an original transaction; returns whether that is worth keeping on disk.
     mutating func confirm(_ originalTransactionID: String, at now: Timestamp) -> Bool {
-        let step = confirmed[originalTransactionID]?.adding(milliseconds: Self.confirmationStep) ?? .earliest
+        confirmed[originalTransactionID] = max(confirmed[originalTransactionID] ?? .earliest, now)
+        let step = noted[originalTransactionID]?.adding(milliseconds: Self.confirmationStep) ?? .earliest
         guard now >= step else { return false }
-        confirmed[originalTransactionID] = now
+        noted[originalTransactionID] = now
         return true
     }
 
@@ -154,6 +157,7 @@ extension StatementBook {
             if let renewal = try? DeviceRenewal(SignedStatement(jws: jws)) { _ = join(renewal) }
         }
         confirmed = file.confirmed
+        noted = file.confirmed
     }
 
     /// Joins what another book knows.
@@ -162,5 +166,6 @@ extension StatementBook {
         for renewal in other.renewals.values.joined() { _ = join(renewal) }
         if let appTransaction = other.appTransaction { _ = join(appTransaction) }
         confirmed.merge(other.confirmed) { max($0, $1) }
+        noted.merge(other.noted) { max($0, $1) }
     }
 }

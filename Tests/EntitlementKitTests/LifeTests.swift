@@ -209,3 +209,25 @@ struct LifeTests {
         #expect(throws: PurchaseError.self) { try outcome.get() }
     }
 }
+
+@Suite("After the end", .timeLimit(.minutes(1)))
+struct EndTests {
+    @Test("whoever asks a store that has ended gets its last state, and nobody waits for ever")
+    func stopped() async {
+        let door = Door()
+        let rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.door = door
+        }
+        await rig.store.start()
+        await rig.waitUntilGives()
+        async let waiting = rig.store.refresh()
+        await eventually("a request") { await door.visitors > 0 }
+        await rig.store.stop()
+        #expect(await waiting.givesAccess(to: "premium"))
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+        for await _ in rig.store.states {}
+        await door.open()
+    }
+}
