@@ -50,7 +50,9 @@ extension EntitlementStore {
 
     /// Wishes for an answer, and returns when it came or an attempt failed.
     func askAndWait() async {
+        // Whoever asks a store that has stopped would wait for ever: nothing is sent any more.
         guard canAsk, !isStopped else { return }
+        guard !queue.isQuiet(at: uptime) else { return ask() }
         await withCheckedContinuation { continuation in
             askWaiters.append(continuation)
             ask()
@@ -125,7 +127,7 @@ extension EntitlementStore {
                     reason: .refused, detail: problem?.detail ?? "HTTP status \(response.status)",
                     mayBeContent: !isUnauthorized && response.status != 429 && response.status != 503,
                     isUnauthorized: isUnauthorized,
-                    retryAfter: Int64(min(response.retryAfter ?? 0, 86_400)) * 1000))
+                    retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
         guard let document = try? WireJSON.decode(ReconciliationDocument.self, from: body),
             document.customerID == customerID, document.results.count == posting.transactions.count,

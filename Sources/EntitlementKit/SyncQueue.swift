@@ -55,6 +55,8 @@ struct SyncQueue: Sendable {
 
     private var items: [Key: Item] = [:]
     private var flights = 0
+    /// Until when the server asked for patience, in milliseconds of uptime; whatever is sent, it is sent after it.
+    private var quietUntil: Int64 = 0
 
     /// What is kept on disk.
     var pending: [Key] {
@@ -63,6 +65,9 @@ struct SyncQueue: Sendable {
     }
 
     var isEmpty: Bool { items.isEmpty }
+
+    /// Whether the server asked for patience.
+    func isQuiet(at uptime: Int64) -> Bool { uptime < quietUntil }
 
     func contains(_ key: Key) -> Bool { items[key] != nil }
 
@@ -102,7 +107,7 @@ struct SyncQueue: Sendable {
     ///   - uptime: in milliseconds.
     ///   - isSendable: whether there is a statement to send for a transaction.
     mutating func takeBatch(uptime: Int64, isSendable: (String) -> Bool) -> Batch? {
-        guard flights < Self.flightLimit else { return nil }
+        guard flights < Self.flightLimit, !isQuiet(at: uptime) else { return nil }
         let due = items.filter { key, item in
             !item.isInFlight && !item.isResting && item.due <= uptime && (key.transactionID.map(isSendable) ?? true)
         }
@@ -153,6 +158,7 @@ struct SyncQueue: Sendable {
         failed batch: Batch, mayBeContent: Bool, retryAfter: Int64, uptime: Int64
     ) -> [Failure] {
         flights -= 1
+        quietUntil = max(quietUntil, uptime + retryAfter)
         let company = mayBeContent ? max(1, batch.keys.count / 4) : Self.batchLimit
         return batch.keys.map { fail($0, company: company, uptime: uptime, notBefore: retryAfter) }
     }
@@ -175,6 +181,6 @@ struct SyncQueue: Sendable {
         guard flights < Self.flightLimit else { return nil }
         return items.filter { key, item in
             !item.isInFlight && !item.isResting && (key.transactionID.map(isSendable) ?? true)
-        }.map(\.value.due).min()
+        }.map { max($0.value.due, quietUntil) }.min()
     }
 }

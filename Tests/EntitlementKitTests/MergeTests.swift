@@ -129,11 +129,24 @@ struct MergeTests {
 
     @Test("an answer that proves less does not take the place of one that proved more")
     func unproven() async {
-        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        let rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.numbers["apple:A"] = 1
+            let fact = GrantFact(
+                grantID: "g", customer: IdentityRef(1), entitlementID: "gift", until: nil, reason: "")
+            $0.grants = [
+                GrantState(fact: fact, position: 1, recordedAt: Timestamp(milliseconds: Statements.start))
+            ]
+        }
         await rig.launch()
-        rig.server.edit { $0.proof = .none }
+        rig.server.edit {
+            $0.proof = .none
+            $0.grants = []
+        }
         let state = await rig.store.refresh()
         #expect(state.givesAccess(to: "premium"))
+        #expect(state.givesAccess(to: "gift"))
         #expect(state.kind == .offline(asOf: Statements.date(1), reason: .unproven))
     }
 

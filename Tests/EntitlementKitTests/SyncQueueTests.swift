@@ -44,6 +44,21 @@ struct SyncQueueTests {
         #expect(queue.nextDue { _ in true } == max(1_000, asked))
     }
 
+    @Test("while a server asks for patience nothing is sent, however urgent, and then all of it")
+    func quiet() throws {
+        var queue = SyncQueue()
+        _ = queue.add(key("1"))
+        let batch = try #require(take(&queue, at: 0))
+        _ = queue.settle(failed: batch, mayBeContent: false, retryAfter: 60_000, uptime: 0)
+        _ = queue.add(key("2"))
+        queue.wake()
+        let early = take(&queue, at: 59_999)
+        #expect(early == nil)
+        #expect(queue.nextDue { _ in true } == 60_000)
+        let late = take(&queue, at: 60_000)
+        #expect(late?.transactionIDs == ["1", "2"])
+    }
+
     @Test("what is refused by itself fails by itself")
     func refusedAlone() throws {
         var queue = SyncQueue()
