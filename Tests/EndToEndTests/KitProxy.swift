@@ -1,0 +1,115 @@
+import EntitlementAPI
+import EntitlementKit
+import Foundation
+import Synchronization
+
+/// The way from one device to the server, and everything that can happen on it.
+final class KitProxy: Sendable {
+    /// What becomes of a request.
+    enum Weather: Sendable, Hashable {
+        case fair
+        /// No answer, and the server never heard of it.
+        case down
+        /// The server did what was asked, and the answer got lost.
+        case answerLost
+        /// The server did nothing, and says so.
+        case refusing(status: Int, retryAfter: Int?)
+        /// The request waits until the weather changes.
+        case stuck
+    }
+
+    private struct State {
+        var weather = Weather.fair
+        var waiting: [CheckedContinuation<Void, Never>] = []
+        var requestCount = 0
+        var answers: [ReconciliationDocument] = []
+        var finishable: Set<String> = []
+        var posted: [String: Int] = [:]
+    }
+
+    private let upstream: HTTPEntitlementServer
+    private let state = Mutex(State())
+
+    init(_ service: KitService) {
+        upstream = HTTPEntitlementServer(baseURL: service.url, publishableKey: service.publishableKey, timeout: 60)
+    }
+
+    var weather: Weather {
+        get { state.withLock { $0.weather } }
+        set {
+            let waiting = state.withLock { state in
+                state.weather = newValue
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for continuation in waiting { continuation.resume() }
+        }
+    }
+
+    /// How many requests were made, whatever became of them.
+    var requestCount: Int { state.withLock { $0.requestCount } }
+
+    /// The answers that reached the device.
+    var answers: [ReconciliationDocument] { state.withLock { $0.answers } }
+
+    /// How often each signed statement was posted to the server.
+    var posted: [String: Int] { state.withLock { $0.posted } }
+
+    /// Whether an answer that reached the device let it finish a transaction.
+    func lists(_ transactionID: String) -> Bool { state.withLock { $0.finishable.contains(transactionID) } }
+
+    fileprivate func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse
+    {
+        state.withLock { $0.requestCount += 1 }
+        while weather == .stuck {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if state.weather == .stuck { state.waiting.append(continuation) }
+                    return state.weather != .stuck
+                }
+                if isOver { continuation.resume() }
+            }
+        }
+        switch weather {
+        case .down, .stuck:
+            throw URLError(.notConnectedToInternet)
+        case .refusing(let status, let retryAfter):
+            return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data("{}".utf8))
+        case .answerLost:
+            _ = try await forward(customerID, token, body)
+            throw URLError(.networkConnectionLost)
+        case .fair:
+            let response = try await forward(customerID, token, body)
+            if response.status == 200 {
+                let answer = try WireJSON.decode(ReconciliationDocument.self, from: Array(response.body))
+                state.withLock { state in
+                    state.answers.append(answer)
+                    state.finishable.formUnion(answer.finish)
+                }
+            }
+            return response
+        }
+    }
+
+    private func forward(_ customerID: String, _ token: String?, _ body: Data) async throws -> EntitlementServerResponse
+    {
+        let request = try JSONSerialization.jsonObject(with: body) as? [String: Any]
+        let posted = request?["signed_transactions"] as? [String] ?? []
+        state.withLock { state in
+            for statement in posted { state.posted[statement, default: 0] += 1 }
+        }
+        return try await upstream.reconcile(customerID: customerID, token: token, body: body)
+    }
+}
+
+/// The way to the server, as one launch sees it.
+struct KitConnection: EntitlementServer {
+    let process: KitProcess
+    let proxy: KitProxy
+
+    func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
+        try await process.call("reconcile") {
+            try await proxy.reconcile(customerID: customerID, token: token, body: body)
+        }
+    }
+}
