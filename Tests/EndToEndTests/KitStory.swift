@@ -1,0 +1,239 @@
+import EntitlementKit
+import Foundation
+import StoreSimulator
+import Testing
+
+/// A life with devices, made up while it is lived: purchases, launches, deaths, bad weather and all that follows.
+struct KitStory {
+    private typealias Product = StoreWorld.ProductID
+
+    let rig: KitRig
+    private let seed: UInt64
+    private var random: SplitMix64
+    private var step = 0
+    private var trace: [String] = []
+    /// Whom the app's server took an Apple account's owner to be.
+    private var logins: [Int: String] = [:]
+    private var loggedIn: Set<Int> = []
+    private var calls: [Task<Void, Never>] = []
+
+    init(_ service: KitService, seed: UInt64) throws {
+        self.seed = seed
+        rig = try KitRig(service, seed: seed, context: "seed \(seed)")
+        random = SplitMix64(seed: seed)
+    }
+
+    mutating func live(steps: Int) async throws {
+        _ = rig.device()
+        if random.chance(60) { _ = rig.device(account: 0) }
+        if random.chance(30) { _ = rig.device() }
+        for number in 1...steps {
+            step = number
+            try await takeStep()
+            rig.context = "seed \(seed), step \(step), after \(trace.joined(separator: "; "))"
+            rig.expectNoViolation()
+            if random.chance(5) { try await settle() }
+        }
+        try await settle()
+    }
+
+    private mutating func note(_ words: String) { trace.append("\(step) \(words)") }
+
+    private mutating func takeStep() async throws {
+        let device = random.pick(rig.devices)
+        switch random.number(in: 0...99) {
+        case 0..<20: await launch(device)
+        case 20..<25:
+            note("kill \(device.number)")
+            await device.kill()
+        case 25..<45: await call(device)
+        case 45..<65: try happen(device)
+        case 65..<75:
+            let span = random.pick([Span.second, Span.minute, 3 * Span.hour, Span.day, 9 * Span.day])
+            note("\(span / 1000) s pass")
+            rig.service.clock.advance(by: span)
+        case 75..<83:
+            note("deliver")
+            try await rig.deliver()
+        case 83..<92:
+            let weather = random.pick([
+                KitProxy.Weather.fair, .fair, .down, .answerLost, .refusing(status: 500, retryAfter: nil),
+                .refusing(status: 429, retryAfter: 3), .stuck,
+            ])
+            note("\(weather) on \(device.number)")
+            device.proxy.weather = weather
+        case 92..<97: misbehave(device)
+        default: try await logIn(device)
+        }
+    }
+
+    private mutating func launch(_ device: KitDevice) async {
+        let dyingCall = random.chance(60) ? Int(random.number(in: 1...60)) : nil
+        note("launch \(device.number)\(dyingCall.map { " dying at \($0)" } ?? "")")
+        await device.launch(dyingAt: dyingCall)
+        // Nobody is logged in before the app says so; what was said is on the disk.
+    }
+
+    /// The app asks for something, and the world goes on meanwhile, or waits for it.
+    private mutating func call(_ device: KitDevice) async {
+        guard device.wasLaunched else { return await launch(device) }
+        let kit = device.kit
+        let product = random.pick([
+            Product.proMonthly, Product.proYearly, Product.newsMonthly, Product.plusMonthly, Product.lifetime,
+            Product.coins, Product.season, Product.dayPass, Product.mystery,
+        ])
+        let call: @Sendable () async -> Void
+        switch random.number(in: 0...9) {
+        case 0...5:
+            note("buy \(product) on \(device.number)")
+            call = { _ = await kit.purchaseViaStoreKit(product) }
+        case 6...7:
+            note("refresh \(device.number)")
+            call = { _ = await kit.refresh() }
+        case 8:
+            note("restore \(device.number)")
+            call = { _ = await kit.restoreEntitlements() }
+        default:
+            note("foreground and network on \(device.number)")
+            call = {
+                await kit.applicationWillEnterForeground()
+                await kit.networkDidReturn()
+            }
+        }
+        let task = Task { await call() }
+        calls.append(task)
+        if random.chance(50), device.proxy.weather != .stuck { await task.value }
+    }
+
+    /// The store does something by itself, or people do outside the app.
+    private mutating func happen(_ device: KitDevice) throws {
+        let account = rig.account(device)
+        if let request = rig.store.with({ $0.requests.first }) {
+            let isApproved = random.chance(60)
+            note(isApproved ? "approve" : "decline")
+            try rig.store.perform { store in
+                if isApproved { return try store.approve(request) }
+                store.decline(request)
+                return []
+            }
+            return
+        }
+        let originals = rig.store.with { $0.originals(account: account) }
+        guard !originals.isEmpty, !random.chance(25) else {
+            let product = random.pick([Product.proMonthly, Product.newsMonthly])
+            note("redeem \(product) on account \(account)")
+            return try rig.store.perform { try $0.redeem(product, account: account) }
+        }
+        let key = random.pick(originals)
+        let draw = random.number(in: 0...9)
+        let word = try rig.store.tell { store -> (String, [DeviceUpdate]) in
+            let isRefunded = store.isRefunded(key)
+            guard store.isSubscription(key), draw > 2 else {
+                return isRefunded
+                    ? ("reverse the refund", try store.reverseRefund(key)) : ("refund", try store.refund(key))
+            }
+            switch draw {
+            case 3...6 where store.mayRenew(key): return ("renew", try store.renew(key))
+            case 7 where store.hasRunOut(key) && !isRefunded:
+                store.failToRenew(key, graceDays: 16)
+                return ("fail to renew", [])
+            case 8 where store.hasRunOut(key) && !isRefunded:
+                store.expire(key)
+                return ("expire", [])
+            default:
+                store.setAutoRenew(key, draw % 2 == 0)
+                return ("auto-renew \(draw % 2 == 0)", [])
+            }
+        }
+        note("\(word) \(key.originalTransactionID)")
+    }
+
+    private mutating func misbehave(_ device: KitDevice) {
+        let number = device.number
+        let draw = random.number(in: 0...6)
+        note("quirk \(draw) of \(number)")
+        if draw == 6 {
+            try? rig.store.perform { [try $0.forge(StoreWorld.ProductID.studioMonthly, on: number)] }
+            return
+        }
+        rig.store.with { store in
+            store.change(number) { device in
+                switch draw {
+                case 0: device.asksToBuy.toggle()
+                case 1: device.distrustsAll.toggle()
+                case 2: device.readsNothing.toggle()
+                case 3: device.isOffline.toggle()
+                default: device.omission = draw == 4 ? 100 : 50
+                }
+            }
+        }
+    }
+
+    /// Somebody logs in whom the app's server knows, and who is from then on the owner of the Apple account.
+    private mutating func logIn(_ device: KitDevice) async throws {
+        guard device.wasLaunched else { return }
+        let account = rig.account(device)
+        if loggedIn.contains(device.number), random.chance(50) {
+            note("sign out on \(device.number)")
+            loggedIn.remove(device.number)
+            await device.kit.signOut()
+            return
+        }
+        let customer = logins[account] ?? (random.chance(50) ? random.uuid() : "c-\(seed)-\(account)")
+        note("log in as \(customer) on \(device.number)")
+        if logins[account] == nil {
+            try await rig.service.link(appTransactionID: rig.appTransactionID(device), to: customer)
+            rig.store.with { store in
+                _ = store.link(account: account, to: CustomerKey(.production, customer))
+            }
+            logins[account] = customer
+        }
+        await identify(device, as: customer)
+    }
+
+    private mutating func identify(_ device: KitDevice, as customer: String) async {
+        guard let token = try? await rig.service.token(customer) else { return }
+        loggedIn.insert(device.number)
+        let kit = device.kit
+        let task = Task { _ = await kit.identify(customerID: customer, token: token) }
+        calls.append(task)
+        if device.proxy.weather != .stuck { await task.value }
+    }
+}
+
+extension KitStory {
+    /// Everything is delivered and answered: then device, server and record are one, and there is nothing left to say.
+    private mutating func settle() async throws {
+        note("settle")
+        rig.context = "seed \(seed), step \(step), after \(trace.joined(separator: "; "))"
+        for device in rig.devices {
+            device.proxy.weather = .fair
+            rig.store.with { store in
+                store.change(device.number) { device in
+                    (device.distrustsAll, device.readsNothing, device.isOffline) = (false, false, false)
+                }
+            }
+        }
+        for call in calls { await call.value }
+        calls = []
+        try await rig.deliver()
+        for device in rig.devices {
+            let kit = await device.launch()
+            let login = logins[rig.account(device)]
+            if let login, loggedIn.contains(device.number) { await identify(device, as: login) }
+            _ = await kit.refresh()
+            await rig.store.waitForAllFinished(on: device.number, rig.context)
+        }
+        // Whatever one device reported, the others are told when they ask again.
+        for device in rig.devices { _ = await device.kit.refresh() }
+        let head = try await rig.service.admin.head()
+        for device in rig.devices {
+            let customer = logins[rig.account(device)] ?? rig.customer(device)
+            try rig.expectDevice(device, await device.kit.refresh(), as: customer)
+            try await rig.expectServer(customer)
+        }
+        let news = try await rig.service.admin.events(after: head)
+        #expect(news.isEmpty, "\(rig.context): \(news.map { "\($0["type"] ?? "") \($0["facts"] ?? "")" })")
+        rig.expectNoViolation()
+    }
+}
