@@ -55,7 +55,6 @@ final class KitDevice {
     func kill() async {
         process.kill()
         await app?.stop()
-        print("DBG stopped", number)
         await disk?.settle()
     }
 

@@ -214,19 +214,14 @@ extension KitStory {
                 }
             }
         }
-        print("DBG seed \(seed) step \(step) calls \(calls.count)")
-        for (i, call) in calls.enumerated() { print("DBG call", i); await call.value }
+        for call in calls { await call.value }
         calls = []
         try await rig.deliver()
         for device in rig.devices {
-            print("DBG launch", device.number)
             let kit = await device.launch()
-            print("DBG launched", device.number)
             let login = logins[rig.account(device)]
             if let login, loggedIn.contains(device.number) { await identify(device, as: login) }
-            print("DBG refresh", device.number)
             _ = await kit.refresh()
-            print("DBG finish", device.number, rig.store.with { $0.unfinishedIDs(on: device.number) }, trace)
             await rig.store.waitForAllFinished(on: device.number, rig.context)
         }
         // Whatever one device reported, the others are told when they ask again.
