@@ -32,7 +32,10 @@ public struct HTTPEntitlementServer: EntitlementServer {
 
     /// Posts a body, with the customer's own token or else the publishable key.
     public func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
-        let (data, response) = try await session.data(for: request(customerID: customerID, token: token, body: body))
+        let request = try request(customerID: customerID, token: token, body: body)
+        // A task of its own, which nobody cancels: what was sent arrives, whatever becomes of who sent it. On Linux,
+        // cancelling a task in the instant in which its URLSession completes is a deadlock of the two.
+        let (data, response) = try await Task { [session] in try await session.data(for: request) }.value
         guard let response = response as? HTTPURLResponse, data.count <= Self.answerLimit else {
             throw URLError(.badServerResponse)
         }

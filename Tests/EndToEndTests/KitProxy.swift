@@ -98,12 +98,7 @@ final class KitProxy: Sendable {
         state.withLock { state in
             for statement in posted { state.posted[statement, default: 0] += 1 }
         }
-        // A task of its own, which nobody cancels: on Linux, cancelling a task in the instant in which its URLSession
-        // completes is a deadlock of the two. A request that was sent arrives, whatever becomes of the app.
-        let upstream = upstream
-        return try await Task {
-            try await upstream.reconcile(customerID: customerID, token: token, body: body)
-        }.value
+        return try await upstream.reconcile(customerID: customerID, token: token, body: body)
     }
 }
 
