@@ -20,7 +20,7 @@ enum StateQuery {
     ) -> PostgresStatement {
         let number = "(SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
         let named = "SELECT $3::text, unnest($4::text[])"
-        // Most reads are about nobody else's purchases.
+        // Most reads are about nobody else's purchases; the parameter stays, so that both take the same.
         let more = originals.isEmpty ? " WHERE $4::text[] IS NOT NULL" : " UNION " + named
         return PostgresStatement(
             latestSQL(
