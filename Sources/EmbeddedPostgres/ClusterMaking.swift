@@ -57,12 +57,13 @@ extension ClusterLayout {
         let buffers = durability == .throwaway ? 32 : max(32, min(256, memory / 8))
         // All tests of a process share one server, each with pools of its own.
         let connections = durability == .throwaway ? 500 : 100
+        let logSize = durability == .throwaway ? "256MB" : "4GB"
         return """
 
             # Written by rightful. ALTER SYSTEM overrides.
             max_connections = \(connections)
             shared_buffers = \(buffers)MB
-            max_wal_size = 4GB
+            max_wal_size = \(logSize)
             checkpoint_timeout = 15min
             wal_compression = on
             fsync = on
