@@ -10,7 +10,6 @@
 typedef void *(*cmhd_request_line_callback)(void *cls, const char *target, struct MHD_Connection *connection);
 
 struct cmhd_options {
-    unsigned int threads;
     unsigned int connection_limit;
     unsigned int per_address_limit;
     unsigned int idle_timeout_seconds;
@@ -24,7 +23,8 @@ static inline size_t cmhd_keep_escaped(void *cls, struct MHD_Connection *connect
     return strlen(text);
 }
 
-// Starts a daemon that polls with epoll on its own threads and is handed its connections by cmhd's caller.
+// Makes a daemon without threads: it is handed its connections by cmhd's caller, and works in MHD_run alone, which is to
+// be called whenever the descriptor of cmhd_epoll_descriptor is readable.
 static inline struct MHD_Daemon *cmhd_start(const struct cmhd_options *options, MHD_AccessHandlerCallback handle,
                                             MHD_RequestCompletedCallback completed,
                                             MHD_NotifyConnectionCallback connection_changed,
@@ -39,12 +39,16 @@ static inline struct MHD_Daemon *cmhd_start(const struct cmhd_options *options, 
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, cls},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)request_line, cls},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)&cmhd_keep_escaped, NULL},
-        // A pool of one is refused by the library; without this option there is one thread.
-        {options->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, (intptr_t)options->threads, NULL},
         {MHD_OPTION_END, 0, NULL},
     };
-    return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
-                            NULL, NULL, handle, cls, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle,
+                            cls, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
+}
+
+// -1 when unknown.
+static inline int cmhd_epoll_descriptor(struct MHD_Daemon *daemon) {
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    return info ? info->epoll_fd : -1;
 }
 
 // -1 when unknown.

@@ -2,8 +2,9 @@ import Synchronization
 
 /// An HTTP/1.1 server over libmicrohttpd.
 ///
-/// Sockets are read and written on the library's threads. A request is handed over whole, to an asynchronous handler
-/// that runs on Swift's own threads while the connection sleeps. Everything a client can send is limited; see
+/// Sockets are read and written by one event loop on a thread of its own. There a request is first offered to the
+/// immediate handler, if there is one. What that declines is handed over whole, to an asynchronous handler that runs on
+/// Swift's own threads while the connection sleeps. Everything a client can send is limited; see
 /// `HTTPServerConfiguration`.
 ///
 /// A handler is not told that its client has gone away; its response is then thrown away.
@@ -20,9 +21,10 @@ package final class HTTPServer: Sendable {
     /// Creates a server that does nothing yet.
     ///
     /// - Parameters:
-    ///   - refuse: renders what the server answers by itself. Called on the threads that serve sockets, so it must
-    ///     not block.
+    ///   - refuse: renders what the server answers by itself. Called on the event loop's thread, so it must not block.
     ///   - bodyLimit: the largest body for a method and a percent-encoded path, in bytes. It must not block either.
+    ///   - immediate: makes what is offered each request without a body before `handler`; called on the event loop's
+    ///     thread.
     ///   - handler: answers every other request. It is cancelled when the server stops and the grace is over; what
     ///     it returns after that is thrown away.
     package init(
@@ -31,9 +33,12 @@ package final class HTTPServer: Sendable {
             refusal.plainResponse
         },
         bodyLimit: @escaping @Sendable (_ method: String, _ path: String) -> Int = { _, _ in 1 << 20 },
+        immediate: (@Sendable (LoopWaker) -> any ImmediateHandler)? = nil,
         handler: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
     ) {
-        core = ServerCore(configuration: configuration, refuse: refuse, bodyLimit: bodyLimit, handler: handler)
+        core = ServerCore(
+            configuration: configuration, bodyLimit: bodyLimit, handler: handler, makeImmediateHandler: immediate,
+            refuse: refuse)
     }
 
     deinit {

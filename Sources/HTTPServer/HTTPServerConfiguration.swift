@@ -6,8 +6,6 @@ package struct HTTPServerConfiguration: Sendable {
     package var host = "127.0.0.1"
     /// 0 lets the system choose; `HTTPServer.boundPort` then says which.
     package var port: UInt16 = 8080
-    /// Threads that read and write sockets; handlers run elsewhere.
-    package var threads = 2
     /// Request line and header fields together, in bytes.
     package var maxHeaderBytes = 16 << 10
     /// The request target (path and query, as sent), in bytes.
@@ -41,7 +39,7 @@ package struct HTTPServerConfiguration: Sendable {
     /// Refuses values that would make a server which cannot answer.
     func validate() throws(HTTPServerError) {
         let positive: [(String, Int)] = [
-            ("threads", threads), ("maxTargetBytes", maxTargetBytes), ("maxConnections", maxConnections),
+            ("maxTargetBytes", maxTargetBytes), ("maxConnections", maxConnections),
             ("maxHandlersInFlight", maxHandlersInFlight), ("maxBufferedBodyBytes", maxBufferedBodyBytes),
             ("retryAfterSeconds", retryAfterSeconds),
         ]
@@ -55,8 +53,8 @@ package struct HTTPServerConfiguration: Sendable {
             throw HTTPServerError(
                 .invalidConfiguration, "maxHeaderBytes is \(maxHeaderBytes); it must be from 1024 to 1048576")
         }
-        guard threads <= 256, maxConnections <= 1 << 20 else {
-            throw HTTPServerError(.invalidConfiguration, "at most 256 threads and 1048576 connections can be served")
+        guard maxConnections <= 1 << 20 else {
+            throw HTTPServerError(.invalidConfiguration, "at most 1048576 connections can be served")
         }
         for (name, value) in [
             ("requestDeadline", requestDeadline), ("responseDeadline", responseDeadline), ("idleTimeout", idleTimeout),

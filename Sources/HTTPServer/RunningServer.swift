@@ -1,65 +1,68 @@
-import CMicroHTTPD
 import Dispatch
+import Synchronization
 
-/// What a started server consists of, and how it ends.
+/// A started server: its event loop on a thread, and the way to end it.
 final class RunningServer: Sendable {
-    private let core: ServerCore
-    private let acceptor: Acceptor
-    private let daemon: MHDDaemon
-    private let sweeper: Sweeper
-
-    var port: UInt16 { acceptor.port }
+    let port: UInt16
+    private let mailbox: LoopMailbox
 
     init(_ core: ServerCore) throws(HTTPServerError) {
-        let configuration = core.configuration
-        try configuration.validate()
-        let socket = try ListeningSocket(host: configuration.host, port: configuration.port)
-        guard core.gate.wakeup >= 0 else {
-            throw HTTPServerError(.systemFailure, "The system has no file descriptors left for an eventfd.")
+        try core.configuration.validate()
+        let socket = try ListeningSocket(host: core.configuration.host, port: core.configuration.port)
+        let mailbox = LoopMailbox()
+        port = socket.port
+        self.mailbox = mailbox
+        let start = LoopStart(core, socket)
+        // A thread of its own for as long as the server runs, since the loop waits in system calls.
+        DispatchQueue(label: "http-loop").async { start.serve(mailbox) }
+        guard start.succeeds() else {
+            throw HTTPServerError(.systemFailure, "The system has no file descriptors left for an event loop.")
         }
-
-        let threads = UInt32(configuration.threads)
-        var options = cmhd_options(
-            threads: threads,
-            // The acceptor holds the limit; the library shares its own out among threads, and must never reach it.
-            connection_limit: threads * UInt32(configuration.maxConnections + 64),
-            per_address_limit: UInt32(configuration.maxConnectionsPerAddress),
-            idle_timeout_seconds: UInt32(max(1, (configuration.idleTimeout / .seconds(1)).rounded(.up))),
-            // Read buffer, parsed header fields and query items, and the response's header fields.
-            connection_memory: 2 * configuration.maxHeaderBytes + (16 << 10))
-        let retained = Unmanaged.passRetained(core)
-        guard
-            let started = cmhd_start(
-                &options, handleRequest, handleCompletion, handleConnection, handleRequestLine, retained.toOpaque())
-        else {
-            retained.release()
-            throw HTTPServerError(.systemFailure, "libmicrohttpd could not start its threads or its epoll sets.")
-        }
-        self.core = core
-        acceptor = Acceptor(socket, gate: core.gate)
-        daemon = MHDDaemon(pointer: started)
-        let shortest = min(configuration.requestDeadline, configuration.responseDeadline)
-        sweeper = Sweeper(every: max(.milliseconds(20), min(.seconds(1), shortest / 4))) {
-            core.sweepConnections()
-        }
-        acceptor.start(adding: daemon)
     }
 
-    /// Ends the server; to be called once.
+    /// Ends the server, and returns when the loop has ended and everything it held is gone; to be called once.
     func stop(grace: Duration) async {
-        core.beginDraining()
-        await acceptor.stop()
-        await core.waitUntilIdle(atMost: grace)
-        // Those that were waiting get a moment to read that they need not wait any longer.
-        if core.abandonHandlers() > 0 { await core.waitUntilIdle(atMost: .seconds(1)) }
-        sweeper.stop()
-        await withCheckedContinuation { continuation in
-            DispatchQueue(label: "http-stop").async { [daemon] in
-                daemon.stop()
-                continuation.resume()
-            }
+        await withCheckedContinuation { mailbox.post(.stop(grace: grace, $0)) }
+    }
+}
+
+/// Carries to the loop's thread what the loop is made of, and back whether it could be made, which takes microseconds.
+private final class LoopStart: Sendable {
+    /// Taken out by the thread, so that nothing of the server is left when its loop is gone.
+    private let parts: Mutex<(core: ServerCore, socket: ListeningSocket)?>
+    private let semaphore = DispatchSemaphore(value: 0)
+    private let hasLoop = Atomic(false)
+
+    init(_ core: ServerCore, _ socket: ListeningSocket) { parts = Mutex((core, socket)) }
+
+    func succeeds() -> Bool {
+        semaphore.wait()
+        return hasLoop.load(ordering: .acquiring)
+    }
+
+    /// Makes the loop, runs it, and tells who waits for its end when nothing of it is left.
+    func serve(_ mailbox: LoopMailbox) {
+        guard let (waiters, lingering) = run(mailbox) else { return }
+        Task {
+            await lingering.stop()
+            for waiter in waiters { waiter.resume() }
         }
-        await core.lingering.stop()
-        Unmanaged.passUnretained(core).release()
+    }
+
+    private func run(
+        _ mailbox: LoopMailbox
+    ) -> (waiters: [CheckedContinuation<Void, Never>], lingering: LingeringSockets)? {
+        let loop = mailbox.descriptor >= 0 ? makeLoop(mailbox) : nil
+        hasLoop.store(loop != nil, ordering: .releasing)
+        semaphore.signal()
+        return loop?.run()
+    }
+
+    /// Leaves nothing behind that refers to the listening socket, which the loop closes.
+    private func makeLoop(_ mailbox: LoopMailbox) -> EventLoop? {
+        parts.withLock { parts in
+            defer { parts = nil }
+            return parts.flatMap { EventLoop($0.core, listeningOn: $0.socket, mailbox: mailbox) }
+        }
     }
 }

@@ -123,7 +123,7 @@ struct LifecycleTests {
         }
         #expect(code { $0.host = "192.0.2.1" } == .addressNotAvailable)
         #expect(code { $0.host = "no such host" } == .addressNotAvailable)
-        #expect(code { $0.threads = 0 } == .invalidConfiguration)
+        #expect(code { $0.maxConnections = 0 } == .invalidConfiguration)
         #expect(code { $0.requestDeadline = .zero } == .invalidConfiguration)
         try await withServer { server, _ in
             let error = #expect(throws: HTTPServerError.self) { try server.start() }

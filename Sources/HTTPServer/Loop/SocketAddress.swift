@@ -17,8 +17,8 @@ func numericAddress(_ address: UnsafePointer<sockaddr>?) -> String {
     return text.hasPrefix(mapped) && text.contains(".") ? String(text.dropFirst(mapped.count)) : text
 }
 
-/// A non-blocking socket that listens; closed when it goes out of scope.
-struct ListeningSocket: ~Copyable {
+/// A non-blocking socket that listens; closed when nobody refers to it any more.
+final class ListeningSocket: Sendable {
     let descriptor: Int32
     let port: UInt16
 

@@ -8,7 +8,7 @@ struct HTTPFraming {
     var hasBody: Bool { contentLength != 0 }
 
     init(_ head: HTTPRequestHead) throws(HTTPRefusal) {
-        for field in head.headers where !Self.isToken(field.name) {
+        for field in head.headers where !Self.isToken(field.name.utf8) {
             throw .malformed(reason: "a header field has a name that HTTP does not allow")
         }
         let codings = head.headerValues("Transfer-Encoding")
@@ -30,16 +30,31 @@ struct HTTPFraming {
         contentLength = length
     }
 
-    private static func isToken(_ name: String) -> Bool {
-        !name.isEmpty
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                    true
-                default: "!#$%&'*+.^`|~".utf8.contains(byte)
-                }
-            }
+    /// Whether a field name is one that HTTP allows.
+    static func isToken(_ name: some Collection<UInt8>) -> Bool {
+        !name.isEmpty && name.allSatisfy { $0 < 0x80 && tokenBytes[Int($0)] }
+    }
+
+    /// Whether a field of this name bears on where a body begins or ends.
+    static func speaksOfBody(_ name: UnsafeRawBufferPointer) -> Bool {
+        switch name.count {
+        case 14: isSame(name, "content-length")
+        case 17: isSame(name, "transfer-encoding")
+        default: false
+        }
+    }
+
+    private static func isSame(_ name: UnsafeRawBufferPointer, _ lowercased: StaticString) -> Bool {
+        lowercased.withUTF8Buffer { zip(name, $0).allSatisfy { $0 | 0x20 == $1 } }
+    }
+
+    private static let tokenBytes: [Bool] = (UInt8(0)..<0x80).map { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+        }
     }
 }
 

@@ -1,0 +1,95 @@
+import Glibc
+
+/// One client's connection, from the moment it was accepted until its socket is closed.
+///
+/// libmicrohttpd's own timeout starts again with every byte, so a client that trickles could stay for ever. Each
+/// connection therefore has a deadline as well, kept here and enforced by the event loop, which alone uses this object.
+final class ClientConnection {
+    let remoteAddress: String
+
+    /// Whose turn it is, and until when.
+    private enum Turn: Equatable {
+        case clientSends(until: ContinuousClock.Instant)
+        case clientReads(until: ContinuousClock.Instant)
+        case server
+    }
+
+    /// -1 once the socket is about to be closed, and its number free to become another socket.
+    private var descriptor: Int32
+    private var turn: Turn
+    /// The turn at the last sweep, if the client had ended its sending side by then.
+    private var turnAtEnd: Turn?
+    private var lingers = false
+
+    init(descriptor: Int32, remoteAddress: String, deadline: ContinuousClock.Instant) {
+        self.remoteAddress = remoteAddress
+        self.descriptor = descriptor
+        turn = .clientSends(until: deadline)
+    }
+
+    /// Lets the client send its next request, or the rest of this one.
+    func expectRequest(by deadline: ContinuousClock.Instant) { turn = .clientSends(until: deadline) }
+
+    /// Brings the end of the client's sending forward, never back.
+    func expectRequest(atLatestBy deadline: ContinuousClock.Instant) {
+        guard case .clientSends(let current) = turn else { return }
+        turn = .clientSends(until: min(current, deadline))
+    }
+
+    /// Lets the client wait for the server, as long as that takes.
+    func expectNothing() { turn = .server }
+
+    /// Lets the client read its response.
+    func expectReading(by deadline: ContinuousClock.Instant) { turn = .clientReads(until: deadline) }
+
+    /// Shuts the socket down when its client is late or gone; libmicrohttpd then sees the end and closes it.
+    ///
+    /// Gone is a client that has ended its sending side in the middle of a request. libmicrohttpd 0.9.75 misses that
+    /// when the end arrives together with data. It may also be just about to see it, or to see that the request is
+    /// complete; so the connection is left until the next sweep.
+    func sweep(at now: ContinuousClock.Instant) {
+        guard descriptor >= 0 else { return }
+        let isOver: Bool
+        switch turn {
+        case .server: return
+        case .clientReads(let deadline): isOver = deadline <= now
+        case .clientSends(let deadline):
+            let wasEnded = turnAtEnd == turn
+            turnAtEnd = isEnded ? turn : nil
+            isOver = deadline <= now || (wasEnded && turnAtEnd != nil)
+        }
+        guard isOver else { return }
+        turn = .server
+        shutdown(descriptor, Int32(SHUT_RDWR))
+    }
+
+    private var isEnded: Bool {
+        var byte: UInt8 = 0
+        return recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) == 0
+    }
+
+    /// Asks that the rest of the request be read and thrown away after the answer.
+    ///
+    /// Closing a socket with unread bytes resets it, and the client may lose the answer it has not read yet.
+    func lingerWhenClosed() { lingers = true }
+
+    /// Sends bytes past libmicrohttpd, which takes no answer in the middle of a body.
+    ///
+    /// To be called from a callback for this connection, when nothing else is being sent. A refusal fits any socket
+    /// buffer; should it not, the client sees the connection end instead.
+    func sendDirectly(_ bytes: [UInt8]) {
+        guard descriptor >= 0 else { return }
+        _ = send(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+        lingers = true
+    }
+
+    /// Ends this object's use of the socket; to be called before the socket is closed.
+    ///
+    /// - Returns: a duplicate to read the rest of the request from, when that was asked for.
+    func close() -> Int32? {
+        defer { descriptor = -1 }
+        guard lingers, descriptor >= 0 else { return nil }
+        let duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        return duplicate >= 0 ? duplicate : nil
+    }
+}

@@ -1,0 +1,283 @@
+import CMicroHTTPD
+import Glibc
+
+/// One request and its response.
+///
+/// Lives from the request line (`handleRequestLine` retains it for libmicrohttpd) to the end of the exchange
+/// (`handleCompletion` releases it), and is used by the event loop's thread alone.
+package final class Exchange {
+    private enum Phase {
+        case receivingHead
+        /// The head is there, and there is no body.
+        case complete(declined: Bool)
+        /// The immediate handler answers later. The connection is not suspended: libmicrohttpd asks for the answer each
+        /// time it runs, which costs less than to suspend and resume.
+        case held
+        /// The immediate handler has answered; the answer is in `prepared`.
+        case prepared
+        case receivingBody(HTTPRequestHead, RequestTarget, limit: Int)
+        /// Refused, but with nothing unread: answered when libmicrohttpd asks, so that the connection can go on.
+        case refused(HTTPRefusal, HTTPRequestHead)
+        /// The connection is suspended until `finish` resumes it.
+        case handling(Task<Void, Never>, HTTPRequestHead, MHDConnection)
+        case handled(HTTPResponse, HTTPRequestHead)
+        case ended
+    }
+
+    /// The loop's own number for it.
+    let id: UInt64
+    private unowned let loop: EventLoop
+    private let client: ClientConnection
+    private let target: [UInt8]
+    private let receivedAt: ContinuousClock.Instant
+    private var phase = Phase.receivingHead
+    private var body: [UInt8] = []
+    private var prepared: ImmediateResponse?
+
+    init(loop: EventLoop, client: ClientConnection, target: [UInt8]) {
+        id = loop.nextExchangeID()
+        self.loop = loop
+        self.client = client
+        self.target = target
+        receivedAt = loop.now
+        client.expectRequest(atLatestBy: receivedAt + loop.core.configuration.requestDeadline)
+    }
+
+    // MARK: - Receiving
+
+    /// Refuses a request at its request line when reading on would go wrong.
+    ///
+    /// libmicrohttpd stores every query item beside the header fields, and stalls when there is no room left.
+    func examineRequestLine() {
+        guard target.count >= loop.core.maxQueryItems,
+            target.count(where: { $0 == UInt8(ascii: "&") }) >= loop.core.maxQueryItems
+        else { return }
+        cut(.targetTooLong(limit: loop.core.configuration.maxTargetBytes), head(method: "", headers: []))
+        client.expectRequest(atLatestBy: receivedAt)
+    }
+
+    /// Goes on after the head was read, after the body was read, and whenever libmicrohttpd asks for the answer.
+    ///
+    /// - Returns: `false` to close the connection.
+    func proceed(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
+        switch phase {
+        case .receivingHead:
+            return receiveHead(connection, method: method)
+        case .complete(let declined):
+            return begin(connection, method: method, isOffered: !declined)
+        case .held:
+            return true
+        case .prepared:
+            loop.heldExchangeEnded()
+            return sendPrepared(on: connection, method: method)
+        case .receivingBody(let head, let target, _):
+            guard let refusal = handle(head, target, connection) else { return true }
+            return refuse(refusal, head, on: connection)
+        case .refused(let refusal, let head):
+            return refuse(refusal, head, on: connection)
+        case .handled(let response, let head):
+            loop.hasProgress = true
+            return answer(response, to: head, on: connection)
+        case .handling, .ended:
+            return false
+        }
+    }
+
+    /// Takes a piece of the body.
+    ///
+    /// - Returns: `false` to close the connection.
+    func receive(_ piece: UnsafeRawBufferPointer) -> Bool {
+        guard case .receivingBody(let head, _, let limit) = phase else { return true }
+        guard body.count + piece.count <= limit else {
+            cut(.bodyTooLarge(limit: limit), head)
+            return false
+        }
+        guard loop.reserveBody(piece.count) else {
+            cut(loop.core.overloaded, head)
+            return false
+        }
+        body.append(contentsOf: piece)
+        return true
+    }
+
+    /// Ends the exchange, whatever became of it.
+    func end() {
+        switch phase {
+        case .handling(let task, _, _):
+            task.cancel()
+            loop.handlerEnded(self)
+        case .held, .prepared: loop.heldExchangeEnded()
+        default: break
+        }
+        phase = .ended
+        prepared = nil
+        let configuration = loop.core.configuration
+        client.expectRequest(by: loop.now + configuration.idleTimeout + configuration.requestDeadline)
+        loop.exchangeEnded(bodyBytes: body.count)
+        body = []
+    }
+
+    private func receiveHead(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
+        guard !connection.isPlainlyBodiless else {
+            // Everything else can wait until libmicrohttpd takes an answer that leaves the connection open.
+            phase = .complete(declined: false)
+            return true
+        }
+        let head = head(method: String(cString: method), headers: connection.headers)
+        do throws(HTTPRefusal) {
+            let framing = try HTTPFraming(head)
+            do throws(HTTPRefusal) {
+                let (target, limit) = try examine(head, connection)
+                if let length = framing.contentLength, length > limit { throw .bodyTooLarge(limit: limit) }
+                phase = .receivingBody(head, target, limit: limit)
+                body.reserveCapacity(min(framing.contentLength ?? 0, 64 << 10))
+            } catch {
+                guard !framing.hasBody else { throw error }
+                phase = .refused(error, head)
+            }
+            return true
+        } catch {
+            // Answered before the body is read; libmicrohttpd then closes the connection.
+            client.lingerWhenClosed()
+            return refuse(error, head, on: connection)
+        }
+    }
+
+    /// Begins the work on a request without a body: offers it to the immediate handler, then takes the general way.
+    private func begin(_ connection: MHDConnection, method: UnsafePointer<CChar>, isOffered: Bool) -> Bool {
+        if isOffered, offer(connection, method: method) {
+            if case .prepared = phase {
+                loop.heldExchangeEnded()
+                return sendPrepared(on: connection, method: method)
+            }
+            if case .held = phase { return true }
+        }
+        let head = head(method: String(cString: method), headers: connection.headers)
+        do throws(HTTPRefusal) {
+            let (target, _) = try examine(head, connection)
+            if let refusal = handle(head, target, connection) { throw refusal }
+            return true
+        } catch {
+            return refuse(error, head, on: connection)
+        }
+    }
+
+    private func offer(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
+        guard let immediate = loop.immediate,
+            (try? loop.core.examine(targetBytes: target.count, headerBytes: cmhd_header_size(connection.pointer)))
+                != nil
+        else { return false }
+        let method = UnsafeBufferPointer(
+            start: UnsafeRawPointer(method).assumingMemoryBound(to: UInt8.self), count: strlen(method))
+        guard !method.elementsEqual("HEAD".utf8) else { return false }
+        phase = .held
+        loop.heldExchangeBegan()
+        client.expectNothing()
+        let isTaken = target.withUnsafeBufferPointer { target in
+            immediate.receive(
+                ImmediateRequest(method: method, target: target, receivedAt: receivedAt, connection: connection), self)
+        }
+        if !isTaken {
+            loop.heldExchangeEnded()
+            phase = .complete(declined: true)
+        }
+        return isTaken
+    }
+
+    private func examine(
+        _ head: HTTPRequestHead, _ connection: MHDConnection
+    ) throws(HTTPRefusal) -> (target: RequestTarget, bodyLimit: Int) {
+        try loop.core.examine(targetBytes: target.count, headerBytes: cmhd_header_size(connection.pointer))
+        let target = try RequestTarget(head.target)
+        return (target, loop.core.bodyLimit(head.method, target.path))
+    }
+
+    private func head(method: String, headers: [(name: String, value: String)]) -> HTTPRequestHead {
+        HTTPRequestHead(
+            method: method, target: String(decoding: target, as: UTF8.self), headers: headers,
+            remoteAddress: client.remoteAddress, receivedAt: receivedAt)
+    }
+
+    // MARK: - Answering
+
+    /// Suspends the connection and starts the handler.
+    ///
+    /// - Returns: why not, if not.
+    private func handle(
+        _ head: HTTPRequestHead, _ target: RequestTarget, _ connection: MHDConnection
+    ) -> HTTPRefusal? {
+        client.expectNothing()
+        if let refusal = loop.admit(self) { return refusal }
+        let request = HTTPRequest(head: head, target: target, body: body)
+        connection.suspend()
+        let task = Task { [core = loop.core, mailbox = loop.mailbox, id] in
+            mailbox.post(.finished(exchange: id, await core.handler(request)))
+        }
+        phase = .handling(task, head, connection)
+        return nil
+    }
+
+    private func refuse(_ refusal: HTTPRefusal, _ head: HTTPRequestHead, on connection: MHDConnection) -> Bool {
+        answer(loop.core.response(to: refusal, head), to: head, on: connection)
+    }
+
+    private func answer(_ response: HTTPResponse, to head: HTTPRequestHead, on connection: MHDConnection) -> Bool {
+        client.expectReading(by: loop.now + loop.core.configuration.responseDeadline)
+        phase = .ended
+        let closing = loop.isDraining
+        if connection.queue(response, closing: closing) { return true }
+        let refusal = HTTPRefusal.unsendableResponse(
+            reason: "status \(response.status), fields \(response.headers.map(\.0).joined(separator: ", "))")
+        return connection.queue(loop.core.response(to: refusal, head), closing: closing)
+            || connection.queue(refusal.plainResponse, closing: closing)
+    }
+
+    private func sendPrepared(on connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
+        guard let response = prepared.take() else { return false }
+        client.expectReading(by: loop.now + loop.core.configuration.responseDeadline)
+        phase = .ended
+        loop.hasProgress = true
+        return response.queue(on: connection, closing: loop.isDraining)
+    }
+
+    /// Answers past libmicrohttpd and ends the exchange.
+    private func cut(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) {
+        phase = .ended
+        client.sendDirectly(loop.core.response(to: refusal, head).serializedAndClosing)
+    }
+
+    // MARK: - The immediate handler's
+
+    /// Answers a request that the immediate handler took; nothing happens when its client has gone away.
+    package func answer(_ response: consuming ImmediateResponse) {
+        guard case .held = phase else { return }
+        prepared = consume response
+        phase = .prepared
+        loop.hasAnswers = true
+    }
+
+    /// Gives a request that the immediate handler took to the general handler.
+    package func decline() {
+        guard case .held = phase else { return }
+        loop.heldExchangeEnded()
+        phase = .complete(declined: true)
+        loop.hasAnswers = true
+    }
+
+    // MARK: - The general handler's
+
+    /// Takes the handler's response.
+    func finish(_ response: HTTPResponse) { resume { _ in response } }
+
+    /// Cancels the handler and answers in its place.
+    func abandon() { resume { loop.core.response(to: loop.core.shuttingDown, $0) } }
+
+    private func resume(with response: (HTTPRequestHead) -> HTTPResponse) {
+        guard case .handling(let task, let head, let connection) = phase else { return }
+        phase = .handled(response(head), head)
+        task.cancel()
+        loop.handlerEnded(self)
+        loop.hasAnswers = true
+        connection.resume()
+    }
+}
