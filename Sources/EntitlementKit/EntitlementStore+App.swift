@@ -7,7 +7,7 @@ extension EntitlementStore {
     ///
     /// - Parameters:
     ///   - serverURL: your Rightful server.
-    ///   - publishableKey: `rp_…`.
+    ///   - publishableKey: `rightful_pk_…`.
     public init(configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String) {
         self.init(
             configuration: configuration, serverURL: serverURL, publishableKey: publishableKey,

@@ -17,7 +17,7 @@ public struct HTTPEntitlementServer: EntitlementServer {
     ///
     /// - Parameters:
     ///   - baseURL: what `/v1/…` is appended to.
-    ///   - publishableKey: `rp_…`, which ships in the app.
+    ///   - publishableKey: `rightful_pk_…`, which ships in the app.
     ///   - timeout: for one request, in seconds.
     public init(baseURL: URL, publishableKey: String, timeout: TimeInterval = 30) {
         self.baseURL = baseURL

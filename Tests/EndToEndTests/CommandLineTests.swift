@@ -54,7 +54,7 @@ struct CommandLineTests {
         let key = try await installation.rightful(
             "--data-dir", elsewhere, "keys", "create", "--name", "app", "--scopes", "publishable", "--app",
             installation.world.bundleID, "--environment", "sandbox")
-        #expect(key.hasPrefix("rp_") && key.hasSuffix("\n") && key.filter(\.isWhitespace).count == 1)
+        #expect(key.hasPrefix("rightful_pk_") && key.hasSuffix("\n") && key.filter(\.isWhitespace).count == 1)
         #expect(try await installation.rightful("--data-dir=\(elsewhere)", "keys", "list").contains("reconcile"))
         #expect(try await installation.rightful("keys", "--help").contains("keys revoke"))
     }

@@ -121,13 +121,13 @@ struct StorageTests {
     @Test("a request names the customer in its path, whatever the id holds, and carries the right key")
     func request() throws {
         let base = try #require(URL(string: "https://example.com/ledger/"))
-        let server = HTTPEntitlementServer(baseURL: base, publishableKey: "rp_1")
+        let server = HTTPEntitlementServer(baseURL: base, publishableKey: "rightful_pk_1")
         let request = try server.request(customerID: "a/b c?ü", token: nil, body: Data("{}".utf8))
         #expect(
             request.url?.absoluteString
                 == "https://example.com/ledger/v1/customers/a%2Fb%20c%3F%C3%BC/reconcile")
         #expect(request.httpMethod == "POST")
-        #expect(request.value(forHTTPHeaderField: "Authorization") == "Bearer rp_1")
+        #expect(request.value(forHTTPHeaderField: "Authorization") == "Bearer rightful_pk_1")
         let own = try server.request(customerID: "c", token: "t", body: Data())
         #expect(own.value(forHTTPHeaderField: "Authorization") == "Bearer t")
     }

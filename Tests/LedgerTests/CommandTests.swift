@@ -61,7 +61,7 @@ struct CommandTests {
         let ledger = try await TestLedger()
         let store = APIKeyStore(pool: ledger.pool, now: { .earliest })
         let (key, secret) = try await store.create(name: "backend", scopes: [.customersRead], environment: .sandbox)
-        #expect(secret.hasPrefix("rk_"))
+        #expect(secret.hasPrefix("rightful_sk_"))
         #expect(try await store.find(secret: secret) == key)
         #expect(try await store.find(secret: secret + "x") == nil)
         #expect(key.allows(.customersRead) && !key.allows(.catalogWrite))

@@ -100,7 +100,8 @@ struct AccessTests {
         for route in Self.routes {
             let byApp = try await rig.send(route.method, route.target, key: publishable)
             #expect(byApp.verdict == "403 forbidden")
-            for key in [nil, "", "rk_wrong", "rp_wrong", rig.admin + "x", String(repeating: "k", count: 4000)] {
+            let long = String(repeating: "k", count: 4000)
+            for key in [nil, "", "rightful_sk_wrong", "rightful_pk_wrong", rig.admin + "x", long] {
                 let answer = try await rig.send(route.method, route.target, key: key)
                 #expect(answer.verdict == "401 unauthenticated")
                 #expect(answer.header("WWW-Authenticate")?.hasPrefix("Bearer") == true)
@@ -131,7 +132,7 @@ struct AccessTests {
         await rig.pool.close()
         #expect(try await rig.get("/v1/ledger").verdict == "503 unavailable")
         #expect(try await rig.get("/metrics").text.contains("rightful_database_up 0"))
-        let unknown = try await rig.send("GET", "/v1/ledger", key: "rk_other")
+        let unknown = try await rig.send("GET", "/v1/ledger", key: "rightful_sk_other")
         #expect(unknown.verdict == "503 unavailable")
     }
 

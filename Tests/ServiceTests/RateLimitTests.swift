@@ -126,19 +126,19 @@ struct RateLimitTests {
     func strangers() async throws {
         let rig = try await Self.rig(address: 2, keyLifetime: .zero)
         #expect(try await Self.send(rig, key: rig.admin).status == 200)
-        for key in ["rk_wrong", "rk_wrong", nil, "rc_wrong"] {
+        for key in ["rightful_sk_wrong", "rightful_sk_wrong", nil, "rc_wrong"] {
             #expect(try await Self.send(rig, key: key).verdict == "401 unauthenticated")
         }
-        for key in ["rk_wrong", nil, "rc_wrong", "rp_wrong", "wrong"] {
+        for key in ["rightful_sk_wrong", nil, "rc_wrong", "rightful_pk_wrong", "wrong"] {
             let refused = try await Self.send(rig, key: key, at: Self.start + .milliseconds(100))
             #expect(refused.verdict == "429 rate_limited")
             #expect(refused.header("Retry-After") == "1")
             #expect(try refused.json["retryable"] == .bool(true))
         }
         #expect(try await Self.send(rig, key: rig.admin).status == 200, "a known key, though no longer remembered")
-        #expect(try await Self.send(rig, key: "rk_wrong", peer: "192.0.2.2").verdict == "401 unauthenticated")
+        #expect(try await Self.send(rig, key: "rightful_sk_wrong", peer: "192.0.2.2").verdict == "401 unauthenticated")
         let later = Self.start + .seconds(1)
-        #expect(try await Self.send(rig, key: "rk_wrong", at: later).verdict == "401 unauthenticated")
+        #expect(try await Self.send(rig, key: "rightful_sk_wrong", at: later).verdict == "401 unauthenticated")
         #expect(try await rig.get("/metrics").text.contains("rightful_rate_limited_total{kind=\"address\"} 5\n"))
     }
 
@@ -146,7 +146,7 @@ struct RateLimitTests {
     func sharedAddress() async throws {
         let rig = try await Self.rig(address: 1)
         _ = try await Self.send(rig, key: nil)
-        #expect(try await Self.send(rig, key: "rp_wrong").verdict == "429 rate_limited")
+        #expect(try await Self.send(rig, key: "rightful_pk_wrong").verdict == "429 rate_limited")
         for number in 0..<3 {
             let secret = try await rig.keys.create(name: "k\(number)", scopes: [.admin]).secret
             #expect(try await Self.send(rig, key: secret).status == 200)
@@ -170,7 +170,7 @@ struct RateLimitTests {
     func outage() async throws {
         let rig = try await Self.rig(address: 1)
         await rig.pool.close()
-        for _ in 0..<3 { #expect(try await Self.send(rig, key: "rk_any").verdict == "503 unavailable") }
+        for _ in 0..<3 { #expect(try await Self.send(rig, key: "rightful_sk_any").verdict == "503 unavailable") }
     }
 
     @Test("a secret key has a limit of its own, wherever it is used from")

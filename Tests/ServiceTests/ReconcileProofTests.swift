@@ -42,7 +42,7 @@ struct ReconcileProofTests {
     @Test("nobody's key, and no key, are asked for one")
     func strangers() async throws {
         let rig = try await Self.rig()
-        for key in ["", "rk_wrong", "rp_wrong", "rc_wrong", rig.admin + "x"] {
+        for key in ["", "rightful_sk_wrong", "rightful_pk_wrong", "rc_wrong", rig.admin + "x"] {
             #expect(try await rig.reconcile(Self.customer, Posted(), key: key).verdict == "401 unauthenticated")
         }
         let bare = try await rig.send("POST", "/v1/customers/c-1/reconcile", body: Posted().body)

@@ -48,7 +48,7 @@ struct ReconcileTraceTests {
         var passes: [String] = []
         for (name, key) in [
             (Self.customer, token), ("apple:704", publishable), ("thief-1", rig.admin), ("thief-1", publishable),
-            ("thief-1", token), (Self.customer, "rp_wrong"), (Self.customer, rig.admin),
+            ("thief-1", token), (Self.customer, "rightful_pk_wrong"), (Self.customer, rig.admin),
         ] {
             let answer = try await rig.reconcile(name, posted, key: key)
             if case .string(let pass) = try answer.json["pass"] { passes.append(pass) }

@@ -33,6 +33,11 @@ package struct APIKey: Sendable, Hashable {
 
 /// Makes, lists, revokes and recognises API keys.
 package struct APIKeyStore: Sendable {
+    /// How a secret key begins, so that whoever finds one, in a log or a commit, can tell what it is.
+    package static let secretPrefix = "rightful_sk_"
+    /// How a publishable key begins.
+    package static let publishablePrefix = "rightful_pk_"
+
     private let pool: PostgresPool
     private let now: @Sendable () -> Timestamp
 
@@ -46,7 +51,8 @@ package struct APIKeyStore: Sendable {
         name: String, scopes: Set<APIScope>, isPublishable: Bool = false, environment: StoreEnvironment? = nil,
         bundleID: String? = nil
     ) async throws -> (key: APIKey, secret: String) {
-        let secret = (isPublishable ? "rp_" : "rk_") + Base64.encodeURL(SecureRandom.bytes(32))
+        let prefix = isPublishable ? Self.publishablePrefix : Self.secretPrefix
+        let secret = prefix + Base64.encodeURL(SecureRandom.bytes(32))
         let key = APIKey(
             id: "key_" + Base64.encodeURL(SecureRandom.bytes(9)), name: name, isPublishable: isPublishable,
             scopes: scopes, environment: environment, bundleID: bundleID, createdAt: now(), revokedAt: nil)

@@ -15,7 +15,7 @@ final class Authenticator: Sendable {
 
         var looksLikeSecretKey: Bool {
             guard case .key(let secret, _) = self else { return false }
-            return secret.hasPrefix("rk_")
+            return secret.hasPrefix(APIKeyStore.secretPrefix)
         }
     }
 
@@ -55,9 +55,9 @@ final class Authenticator: Sendable {
         }
         let text = String(words[1].drop { $0 == " " })
         if text.hasPrefix(CustomerTokens.prefix) { return .token(text) }
-        guard text.hasPrefix("rk_") || text.hasPrefix("rp_"), text.utf8.count <= Self.secretLimit else {
-            throw Self.unknownKey
-        }
+        guard text.hasPrefix(APIKeyStore.secretPrefix) || text.hasPrefix(APIKeyStore.publishablePrefix),
+            text.utf8.count <= Self.secretLimit
+        else { throw Self.unknownKey }
         return .key(secret: text, hash: sha256(Array(text.utf8)))
     }
 
