@@ -1,3 +1,4 @@
+package import EntitlementCore
 package import OpenSSLCrypto
 import Synchronization
 
@@ -5,20 +6,23 @@ import Synchronization
 ///
 /// Only `JWSVerifier` makes one.
 package struct VerifiedJWS: Sendable {
-    /// The exact bytes that were received: the evidence.
-    package let compact: [UInt8]
-    /// The decoded payload: the bytes of a JSON object.
-    package let payload: [UInt8]
+    /// What it consists of, without what its payload carries.
+    package let parts: JWSParts
     /// The SHA-256 of the decoded payload: the identity of what was signed, whatever the signature's bytes.
-    package let payloadSHA256: [UInt8]
+    package let payloadHash: Digest
     /// Who vouched for the signature.
     package let chain: ChainIdentity
 
-    fileprivate init(_ jws: UnverifiedJWS, chain: ChainIdentity) {
-        compact = jws.compact
-        payload = jws.payload
-        payloadSHA256 = SHA256.hash(jws.payload)
-        self.chain = chain
+    /// The exact bytes that were received: the evidence.
+    package var compact: [UInt8] { parts.compact }
+    /// The decoded payload: the bytes of a JSON object.
+    package var payload: [UInt8] { parts.payload }
+
+    fileprivate init(_ jws: UnverifiedJWS, _ header: VouchedHeader, hash: Digest, payloadHash: Digest) {
+        parts = JWSParts(
+            compact: jws.compact, hash: hash, header: header.parts, payload: jws.payload, signature: jws.signature)
+        self.payloadHash = payloadHash
+        chain = header.chain.identity
     }
 }
 
@@ -58,19 +62,20 @@ package final class JWSVerifier: Sendable {
     package func verify(
         _ jws: UnverifiedJWS, signedAt: Int64, now: Int64
     ) throws(JWSError) -> VerifiedJWS {
-        let header = SHA256.hash(jws.encodedHeader)
-        let known = remembered.withLock { $0.chain(of: header, now: now) }
-        if let known, known.isValid(atMilliseconds: signedAt) {
-            try checkSignature(of: jws, with: known.key)
-            return VerifiedJWS(jws, chain: known.identity)
+        let known = remembered.withLock { $0.header(of: jws.encodedHeader, now: now) }
+        if let known, known.chain.isValid(atMilliseconds: signedAt) {
+            return try checkSignature(of: jws, vouchedBy: known)
         }
         // A header that is known but not valid then goes the long way, which finds the words for the refusal, or another
         // root that was valid.
         let chain = try validate(JWSHeader(encoded: jws.encodedHeader), signedAt: signedAt)
-        try checkSignature(of: jws, with: chain.key)
+        guard let header = VouchedHeader(encoded: Array(jws.encodedHeader), chain: chain) else {
+            throw .untrusted("its header has no SHA-256")
+        }
+        let verified = try checkSignature(of: jws, vouchedBy: header)
         // Only now: a stranger can send Apple's certificates under ever new headers, but cannot sign with them.
-        remembered.withLock { $0.remember(chain, of: header, now: now) }
-        return VerifiedJWS(jws, chain: chain.identity)
+        remembered.withLock { $0.remember(header, now: now) }
+        return verified
     }
 
     /// How many chains are remembered.
@@ -113,12 +118,19 @@ package final class JWSVerifier: Sendable {
         }
     }
 
-    private func checkSignature(of jws: UnverifiedJWS, with key: PublicKey) throws(JWSError) {
+    private func checkSignature(
+        of jws: UnverifiedJWS, vouchedBy header: VouchedHeader
+    ) throws(JWSError) -> VerifiedJWS {
         guard jws.signature.count == 64 else {
             throw .malformed("the signature is \(jws.signature.count) bytes long; ES256's are 64")
         }
-        guard jws.withSignedBytes({ key.isValidES256(signature: jws.signature, message: $0) }) else {
+        let hashes = jws.withBytesAfterHeader { header.hashed.hash($0, andThen: $1) }
+        guard header.chain.key.isValidES256(signature: jws.signature, digest: hashes.message) else {
             throw .untrusted("its signature does not match its content")
         }
+        guard let hash = Digest(hashes.whole), let payloadHash = Digest(SHA256.hash(jws.payload)) else {
+            throw .untrusted("it has no SHA-256")
+        }
+        return VerifiedJWS(jws, header, hash: hash, payloadHash: payloadHash)
     }
 }

@@ -32,9 +32,7 @@ struct SignedPart {
     ) throws(NotificationRefusal) -> Digest {
         let date = signedDate ?? fallbackDate
         do throws(JWSError) {
-            let verified = try verifier.verify(jws, signedAt: date.milliseconds, now: now.milliseconds)
-            guard let hash = Digest(verified.payloadSHA256) else { throw .untrusted("its payload has no SHA-256") }
-            return hash
+            return try verifier.verify(jws, signedAt: date.milliseconds, now: now.milliseconds).payloadHash
         } catch {
             switch error {
             case .malformed: throw NotificationRefusal(.malformedJWS, "\(name): \(error)")

@@ -1,4 +1,5 @@
 import AppStorePayloads
+import Foundation
 import OpenSSLCrypto
 
 /// A JWS in compact form (RFC 7515, section 7.1) whose signature nobody has checked yet.
@@ -29,14 +30,11 @@ package struct UnverifiedJWS {
         guard compact.count <= Self.maximumLength else {
             throw .malformed("it is longer than \(Self.maximumLength) bytes")
         }
-        let dot = UInt8(ascii: ".")
-        guard let first = compact.firstIndex(of: dot),
-            let second = compact[(first + 1)...].firstIndex(of: dot),
-            !compact[(second + 1)...].contains(dot)
-        else { throw .malformed("it does not have three parts between dots") }
-        guard let payload = Base64.decodeURL(compact[(first + 1)..<second]) else {
-            throw .malformed("the payload is not base64url without padding")
+        guard let (first, second) = Self.dots(in: compact) else {
+            throw .malformed("it does not have three parts between dots")
         }
+        let payload = compact.withUnsafeBytes { Base64.decodeURL(.init(rebasing: $0[(first + 1)..<second])) }
+        guard let payload else { throw .malformed("the payload is not base64url without padding") }
         guard let json = try? JSONObject(parsing: payload) else { throw .malformed("the payload is not a JSON object") }
         guard let signature = Base64.decodeURL(compact[(second + 1)...]) else {
             throw .malformed("the signature is not base64url without padding")
@@ -59,8 +57,32 @@ package struct UnverifiedJWS {
     /// The header as it was sent, in base64url.
     var encodedHeader: ArraySlice<UInt8> { compact.prefix(headerLength) }
 
-    /// Runs the body with the bytes that the signature is about: header, dot and payload as sent.
-    func withSignedBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        compact.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0.prefix(signedLength))) }
+    /// Runs the body with the two pieces after the header and its dot: the payload as sent, which the signature is about
+    /// together with the header, and the rest.
+    func withBytesAfterHeader<Result>(
+        _ body: (_ payload: UnsafeRawBufferPointer, _ rest: UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        compact.withUnsafeBytes {
+            body(
+                UnsafeRawBufferPointer(rebasing: $0[(headerLength + 1)..<signedLength]),
+                UnsafeRawBufferPointer(rebasing: $0[signedLength...]))
+        }
+    }
+
+    /// Where the two dots of three parts are; `nil` when there are fewer or more.
+    private static func dots(in compact: [UInt8]) -> (first: Int, second: Int)? {
+        compact.withUnsafeBytes { bytes in
+            guard let first = firstDot(in: bytes, from: 0), let second = firstDot(in: bytes, from: first + 1),
+                firstDot(in: bytes, from: second + 1) == nil
+            else { return nil }
+            return (first, second)
+        }
+    }
+
+    private static func firstDot(in bytes: UnsafeRawBufferPointer, from start: Int) -> Int? {
+        guard let base = bytes.baseAddress, start < bytes.count,
+            let found = memchr(base + start, Int32(UInt8(ascii: ".")), bytes.count - start)
+        else { return nil }
+        return UnsafeRawPointer(found) - base
     }
 }

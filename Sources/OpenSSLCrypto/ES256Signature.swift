@@ -4,21 +4,39 @@ import COpenSSL
 enum ES256Signature {
     static let rawLength = 64
 
-    /// The DER form of `r || s`; `nil` when it is not 64 bytes.
+    /// The longest DER form: two integers of 33 bytes, each with two bytes in front, in a sequence with two more.
+    private static let maximumDERLength = 72
+
+    /// Runs the body with the DER form of `r || s`; `nil` when it is not 64 bytes.
     ///
     /// Whether r and s are in range is for verification.
-    static func der(fromRaw raw: UnsafeRawBufferPointer) -> [UInt8]? {
-        guard raw.count == rawLength, let bytes = raw.bindMemory(to: UInt8.self).baseAddress else { return nil }
-        guard let signature = ECDSA_SIG_new() else { return nil }
-        defer { ECDSA_SIG_free(signature) }
-        let r = BN_bin2bn(bytes, 32, nil)
-        let s = BN_bin2bn(bytes + 32, 32, nil)
-        guard ECDSA_SIG_set0(signature, r, s) == 1 else {
-            BN_free(r)
-            BN_free(s)
-            return nil
+    static func withDER<Result>(
+        fromRaw raw: UnsafeRawBufferPointer, _ body: (UnsafeBufferPointer<UInt8>) -> Result
+    ) -> Result? {
+        guard raw.count == rawLength else { return nil }
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: maximumDERLength) { buffer in
+            var count = 2
+            for end in [32, 64] {
+                // DER writes a number in as few bytes as it takes, the first of them with its highest bit clear.
+                var digits = raw[(end - 32)..<end]
+                while digits.count > 1, digits.first == 0 { digits.removeFirst() }
+                let isPadded = digits.first.map { $0 >= 0x80 } ?? false
+                buffer.initializeElement(at: count, to: 0x02)
+                buffer.initializeElement(at: count + 1, to: UInt8(digits.count + (isPadded ? 1 : 0)))
+                count += 2
+                if isPadded {
+                    buffer.initializeElement(at: count, to: 0)
+                    count += 1
+                }
+                for digit in digits {
+                    buffer.initializeElement(at: count, to: digit)
+                    count += 1
+                }
+            }
+            buffer.initializeElement(at: 0, to: 0x30)
+            buffer.initializeElement(at: 1, to: UInt8(count - 2))
+            return body(UnsafeBufferPointer(rebasing: buffer.prefix(count)))
         }
-        return encoded(signature)
     }
 
     /// The `r || s` form of a DER signature; `nil` when it is none of P-256.
@@ -36,14 +54,5 @@ enum ES256Signature {
                 && BN_bn2binpad(ECDSA_SIG_get0_s(signature), base + 32, 32) == 32
         }
         return written ? raw : nil
-    }
-
-    private static func encoded(_ signature: OpaquePointer) -> [UInt8]? {
-        let capacity = 72
-        guard i2d_ECDSA_SIG(signature, nil) <= capacity else { return nil }
-        return [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
-            var cursor = buffer.baseAddress
-            count = max(0, Int(i2d_ECDSA_SIG(signature, &cursor)))
-        }
     }
 }

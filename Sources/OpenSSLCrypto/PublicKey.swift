@@ -16,6 +16,7 @@ package final class PublicKey: @unchecked Sendable {
     let handle: OpaquePointer
     /// The key's curve; `nil` for RSA, another curve, or one with parameters of its own.
     package let curve: EllipticCurve?
+    private let idle = IdleVerifyContexts()
 
     /// Takes over one reference to the key.
     init(owning handle: OpaquePointer) {
@@ -39,20 +40,28 @@ package final class PublicKey: @unchecked Sendable {
         return der
     }
 
-    /// Whether the 64 bytes `r || s` are an ES256 signature (RFC 7518, section 3.4) of the message by this key.
+    /// Whether the 64 bytes `r || s` are an ES256 signature (RFC 7518, section 3.4) by this key of the message with this
+    /// SHA-256.
     ///
     /// False for any other length and for a key that is not on P-256. Both of a signature's two forms, s and n-s, are
     /// valid; so identity must never rest on a signature's bytes.
+    package func isValidES256(signature: [UInt8], digest: [UInt8]) -> Bool {
+        guard curve == .p256, digest.count == SHA256.length, let context = idle.take() ?? VerifyContext(handle) else {
+            return false
+        }
+        defer { idle.put(context) }
+        let valid = signature.withUnsafeBytes { raw in
+            ES256Signature.withDER(fromRaw: raw) { der in
+                EVP_PKEY_verify(context.handle, der.baseAddress, der.count, digest, digest.count) == 1
+            }
+        }
+        if valid != true { ERR_clear_error() }
+        return valid ?? false
+    }
+
+    /// Whether the 64 bytes `r || s` are an ES256 signature of the message by this key.
     package func isValidES256(signature: [UInt8], message: UnsafeRawBufferPointer) -> Bool {
-        guard curve == .p256, let der = signature.withUnsafeBytes(ES256Signature.der(fromRaw:)) else { return false }
-        let digest = SHA256.hash(message)
-        let context = EVP_PKEY_CTX_new_from_pkey(nil, handle, nil)
-        defer { EVP_PKEY_CTX_free(context) }
-        let valid =
-            EVP_PKEY_verify_init(context) == 1
-            && EVP_PKEY_verify(context, der, der.count, digest, digest.count) == 1
-        if !valid { ERR_clear_error() }
-        return valid
+        isValidES256(signature: signature, digest: SHA256.hash(message))
     }
 
     /// Whether the 64 bytes `r || s` are an ES256 signature of the message by this key.

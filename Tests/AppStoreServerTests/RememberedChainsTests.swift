@@ -1,3 +1,4 @@
+import EntitlementCore
 import OpenSSLCrypto
 import Testing
 
@@ -86,28 +87,46 @@ struct RememberedChainsTests {
 
     @Test("the chain used longest ago is forgotten first")
     func leastRecentlyUsed() throws {
-        let chain = try validatedChain()
         var remembered = RememberedChains()
-        for index in 0..<32 { remembered.remember(chain, of: [UInt8(index)], now: 0) }
-        #expect(remembered.chain(of: [0], now: 1) != nil)
-        remembered.remember(chain, of: [32], now: 2)
+        for index in 0..<32 { remembered.remember(try header([UInt8(index)]), now: 0) }
+        #expect(remembered.header(of: [0], now: 1) != nil)
+        remembered.remember(try header([32]), now: 2)
         #expect(remembered.count == 32)
-        #expect(remembered.chain(of: [0], now: 3) != nil)
-        #expect(remembered.chain(of: [1], now: 3) == nil)
-        #expect(remembered.chain(of: [32], now: 3) != nil)
+        #expect(remembered.header(of: [0], now: 3) != nil)
+        #expect(remembered.header(of: [1], now: 3) == nil)
+        #expect(remembered.header(of: [32], now: 3) != nil)
     }
 
     @Test("a chain is forgotten 15 minutes after its validation, however often it was used, and by a clock set back")
     func aging() throws {
-        let chain = try validatedChain()
+        let header = try header([1])
         var remembered = RememberedChains()
-        remembered.remember(chain, of: [1], now: 1_000)
-        #expect(remembered.chain(of: [1], now: 1_000 + RememberedChains.lifetime - 1) != nil)
-        #expect(remembered.chain(of: [1], now: 1_000 + RememberedChains.lifetime) == nil)
+        remembered.remember(header, now: 1_000)
+        #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime - 1) != nil)
+        #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime) == nil)
         #expect(remembered.count == 0)
-        remembered.remember(chain, of: [1], now: 1_000)
-        #expect(remembered.chain(of: [1], now: 999) == nil)
+        remembered.remember(header, now: 1_000)
+        #expect(remembered.header(of: [1], now: 999) == nil)
         #expect(remembered.count == 0)
+        // Said twice, it is remembered once, as of the later time.
+        remembered.remember(header, now: 1_000)
+        remembered.remember(header, now: 2_000)
+        #expect(remembered.count == 1)
+        #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime) != nil)
+    }
+
+    @Test("a header counts only as the very bytes that were remembered")
+    func exactHeaders() throws {
+        var remembered = RememberedChains()
+        remembered.remember(try header([1, 2, 3]), now: 0)
+        for other in [[], [1], [1, 2], [1, 2, 3, 4], [1, 2, 4], [0, 2, 3], [2, 3]] as [ArraySlice<UInt8>] {
+            #expect(remembered.header(of: other, now: 0) == nil, "\(other)")
+        }
+        #expect(remembered.header(of: [0, 1, 2, 3].dropFirst(), now: 0)?.parts.encoded == [1, 2, 3])
+    }
+
+    private func header(_ encoded: [UInt8]) throws -> VouchedHeader {
+        try #require(VouchedHeader(encoded: encoded, chain: try validatedChain()))
     }
 
     private func validatedChain() throws -> ValidatedChain {

@@ -1,3 +1,4 @@
+import EntitlementCore
 import Foundation
 import OpenSSLCrypto
 import Testing
@@ -20,7 +21,7 @@ struct VerificationTests {
         let verified = try verifier.verify(compact)
         #expect(verified.compact == Array(compact.utf8))
         #expect(verified.payload == Array(#"{"signedDate":1,"a":"ü"}"#.utf8))
-        #expect(verified.payloadSHA256 == SHA256.hash(verified.payload))
+        #expect(verified.payloadHash.bytes == SHA256.hash(verified.payload))
         #expect(verified.chain.leafSHA256 == store.leaf.fingerprint)
         #expect(verified.chain.intermediateSHA256 == store.intermediate.certificate.fingerprint)
         #expect(verified.chain.rootSHA256 == store.root.certificate.fingerprint)
@@ -156,7 +157,7 @@ struct VerificationTests {
         #expect(Array(twin) != signature)
         let first = try verifier.verify(compact)
         let second = try verifier.verify("\(parts[0]).\(parts[1]).\(Base64.encodeURL(twin))")
-        #expect(first.payloadSHA256 == second.payloadSHA256)
+        #expect(first.payloadHash == second.payloadHash)
         #expect(first.compact != second.compact)
     }
 

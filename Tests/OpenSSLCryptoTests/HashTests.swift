@@ -29,6 +29,30 @@ struct HashTests {
         #expect(hex(SHA256.hash([UInt8](repeating: UInt8(ascii: "a"), count: 1_000_000))) == digest)
     }
 
+    @Test("a prefix hashed before gives digests of whole messages, on many threads", arguments: [0, 1, 63, 64, 2700])
+    func prefix(length: Int) async {
+        let start = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        let prefix = SHA256Prefix(start)
+        let wrong = await withTaskGroup(of: Int.self) { group in
+            for worker in 0..<8 {
+                group.addTask {
+                    (0..<100).count { round in
+                        let message = [UInt8](repeating: UInt8(worker), count: round)
+                        let more = [UInt8](repeating: UInt8(round), count: worker * 30)
+                        let both = message.withUnsafeBytes { message in
+                            more.withUnsafeBytes { prefix.hash(message, andThen: $0) }
+                        }
+                        return both.message != SHA256.hash(start + message)
+                            || both.whole != SHA256.hash(start + message + more)
+                            || message.withUnsafeBytes { prefix.hash($0) } != both.message
+                    }
+                }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(wrong == 0)
+    }
+
     @Test(
         "codes are those of RFC 4231",
         arguments: [

@@ -1,5 +1,6 @@
-import OpenSSLCrypto
 import Testing
+
+@testable import OpenSSLCrypto
 
 @Suite("Keys and ES256 signatures")
 struct SignatureTests {
@@ -55,6 +56,26 @@ struct SignatureTests {
         ] {
             #expect(!key.publicKey.isValidES256(signature: signature, message: [1]), "\(signature)")
         }
+    }
+
+    @Test("a signature's DER form is the one that OpenSSL reads and writes, however short its numbers")
+    func der() throws {
+        let numbers: [[UInt8]] = [
+            [], [1], [0x7F], [0x80], [0xFF], [0x80, 0], [1, 0], [UInt8](repeating: 0xFF, count: 32),
+            [UInt8](repeating: 0x7F, count: 32), [0x80] + [UInt8](repeating: 0, count: 31),
+            [UInt8](repeating: 0xA5, count: 31),
+        ]
+        for r in numbers {
+            for s in numbers {
+                let raw = [r, s].flatMap { [UInt8](repeating: 0, count: 32 - $0.count) + $0 }
+                let der = try #require(raw.withUnsafeBytes { ES256Signature.withDER(fromRaw: $0) { Array($0) } })
+                #expect(ES256Signature.raw(fromDER: der) == raw)
+                let length = [r, s].map { max(1, $0.count) + ($0.first.map { $0 >= 0x80 } ?? false ? 1 : 0) }
+                #expect(der.count == 6 + length[0] + length[1], "\(r) and \(s)")
+            }
+        }
+        let short = [UInt8](repeating: 1, count: 63)
+        #expect(short.withUnsafeBytes { ES256Signature.withDER(fromRaw: $0) { $0.count } } == nil)
     }
 
     @Test("a P-384 key neither signs nor verifies ES256")

@@ -1,0 +1,60 @@
+/// A compact JWS (RFC 7515, section 7.1) taken apart: what is stored of it as evidence is put together from this.
+///
+/// Whoever verified it hands on what was decoded on the way, so that nobody decodes it again. By itself it proves nothing:
+/// whoever stores the parts instead of the received bytes first makes sure that these can be had back from them.
+///
+/// Two are equal when the received bytes are.
+package struct JWSParts: Hashable, Sendable {
+    /// A header, which a signer repeats in every JWS for months.
+    package struct Header: Hashable, Sendable {
+        /// In base64url, as received.
+        package let encoded: [UInt8]
+        /// The SHA-256 of the encoded header.
+        package let hash: Digest
+
+        package init(encoded: [UInt8], hash: Digest) {
+            self.encoded = encoded
+            self.hash = hash
+        }
+    }
+
+    /// A JWS that stands in the payload of another one as it is.
+    package struct Embedded: Sendable {
+        /// Where in the decoded payload it stands.
+        package let range: Range<Int>
+        package let parts: JWSParts
+
+        package init(range: Range<Int>, parts: JWSParts) {
+            self.range = range
+            self.parts = parts
+        }
+    }
+
+    /// The exact bytes that were received.
+    package let compact: [UInt8]
+    /// The SHA-256 of the received bytes.
+    package let hash: Digest
+    package let header: Header
+    /// The decoded payload.
+    package let payload: [UInt8]
+    /// The decoded signature.
+    package let signature: [UInt8]
+    /// The JWS that the payload carries, in the order of their places.
+    package let embedded: [Embedded]
+
+    package init(
+        compact: [UInt8], hash: Digest, header: Header, payload: [UInt8], signature: [UInt8],
+        embedded: [Embedded] = []
+    ) {
+        self.compact = compact
+        self.hash = hash
+        self.header = header
+        self.payload = payload
+        self.signature = signature
+        self.embedded = embedded.sorted { $0.range.lowerBound < $1.range.lowerBound }
+    }
+
+    package static func == (left: JWSParts, right: JWSParts) -> Bool { left.hash == right.hash }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+}
