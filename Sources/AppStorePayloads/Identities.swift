@@ -1,5 +1,4 @@
 package import EntitlementCore
-import Foundation
 
 /// The clear customer ids a fact refers to, kept beside it and never in it.
 ///
@@ -29,8 +28,7 @@ package struct IdentityList: Hashable, Sendable {
 
 /// An id in the form in which it is compared: a UUID in lower case, anything else as it is.
 func normalizedUUID(_ id: String) -> (text: String, isUUID: Bool) {
-    guard id.utf8.count == 36, let uuid = UUID(uuidString: id) else { return (id, false) }
-    return (uuid.uuidString.lowercased(), true)
+    CustomerID.isUUID(id) ? (id.lowercased(), true) : (id, false)
 }
 
 extension JSONObject {

@@ -1,11 +1,12 @@
-package import EntitlementCore
 import Foundation
 
 /// One JSON object, read leniently: a member that is absent, `null` or of another type than asked for reads as `nil`.
 ///
-/// Of duplicate names the last counts; nesting beyond 512 levels is refused.
+/// Of duplicate names the last counts; nesting beyond 512 levels is refused. Names are compared byte by byte.
 package struct JSONObject {
-    let members: [String: Any]
+    let document: JSONDocument
+    /// Its place among the document's nodes.
+    let index: Int
 
     /// A notification of Apple's is a few kilobytes; what is far beyond is not worth the memory.
     package static let maximumByteCount = 1 << 20
@@ -15,91 +16,60 @@ package struct JSONObject {
         guard bytes.count <= Self.maximumByteCount else {
             throw .malformed("the payload has \(bytes.count) bytes; at most \(Self.maximumByteCount) are read")
         }
-        guard let members = Self.members(of: bytes) ?? Self.members(of: JSONRepair.repaired(bytes)) else {
+        guard let document = JSONDocument(bytes), document.nodes.first?.kind == .object else {
             throw .malformed("the payload is not a JSON object")
         }
-        self.members = members
+        self.init(document: document, index: 0)
     }
 
-    init(members: [String: Any]) { self.members = members }
-
-    private static func members(of bytes: [UInt8]) -> [String: Any]? {
-        try? JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any]
+    init(document: JSONDocument, index: Int) {
+        self.document = document
+        self.index = index
     }
 
     /// The member of that name; `nil` where it is absent or `null`.
     package subscript(name: String) -> JSONValue? {
-        guard let raw = members[name], instance(raw, of: NSNull.self) == nil else { return nil }
-        return JSONValue(raw: raw)
-    }
-}
-
-/// A JSON value other than `null`; each property is `nil` when the value is of another type.
-package struct JSONValue {
-    let raw: Any
-
-    /// Longer identifiers could not be keys of the database's indexes.
-    static let maximumIdentifierLength = 512
-
-    package var string: String? { raw as? String }
-
-    /// A string that can be a key: neither empty, nor longer than 512 bytes, nor holding a NUL.
-    package var identifier: String? {
-        guard let text = string, !text.isEmpty, text.utf8.count <= Self.maximumIdentifierLength,
-            !text.utf8.contains(0)
-        else { return nil }
-        return text
+        place(of: name).flatMap { JSONValue(document: document, unlessNull: $0) }
     }
 
-    /// A string that may be a compact JWS: of any length but none.
-    package var signed: String? { string.flatMap { $0.isEmpty ? nil : $0 } }
+    /// Whether there is a member of that name, `null` or not.
+    package func contains(_ name: String) -> Bool { place(of: name) != nil }
 
-    /// A number without a fraction that 64 bits hold.
-    package var int64: Int64? {
-        guard let number else { return nil }
-        if Self.isExactInteger(number) { return number.int64Value }
-        return Int64(exactly: number.doubleValue)
-    }
-
-    package var bool: Bool? {
-        guard let number = instance(raw, of: NSNumber.self), Self.isBoolean(number) else { return nil }
-        return number.boolValue
-    }
-
-    /// A number of milliseconds, floored where Xcode signs fractions, and clamped to what a timestamp can be.
-    package var timestamp: Timestamp? {
-        guard let number else { return nil }
-        return Self.isExactInteger(number)
-            ? Timestamp(milliseconds: number.int64Value) : Timestamp(milliseconds: number.doubleValue)
-    }
-
-    package var object: JSONObject? { (raw as? [String: Any]).map { JSONObject(members: $0) } }
-
-    package var array: [JSONValue]? { (raw as? [Any])?.map { JSONValue(raw: $0) } }
-
-    private var number: NSNumber? {
-        guard let number = instance(raw, of: NSNumber.self), !Self.isBoolean(number) else { return nil }
-        return number
-    }
-
-    // JSONSerialization gives booleans, integers and fractions alike as NSNumber; the encoding tells them apart, on
-    // Linux as on Apple's systems: `c` is a boolean, since no parsed number is that narrow.
-    private static func isBoolean(_ number: NSNumber) -> Bool {
-        number.objCType.pointee == CChar(bitPattern: UInt8(ascii: "c"))
-    }
-
-    private static func isExactInteger(_ number: NSNumber) -> Bool {
-        switch UInt8(bitPattern: number.objCType.pointee) {
-        case UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "q"), UInt8(ascii: "s"): true
-        default: false
+    /// Calls the body with each member's name, as its node, and the place of its value.
+    func forEachMember(_ body: (_ name: JSONNode, _ value: Int) -> Void) {
+        let nodes = document.nodes
+        let end = Int(nodes[index].next)
+        var name = index + 1
+        while name < end {
+            body(nodes[name], name + 1)
+            name = Int(nodes[name + 1].next)
         }
     }
-}
 
-/// The value as an object of a class, if it is one.
-///
-/// A plain cast first converts a Swift value to its Objective-C counterpart, a dictionary with all it holds, only to find
-/// that it is another class.
-private func instance<Object: AnyObject>(_ raw: Any, of class: Object.Type) -> Object? {
-    type(of: raw) is AnyClass ? raw as? Object : nil
+    /// Where the value of the last member of that name is.
+    private func place(of name: String) -> Int? {
+        var name = name
+        return name.withUTF8 { wanted in
+            document.bytes.withUnsafeBytes { bytes in
+                var place: Int?
+                forEachMember { node, value in
+                    switch node.kind {
+                    case .text:
+                        guard Int(node.end - node.start) == wanted.count else { return }
+                        if let first = wanted.baseAddress, let base = bytes.baseAddress,
+                            memcmp(first, base + Int(node.start), wanted.count) != 0
+                        {
+                            return
+                        }
+                        place = value
+                    case .escapedText:
+                        if document.text(of: node)?.utf8.elementsEqual(wanted) ?? false { place = value }
+                    case .null, .yes, .no, .number, .array, .object:
+                        break
+                    }
+                }
+                return place
+            }
+        }
+    }
 }

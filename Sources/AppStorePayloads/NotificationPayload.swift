@@ -53,10 +53,8 @@ package struct NotificationApp: Hashable, Sendable {
 /// Apple's `data`: the subscription or purchase a notification is about.
 package struct NotificationData: Hashable, Sendable {
     package let app: NotificationApp
-    /// Compact JWS.
-    package let signedTransactionInfo: String?
-    /// Compact JWS.
-    package let signedRenewalInfo: String?
+    package let signedTransactionInfo: EmbeddedJWS?
+    package let signedRenewalInfo: EmbeddedJWS?
 
     init(_ object: JSONObject) {
         app = NotificationApp(object)
@@ -101,8 +99,7 @@ package struct ExternalPurchaseToken: Hashable, Sendable {
 /// Apple's `appData`: the app itself, for which a guardian withdrew consent.
 package struct NotificationAppData: Hashable, Sendable {
     package let app: NotificationApp
-    /// Compact JWS.
-    package let signedAppTransactionInfo: String?
+    package let signedAppTransactionInfo: EmbeddedJWS?
 
     init(_ object: JSONObject) {
         app = NotificationApp(object)
@@ -122,10 +119,11 @@ package struct NotificationPayload: Hashable, Sendable {
     package let container: NotificationContainer
     package let remarks: RemarkList
 
-    package init(_ json: JSONObject) throws(PayloadError) {
+    /// Decodes the payload; `container` is what it carries, for whoever has read it before.
+    package init(_ json: JSONObject, container: NotificationContainer?) throws(PayloadError) {
         type = try json.mandatory("notificationType", of: "the notification") { $0.identifier }
         uuid = normalizedUUID(try json.mandatory("notificationUUID", of: "the notification") { $0.identifier }).text
-        guard let container = NotificationContainer(in: json) else {
+        guard let container else {
             throw .inconsistent("the notification has none of \(NotificationContainer.names.joined(separator: ", "))")
         }
         self.container = container
@@ -133,6 +131,11 @@ package struct NotificationPayload: Hashable, Sendable {
         version = json["version"]?.identifier
         signedDate = json["signedDate"]?.timestamp
         remarks = Self.remarks(on: json, type: type, subtype: subtype)
+    }
+
+    /// Decodes the payload.
+    package init(_ json: JSONObject) throws(PayloadError) {
+        try self.init(json, container: NotificationContainer(in: json))
     }
 
     /// Apple says a grace period runs; the grace's end is in the renewal information, or should be.

@@ -59,6 +59,7 @@ package struct RemarkList: Hashable, Sendable {
     /// Of too many, the last one kept says
     /// how many were left out.
     package var texts: [String] {
+        guard !remarks.isEmpty else { return [] }
         let all = Set(remarks.map(\.text)).sorted()
         guard all.count > Self.maximumCount else { return all }
         let kept = all.prefix(Self.maximumCount - 1)

@@ -21,13 +21,15 @@ package struct VerifiedNotification: Sendable {
     package let fact: NotificationFact
     /// The customer ids the fact refers to, in clear.
     package let identities: [String]
+    /// What was received, taken apart on the way: the evidence, ready to be stored.
+    package let evidenceParts: JWSParts
     /// The compact JWS, exactly as received.
-    package let evidence: [UInt8]
+    package var evidence: [UInt8] { evidenceParts.compact }
     /// What a person should look at; the fact holds the same.
     package var remarks: [String] { fact.remarks }
 
     fileprivate init(
-        environment: StoreEnvironment, evidence: [UInt8], fact: NotificationFact, identities: IdentityList
+        environment: StoreEnvironment, evidenceParts: JWSParts, fact: NotificationFact, identities: IdentityList
     ) {
         self.environment = environment
         bundleID = fact.bundleID
@@ -39,7 +41,7 @@ package struct VerifiedNotification: Sendable {
         eventLabel = AppStorePayloads.eventLabel(type: fact.type, subtype: fact.subtype)
         self.fact = fact
         self.identities = identities.customerIDs
-        self.evidence = evidence
+        self.evidenceParts = evidenceParts
     }
 }
 
@@ -72,15 +74,15 @@ package struct NotificationVerifier: Sendable {
         signedPayload: [UInt8], now: Timestamp
     ) throws(NotificationRefusal) -> VerifiedNotification {
         let parts = try NotificationParts(parsing: signedPayload)
-        let hashes = try parts.verifySignatures(with: jws, now: now)
+        let verified = try parts.verifySignatures(with: jws, now: now)
         let payloads = try parts.decode()
         let (bundleID, environment) = try apps.bind(payloads.notification.statedApp)
         try payloads.checkBinding(to: bundleID, environment)
 
         var identities = IdentityList()
         let fact = payloads.fact(
-            bundleID: bundleID, hashes: hashes, isFuture: parts.isDated(after: now), identities: &identities)
+            bundleID: bundleID, verified: verified, isFuture: parts.isDated(after: now), identities: &identities)
         return VerifiedNotification(
-            environment: environment, evidence: signedPayload, fact: fact, identities: identities)
+            environment: environment, evidenceParts: parts.takenApart(verified), fact: fact, identities: identities)
     }
 }

@@ -21,18 +21,19 @@ struct SignedPart {
         self.name = name
     }
 
-    init?(_ compact: String?, name: String, dateField: String = "signedDate") throws(NotificationRefusal) {
-        guard let compact else { return nil }
-        try self.init(Array(compact.utf8), name: name, dateField: dateField)
+    /// The part that another one carries, if it carries any.
+    init?(_ embedded: EmbeddedJWS?, name: String, dateField: String = "signedDate") throws(NotificationRefusal) {
+        guard let embedded else { return nil }
+        try self.init(embedded.compact, name: name, dateField: dateField)
     }
 
-    /// Verifies the signature, and returns the SHA-256 of the decoded payload.
+    /// Verifies the signature.
     func verify(
         with verifier: JWSVerifier, fallbackDate: Timestamp, now: Timestamp
-    ) throws(NotificationRefusal) -> Digest {
+    ) throws(NotificationRefusal) -> VerifiedJWS {
         let date = signedDate ?? fallbackDate
         do throws(JWSError) {
-            return try verifier.verify(jws, signedAt: date.milliseconds, now: now.milliseconds).payloadHash
+            return try verifier.verify(jws, signedAt: date.milliseconds, now: now.milliseconds)
         } catch {
             switch error {
             case .malformed: throw NotificationRefusal(.malformedJWS, "\(name): \(error)")

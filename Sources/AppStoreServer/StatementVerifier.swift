@@ -13,18 +13,20 @@ package struct VerifiedStatement<Payload: Hashable & Sendable>: Hashable, Sendab
     package let signedDate: Timestamp?
     /// Whether it is dated later than the clock may be wrong.
     package let isFuture: Bool
+    /// What was received, taken apart on the way: the evidence, ready to be stored.
+    package let evidenceParts: JWSParts
     /// The compact JWS, exactly as received.
-    package let evidence: [UInt8]
+    package var evidence: [UInt8] { evidenceParts.compact }
 
     fileprivate init(
-        _ part: SignedPart, _ payload: Payload, payloadHash: Digest, environment: StoreEnvironment, now: Timestamp
+        _ part: SignedPart, _ verified: VerifiedJWS, _ payload: Payload, environment: StoreEnvironment, now: Timestamp
     ) {
         self.environment = environment
         self.payload = payload
-        self.payloadHash = payloadHash
+        payloadHash = verified.payloadHash
         signedDate = part.signedDate
         isFuture = part.isDated(after: now)
-        evidence = part.compact
+        evidenceParts = verified.parts
     }
 }
 
@@ -63,13 +65,13 @@ package struct StatementVerifier: Sendable {
     package func transaction(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedTransaction {
         let name = "the transaction"
         let part = try SignedPart(Array(compact.utf8), name: name)
-        let hash = try part.verify(with: jws, fallbackDate: now, now: now)
+        let verified = try part.verify(with: jws, fallbackDate: now, now: now)
         let payload = try part.decode(TransactionPayload.init(_:))
         // Transactions bear no number of the app, in production either.
         let (_, environment) = try apps.bind(
             StatedApp(
                 statement: name, bundleID: payload.bundleID, environment: payload.environment, number: .none))
-        return VerifiedTransaction(part, payload, payloadHash: hash, environment: environment, now: now)
+        return VerifiedTransaction(part, verified, payload, environment: environment, now: now)
     }
 
     /// Verifies renewal information, as of its own date, else now.
@@ -78,10 +80,10 @@ package struct StatementVerifier: Sendable {
     package func renewal(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedRenewal {
         let name = "the renewal information"
         let part = try SignedPart(Array(compact.utf8), name: name)
-        let hash = try part.verify(with: jws, fallbackDate: now, now: now)
+        let verified = try part.verify(with: jws, fallbackDate: now, now: now)
         let payload = try part.decode(RenewalPayload.init(_:))
         let environment = try apps.bind(name, environment: payload.environment)
-        return VerifiedRenewal(part, payload, payloadHash: hash, environment: environment, now: now)
+        return VerifiedRenewal(part, verified, payload, environment: environment, now: now)
     }
 
     /// Verifies an app transaction, as of its own date, else now.
@@ -90,12 +92,12 @@ package struct StatementVerifier: Sendable {
     ) throws(NotificationRefusal) -> VerifiedAppTransaction {
         let name = "the app transaction"
         let part = try SignedPart(Array(compact.utf8), name: name, dateField: "receiptCreationDate")
-        let hash = try part.verify(with: jws, fallbackDate: now, now: now)
+        let verified = try part.verify(with: jws, fallbackDate: now, now: now)
         let payload = try part.decode(AppTransactionPayload.init(_:))
         let (_, environment) = try apps.bind(
             StatedApp(
                 statement: name, bundleID: payload.bundleID, environment: payload.environment,
                 number: .borne(payload.appAppleID)))
-        return VerifiedAppTransaction(part, payload, payloadHash: hash, environment: environment, now: now)
+        return VerifiedAppTransaction(part, verified, payload, environment: environment, now: now)
     }
 }

@@ -44,8 +44,8 @@ struct NotificationPayloadTests {
         #expect(payload.container.app.appAppleID == (index == 0 ? 1_234_567_890 : 1))
         switch (index, payload.container) {
         case (0, .data(let data)):
-            #expect(data.signedTransactionInfo == "a.b.c")
-            #expect(data.signedRenewalInfo == "d.e.f")
+            #expect(data.signedTransactionInfo?.compact == Array("a.b.c".utf8))
+            #expect(data.signedRenewalInfo?.compact == Array("d.e.f".utf8))
         case (1, .summary(let summary)):
             #expect(summary.productID == "p")
             #expect(summary.requestIdentifier == "r")
@@ -54,7 +54,7 @@ struct NotificationPayloadTests {
         case (2, .externalPurchaseToken(let token)):
             #expect(token.externalPurchaseID == "x")
             #expect(token.tokenCreationDate?.milliseconds == 1)
-        case (3, .appData(let data)): #expect(data.signedAppTransactionInfo == "g.h.i")
+        case (3, .appData(let data)): #expect(data.signedAppTransactionInfo?.compact == Array("g.h.i".utf8))
         default: Issue.record("\(name) was read as \(payload.container)")
         }
     }
