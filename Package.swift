@@ -45,8 +45,7 @@ let executables: [(name: String, imports: [String])] = [
     (
         "rightful-bench",
         [
-            "Service", "Ledger", "AppStoreServer", "AppStorePayloads", "EntitlementAPI", "EntitlementCore",
-            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator", "COpenSSL",
+            "Ledger", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator",
         ]
     ),
 ]

@@ -7,7 +7,8 @@ die() {
     exit 1
 }
 
-# Prints the Debian packages that are still needed, one a line; given "tests", those that only the tests need too.
+# Prints the Debian packages that are still needed, one a line; given "tests" or "bench",
+# those that only the tests or the benchmarks need too.
 missing_packages() {
     local pair
     command -v pkg-config >/dev/null || echo pkg-config
@@ -18,6 +19,10 @@ missing_packages() {
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
     # An independent reader of signed tokens; it belongs to Debian's Python, whatever else is on the PATH.
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import jwcrypto' 2>/dev/null || echo python3-jwcrypto
+    if [[ ${1:-} == bench ]]; then
+        command -v wrk >/dev/null || echo wrk
+        command -v openssl >/dev/null || echo openssl
+    fi
 }
 
 # Installs what is missing, and nothing when nothing is; takes what missing_packages takes.

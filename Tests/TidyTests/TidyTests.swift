@@ -36,8 +36,7 @@ struct TidyTests {
         ],
         "store-simulator": ["StoreSimulator", "OpenSSLCrypto", "Foundation", "FoundationNetworking", "Glibc"],
         "rightful-bench": [
-            "Service", "Ledger", "AppStoreServer", "AppStorePayloads", "EntitlementAPI", "EntitlementCore",
-            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator", "COpenSSL",
+            "Ledger", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator",
             "Dispatch", "Foundation", "Glibc",
         ],
     ]

@@ -1,0 +1,53 @@
+/// What `rightful-bench --help` prints.
+enum Help {
+    static let text = """
+        rightful-bench: what the product does in a second, each figure beside its limit on this machine.
+
+        Usage: rightful-bench [all | ROW…] [OPTIONS]
+
+        Every row starts a `rightful serve` or a worker of its own on a new ledger in an embedded PostgreSQL with the
+        product's own durability. Load comes from other processes over real sockets: wrk for HTTP, pgbench, psql and
+        openssl for limits. Limit and figure are measured in turn, --rounds times.
+
+          reads          GET …/entitlements of random customers by wrk
+                         limit: pgbench -S -M prepared, as many connections, its own tables in the same PostgreSQL, about
+                         as many rows as the log has events
+                         also: each customer's first read after the service's start (each once, by a process of ours),
+                         and reads with If-None-Match
+          past-reads     the same with `at`, an instant at random, and `known_at`, a position at random
+                         limit: plain reads by as many connections
+          append         a process appends verified facts with evidence through the ledger's writer, 1, 8, 64 and 256 at
+                         a time
+                         limit: batches of 100 rows of the same bytes (facts, evidence, keys) into a table that has only
+                         a primary key, by the same client library
+          notifications  distinct signed notifications, made beforehand, by wrk, each once
+                         limit: a third of `openssl speed ecdsap256` on all cores, for each has three signatures
+                         also: bytes on disk of all tables and indexes after a checkpoint, beside the request bodies
+          launches       POST …/reconcile by wrk: a thousand customers' four transactions, renewal information and app
+                         transaction, all posted before
+          rebuild        `rightful rebuild`, and the most memory it held (VmHWM)
+                         limit: psql's COPY (what the fold reads) TO STDOUT (FORMAT binary)
+          readable       one process posts first notifications at half of the greatest rate, another asks until the
+                         entitlement is there: p99 from sending to reading
+                         limit: p99 of a bare commit of one row by pgbench
+          long-lives     subscribers with 60 periods beside those with 5
+          growth         one ledger that grows: reads, explain, append, and start to ready (PostgreSQL being up) at each
+                         of --sizes, beside the smallest; rebuild at the largest
+
+          --seconds S        how long each figure is measured, over all rounds; default 4
+          --rounds N         default 2
+          --connections N,…  of reads, notifications and launches; default 1,8,64
+          --events N         in the log for reads, past-reads and rebuild; default 100000
+          --sizes N,…        of the log, for growth; default 20000,200000
+          --directory DIR    where databases lie meanwhile; default the system's temporary directory
+          --json             prints one JSON document at the end instead of a table
+          --output FILE      writes that document to a file as well
+
+        "ratio" is the figure beside its limit. "by cpu" is the same by processor time (the limit's for one operation
+        beside ours, load included): what to compare where other work shares the machine, and "others" says how much of
+        the machine that work had. A target that is missed is said and is no failure: the exit status is 0 when all was
+        measured.
+
+        Build with `swift build -c release`: figures of a debug build mean nothing.
+        """
+}

@@ -1,0 +1,36 @@
+import Foundation
+
+/// Where the programs are that the benchmark runs.
+struct Programs: Sendable {
+    /// `rightful`, built beside this program.
+    let rightful: String
+    /// This program, to start workers with.
+    let bench: String
+    private let postgresDirectory: String
+
+    /// Throws unless all of them are there.
+    init() throws {
+        let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        bench = own
+        rightful = URL(filePath: own).deletingLastPathComponent().appending(path: "rightful").path()
+        guard FileManager.default.isExecutableFile(atPath: rightful) else {
+            throw BenchmarkFailure("there is no \(rightful); build it with `swift build -c release --product rightful`")
+        }
+        // The newest, as the embedded PostgreSQL takes it.
+        let root = "/usr/lib/postgresql"
+        let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap { Int($0) }
+        guard let newest = versions.max() else {
+            throw BenchmarkFailure("PostgreSQL is missing; apt-get install postgresql")
+        }
+        postgresDirectory = "\(root)/\(newest)/bin"
+        let path = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        for name in ["wrk", "openssl", "setpriv"] {
+            guard path.contains(where: { FileManager.default.isExecutableFile(atPath: "\($0)/\(name)") }) else {
+                throw BenchmarkFailure("\(name) is missing; deploy/bench installs it")
+            }
+        }
+    }
+
+    /// One of PostgreSQL's programs.
+    func postgres(_ name: String) -> String { "\(postgresDirectory)/\(name)" }
+}

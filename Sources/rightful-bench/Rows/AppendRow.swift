@@ -1,0 +1,62 @@
+/// Verified facts with their evidence through the ledger's writer, beside batches of a hundred rows as large into a
+/// plain table.
+struct AppendRow: Row {
+    func run(_ bench: Bench) throws {
+        try bench.withRig("append") { rig in
+            let plain = try rig.makeDatabase("plain")
+            var told = 0
+            var stored: Int?
+            for concurrency in [1, 8, 64, 256] {
+                let (limit, sample) = try bench.inTurn(
+                    {
+                        let (sample, bytes) = try Self.insert(bench, rig, plain)
+                        stored = bytes
+                        return sample
+                    },
+                    {
+                        try AppendRow.append(
+                            bench, rig, LifeStream.Shape(), skip: &told, concurrency: concurrency,
+                            seconds: bench.roundSeconds)
+                    })
+                let figure = Figure(
+                    "append", "\(concurrency) at a time", unit: "events/s", sample,
+                    limit: ("100-row batches into a plain table", limit)
+                ).noting(stored.map { "\($0) bytes a row" })
+                guard concurrency == 256 else {
+                    bench.report.add(figure)
+                    continue
+                }
+                bench.report.add(figure.judged(.ratio(atLeast: 0.8)))
+                bench.report.add(
+                    Figure(
+                        "append", "256 at a time, beside 9 x Message DB's best", unit: "events/s",
+                        value: sample.perSecond
+                    )
+                    .judged(.value(atLeast: 9 * 4500)))
+            }
+        }
+    }
+
+    /// Appends for so many seconds, going on in the stream where the last call stopped.
+    ///
+    /// - Parameter told: how many of the stream's events are in the log.
+    static func append(
+        _ bench: Bench, _ rig: Rig, _ shape: LifeStream.Shape, skip told: inout Int, concurrency: Int, seconds: Double
+    ) throws -> Sample {
+        let before = try rig.position()
+        let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
+        let request = WorkerRequest.Append(
+            conninfo: rig.serveConninfo, shape: shape, skip: told, concurrency: concurrency, seconds: seconds)
+        let (result, ending) = try rig.worker("append", request)
+            .result(WorkerResult.self, limit: .seconds(seconds + 240))
+        told += try rig.position() - before
+        return Sample(result, ending, meter)
+    }
+
+    private static func insert(_ bench: Bench, _ rig: Rig, _ conninfo: String) throws -> (Sample, bytes: Int?) {
+        let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
+        let request = WorkerRequest.Insert(conninfo: conninfo, seconds: bench.roundSeconds)
+        let (result, ending) = try rig.worker("insert", request).result(WorkerResult.self, limit: .seconds(240))
+        return (Sample(result, ending, meter), result.rowBytes)
+    }
+}

@@ -1,0 +1,82 @@
+/// One ledger that grows: reads, explanations, appends and the service's start at each size, beside the smallest.
+struct GrowthRow: Row {
+    private struct Rates {
+        var readsOfAll: Sample
+        var readsOfSome: Sample
+        var explanations: Sample
+        var appends: Sample
+        var startup: Double
+    }
+
+    func run(_ bench: Bench) throws {
+        try bench.withRig("growth") { rig in
+            let empty = try startup(rig)
+            var told = 0
+            var smallest: Rates?
+            for size in bench.options.sizes {
+                let customers = try bench.load(rig, events: size, already: told)
+                told = size
+                let some = try Customers(
+                    every: customers.ids.count / 10_000, of: customers, file: customers.file + "-some")
+                let rates = try measure(bench, rig, customers, some, told: &told)
+                report(bench, rates, beside: smallest, size: size, empty: empty)
+                smallest = smallest ?? rates
+                if size == bench.options.sizes.last { try RebuildRow.measure(bench, rig, events: told) }
+            }
+        }
+    }
+
+    private func measure(
+        _ bench: Bench, _ rig: Rig, _ all: Customers, _ some: Customers, told: inout Int
+    ) throws -> Rates {
+        rig.stopService()
+        let startup = try startup(rig)
+        let reads = CustomerReads(bench, rig, some)
+        _ = try reads.firstTimeSample(connections: 8)
+        let readsOfSome = try bench.repeated { try reads.sample("entitlements", connections: 8) }
+        let explanations = try bench.repeated { try reads.sample("explain", connections: 8) }
+        let readsOfAll = try bench.repeated {
+            try CustomerReads(bench, rig, all).sample("entitlements", connections: 8)
+        }
+        rig.stopService()
+        let appends = try AppendRow.append(
+            bench, rig, LifeStream.Shape(), skip: &told, concurrency: 256, seconds: bench.options.seconds)
+        return Rates(
+            readsOfAll: readsOfAll, readsOfSome: readsOfSome, explanations: explanations, appends: appends,
+            startup: startup)
+    }
+
+    private func report(_ bench: Bench, _ rates: Rates, beside smallest: Rates?, size: Int, empty: Double) {
+        let target = Target.ratio(atLeast: 0.9)
+        for (name, unit, sample, limit) in [
+            ("reads of 10000 customers, 8 connections", "answers/s", rates.readsOfSome, smallest?.readsOfSome),
+            ("reads of all customers, 8 connections", "answers/s", rates.readsOfAll, smallest?.readsOfAll),
+            ("explain, 8 connections", "answers/s", rates.explanations, smallest?.explanations),
+            ("appends, 256 at a time", "events/s", rates.appends, smallest?.appends),
+        ] {
+            let text = "\(size) events: \(name)"
+            guard let limit else {
+                bench.report.add(Figure("growth", text, unit: unit, sample).placed(events: size))
+                continue
+            }
+            bench.report.add(
+                Figure("growth", text, unit: unit, sample, limit: ("with \(bench.options.sizes[0]) events", limit))
+                    .placed(events: size).judged(target))
+        }
+        bench.report.add(
+            Figure("growth", "\(size) events: start to ready", unit: "ms", value: rates.startup)
+                .beside("on an empty ledger", empty).placed(events: size).judged(.ratio(atMost: 2)))
+    }
+
+    /// From the start of `rightful serve` to its first answer that it is ready, PostgreSQL being up: the median of
+    /// five, in milliseconds.
+    private func startup(_ rig: Rig) throws -> Double {
+        var times: [Double] = []
+        for _ in 0..<5 {
+            rig.stopService()
+            times.append(try rig.serve().startup / .milliseconds(1))
+        }
+        rig.stopService()
+        return Quantile.of(times, 0.5)
+    }
+}

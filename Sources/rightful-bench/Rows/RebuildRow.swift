@@ -1,0 +1,62 @@
+/// `rightful rebuild` as a process, beside `COPY` of what the fold reads on one connection.
+struct RebuildRow: Row {
+    func run(_ bench: Bench) throws {
+        try bench.withRig("rebuild") { rig in
+            _ = try bench.load(rig, events: bench.options.events)
+            try RebuildRow.measure(bench, rig, events: bench.options.events)
+        }
+    }
+
+    /// Rebuilds a ledger of that size.
+    static func measure(_ bench: Bench, _ rig: Rig, events: Int) throws {
+        let count = Double(try rig.number("SELECT count(*) FROM event WHERE facts IS NOT NULL", limit: .seconds(600)))
+        var memory = 0
+        let (copy, rebuild) = try bench.inTurn(
+            {
+                let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
+                let start = ContinuousClock.now
+                let ending = try copyAll(rig)
+                var sample = Sample(operations: count, seconds: start.duration(to: .now) / .seconds(1))
+                sample.reading = meter.read(load: ending.processorTime)
+                return sample
+            },
+            {
+                let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
+                let start = ContinuousClock.now
+                let program = try ChildProgram([rig.programs.rightful, "rebuild"] + rig.common, in: rig.directory)
+                let ending = try program.wait(limit: .seconds(3600)) {
+                    memory = max(memory, ProcessStatistics.peakMemory(of: program.pid) ?? 0)
+                }
+                guard ending.status == 0 else { throw BenchmarkFailure("rebuild failed: \(program.errors)") }
+                var sample = Sample(operations: count, seconds: start.duration(to: .now) / .seconds(1))
+                sample.reading = meter.read(load: ending.processorTime)
+                return sample
+            })
+        bench.report.add(
+            Figure(
+                "rebuild", "\(events) events", unit: "events/s", rebuild,
+                limit: ("COPY (what the fold reads) TO STDOUT (FORMAT binary), one connection", copy)
+            ).placed(events: events).judged(.ratio(atLeast: 0.5)))
+        bench.report.add(
+            Figure("rebuild", "\(events) events, peak memory", unit: "MiB", value: Double(memory) / Double(1 << 20))
+                .placed(events: events).judged(.value(atMost: 512)))
+    }
+
+    /// What a fold needs of each event, where the schema has it.
+    private static let columns = ["position", "environment", "source", "original_transaction_id", "facts"]
+
+    private static func copyAll(_ rig: Rig) throws -> ChildProgram.Ending {
+        let names = columns.map { "'\($0)'" }.joined(separator: ", ")
+        let list = try rig.query(
+            """
+            SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
+            WHERE attrelid = 'event'::regclass AND attname IN (\(names))
+            """)
+        let copy = "COPY (SELECT \(list) FROM event) TO STDOUT (FORMAT binary)"
+        // Nobody keeps what comes.
+        let command = "exec \"$0\" --no-psqlrc --quiet --dbname \"$1\" --command \"$2\" > /dev/null"
+        return try ChildProgram(
+            ["/bin/sh", "-c", command, rig.postgres("psql"), rig.ownerConninfo, copy], in: rig.directory
+        ).finish(limit: .seconds(1800)).ending
+    }
+}
