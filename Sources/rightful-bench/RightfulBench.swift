@@ -11,6 +11,7 @@ struct RightfulBench {
         do {
             switch words.first {
             case "worker": try await Workers.run(Array(words.dropFirst()))
+            case "page": try Page(Array(words.dropFirst())).write()
             default: try measure(words)
             }
             exit(0)

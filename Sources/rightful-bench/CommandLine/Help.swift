@@ -4,6 +4,7 @@ enum Help {
         rightful-bench: what the product does in a second, each figure beside its limit on this machine.
 
         Usage: rightful-bench [all | ROW…] [OPTIONS]
+               rightful-bench page RUN.json PAGE.md    writes a run's figures into the results page
 
         Every row starts a `rightful serve` or a worker of its own on a new ledger in an embedded PostgreSQL with the
         product's own durability. Load comes from other processes over real sockets: wrk for HTTP, pgbench, psql and
