@@ -217,4 +217,39 @@ struct NotificationVerifierTests {
         }
         #expect(facts.count == 1)
     }
+
+    @Test("a verified notification carries what it was taken apart into, its statements at their places")
+    func takenApart() throws {
+        let rig = try NotificationRig()
+        for draft in [NotificationDraft(), .consent] {
+            let signed = try draft.signed(by: rig.store)
+            let parts = try rig.verifier.verify(signedPayload: signed, now: present).evidenceParts
+            #expect(parts.embedded.count == (draft.appTransaction == nil ? 2 : 1))
+            for (whole, compact) in [(parts, Array(signed.utf8))]
+                + parts.embedded.map({ ($0.parts, Array(parts.payload[$0.range])) })
+            {
+                let pieces = compact.split(separator: UInt8(ascii: ".")).map(Array.init)
+                #expect(whole.compact == compact)
+                #expect(whole.hash.bytes == SHA256.hash(compact))
+                #expect(whole.header.encoded == pieces[0])
+                #expect(whole.header.hash.bytes == SHA256.hash(pieces[0]))
+                #expect(Base64.decodeURL(pieces[1]) == whole.payload)
+                #expect(Base64.decodeURL(pieces[2]) == whole.signature)
+            }
+            #expect(
+                zip(parts.embedded, parts.embedded.dropFirst()).allSatisfy { $0.range.upperBound < $1.range.lowerBound }
+            )
+        }
+    }
+
+    @Test("a statement written with escapes is verified, and has no place of its own in the payload")
+    func escapedStatement() throws {
+        let rig = try NotificationRig()
+        let payload = try text(NotificationDraft().payload(signedBy: rig.store))
+        let escaped = payload.replacing(#""signedRenewalInfo":"e"#, with: #""signedRenewalInfo":"\u0065"#)
+        #expect(escaped != payload)
+        let verified = try rig.verifier.verify(signedPayload: rig.store.sign(escaped), now: present)
+        #expect(verified.fact.renewal?.originalTransactionID == "100")
+        #expect(verified.evidenceParts.embedded.count == 1)
+    }
 }

@@ -12,16 +12,16 @@ package struct EvidenceParts: Sendable, Equatable {
     /// The headers the steps name, by their SHA-256.
     package let headers: [Digest: [UInt8]]
 
-    private enum Step {
+    enum Step {
         static let literal: UInt8 = 0
         static let header: UInt8 = 1
         static let base64URL: UInt8 = 2
     }
 
     /// Nesting of JWS inside JWS payloads; Apple's notifications have two levels.
-    private static let depthLimit = 4
+    static let depthLimit = 4
     /// A header shorter than this is not worth a reference.
-    private static let headerMinimum = 128
+    static let headerMinimum = 128
 
     /// Takes a compact JWS apart, or several of them, one a line.
     package init(jws: [UInt8]) {
@@ -39,6 +39,25 @@ package struct EvidenceParts: Sendable, Equatable {
             bytes = Self.literal(jws[...])
             self.headers = [:]
         }
+    }
+
+    /// Makes evidence of JWS that a verifier took apart, one a line, without decoding anything again.
+    ///
+    /// That the received bytes come back is proven by writing what was decoded once more, into nothing; what does not
+    /// come back is kept as it came.
+    package init(_ statements: [JWSParts]) {
+        var headers: [Digest: [UInt8]] = [:]
+        var writer = EvidenceWriter(capacity: statements.reduce(64) { $0 + $1.payload.count + 256 })
+        for (number, statement) in statements.enumerated() {
+            if number > 0 { writer.literal([UInt8(ascii: "\n")]) }
+            if statement.isReversible(depth: 0) {
+                writer.jws(statement, headers: &headers)
+            } else {
+                writer.literal(statement.compact)
+            }
+        }
+        bytes = writer.bytes
+        self.headers = headers
     }
 
     /// The received bytes again.

@@ -1,0 +1,113 @@
+import EntitlementCore
+import OpenSSLCrypto
+import Testing
+
+@testable import Ledger
+
+/// Evidence made of JWS that a verifier took apart.
+@Suite("Evidence of JWS taken apart")
+struct EvidencePartsTests {
+    private static let header = Base64.encodeURL(Array(String(repeating: "head", count: 60).utf8))
+
+    /// A JWS around a payload, which carries the JWS given, each at the place of an `@`.
+    private static func jws(_ text: String, carrying carried: [JWSParts] = [], header: String = header) throws
+        -> JWSParts
+    {
+        var payload: [UInt8] = []
+        var embedded: [JWSParts.Embedded] = []
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "@"), embedded.count < carried.count {
+                let parts = carried[embedded.count]
+                embedded.append(.init(range: payload.count..<(payload.count + parts.compact.count), parts: parts))
+                payload += parts.compact
+            } else {
+                payload.append(byte)
+            }
+        }
+        let signature = SHA256.hash(payload) + SHA256.hash(Array(header.utf8))
+        let compact = Array("\(header).\(Base64.encodeURL(payload)).\(Base64.encodeURL(signature))".utf8)
+        return JWSParts(
+            compact: compact, hash: try #require(Digest(SHA256.hash(compact))),
+            header: .init(encoded: Array(header.utf8), hash: try #require(Digest(SHA256.hash(header.utf8)))),
+            payload: payload, signature: signature, embedded: embedded)
+    }
+
+    private static func notification() throws -> JWSParts {
+        let transaction = try jws(#"{"transactionId":"1"}"#)
+        let renewal = try jws(#"{"autoRenewStatus":1}"#)
+        return try jws(
+            #"{"data":{"signedTransactionInfo":"@","signedRenewalInfo":"@"},"x":"y"}"#,
+            carrying: [transaction, renewal])
+    }
+
+    @Test("it is the evidence that the received bytes give, down to the byte")
+    func sameAsReceived() throws {
+        let whole = try Self.notification()
+        let single = try Self.jws(#"{"transactionId":"1"}"#)
+        for statements in [[whole], [single], [single, single], [single, whole, single]] {
+            let received = Array(statements.map(\.compact).joined(separator: [UInt8(ascii: "\n")]))
+            let evidence = try #require(PreparedEvidence(statements))
+            #expect(evidence.received == received)
+            #expect(evidence.hash.bytes == SHA256.hash(received))
+            #expect(evidence.parts == EvidenceParts(jws: received))
+            #expect(evidence == PreparedEvidence(received: received))
+            #expect(evidence.parts.headers.count == 1)
+            #expect(evidence.parts.bytes.count < received.count / 2)
+            let again = try EvidenceParts.assemble(evidence.parts.bytes, headers: evidence.parts.headers)
+            #expect(again == received)
+        }
+        #expect(PreparedEvidence([]) == nil)
+    }
+
+    @Test("what would not give the received bytes back is kept as it came")
+    func irreversible() throws {
+        let good = try Self.notification()
+        func changed(
+            compact: [UInt8]? = nil, header: JWSParts.Header? = nil, payload: [UInt8]? = nil, signature: [UInt8]? = nil,
+            embedded: [JWSParts.Embedded]? = nil
+        ) -> JWSParts {
+            JWSParts(
+                compact: compact ?? good.compact, hash: good.hash, header: header ?? good.header,
+                payload: payload ?? good.payload, signature: signature ?? good.signature,
+                embedded: embedded ?? good.embedded)
+        }
+        let first = good.embedded[0]
+        let second = good.embedded[1]
+        let moved = first.range.lowerBound + 1..<first.range.upperBound + 1
+        var otherPayload = good.payload
+        otherPayload[3] ^= 1
+        var otherCompact = good.compact
+        otherCompact[good.header.encoded.count] = UInt8(ascii: "-")
+        var otherHeader = good.header.encoded
+        otherHeader[100] ^= 1
+        let wrong = [
+            changed(payload: otherPayload), changed(payload: Array(good.payload.dropLast())), changed(payload: []),
+            changed(signature: Array(good.signature.dropLast())), changed(signature: []),
+            changed(signature: good.signature.reversed()), changed(compact: otherCompact), changed(compact: []),
+            changed(compact: Array(good.compact.dropLast())), changed(compact: good.compact + good.compact),
+            changed(header: .init(encoded: otherHeader, hash: good.header.hash)),
+            changed(header: .init(encoded: Array(otherHeader.dropLast()), hash: good.header.hash)),
+            changed(embedded: [.init(range: moved, parts: first.parts)]),
+            changed(embedded: [.init(range: second.range, parts: first.parts)]),
+            changed(embedded: [first, first]),
+            changed(embedded: [first, .init(range: first.range, parts: second.parts)]),
+            changed(embedded: [.init(range: 0..<(good.payload.count + 1), parts: first.parts)]),
+            try Self.jws("{}", header: "short"),
+        ]
+        for (number, parts) in wrong.enumerated() {
+            let evidence = EvidenceParts([parts])
+            #expect(evidence.headers.isEmpty, "number \(number)")
+            #expect(try EvidenceParts.assemble(evidence.bytes, headers: [:]) == parts.compact, "number \(number)")
+        }
+    }
+
+    @Test("a JWS deep inside others is kept as text once it gets too deep, and still comes back")
+    func depth() throws {
+        var parts = try Self.jws("{}")
+        for _ in 0..<8 {
+            parts = try Self.jws(#"{"inner":"@"}"#, carrying: [parts])
+            let evidence = EvidenceParts([parts])
+            #expect(try EvidenceParts.assemble(evidence.bytes, headers: evidence.headers) == parts.compact)
+        }
+    }
+}
