@@ -78,6 +78,18 @@ package final class JWSVerifier: Sendable {
         return verified
     }
 
+    /// The SHA-256 of a compact JWS, most of it from memory where its header is known.
+    func hash(of compact: [UInt8], now: Int64) -> Digest? {
+        if let dot = compact.firstIndex(of: UInt8(ascii: ".")),
+            let header = remembered.withLock({ $0.header(of: compact[..<dot], now: now) })
+        {
+            return compact.withUnsafeBytes {
+                Digest(header.hashed.hash(UnsafeRawBufferPointer(rebasing: $0[(dot + 1)...])))
+            }
+        }
+        return Digest(SHA256.hash(compact))
+    }
+
     /// How many chains are remembered.
     var rememberedChainCount: Int { remembered.withLock { $0.count } }
 

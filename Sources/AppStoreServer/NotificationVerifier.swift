@@ -55,6 +55,11 @@ package struct NotificationVerifier: Sendable {
     /// How far a statement may be dated ahead of our clock without a remark.
     package static let toleratedClockSkewMilliseconds: Int64 = 60_000
 
+    /// Whether a signed date is later than our clock may be wrong.
+    static func isFuture(_ signedDate: Timestamp?, now: Timestamp) -> Bool {
+        signedDate.map { $0 > now.adding(milliseconds: toleratedClockSkewMilliseconds) } ?? false
+    }
+
     package init(jws: JWSVerifier, apps: [AppBinding]) {
         self.jws = jws
         self.apps = ConfiguredApps(apps)

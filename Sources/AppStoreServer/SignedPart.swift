@@ -6,8 +6,6 @@ struct SignedPart {
     /// What its payload says; `nil` where it bears no date.
     let signedDate: Timestamp?
     var json: JSONObject { jws.json }
-    /// The exact bytes that were received.
-    var compact: [UInt8] { jws.compact }
     private let jws: UnverifiedJWS
     private let name: String
 
@@ -57,7 +55,6 @@ struct SignedPart {
 
     /// Whether it is dated later than the clock may be wrong.
     func isDated(after now: Timestamp) -> Bool {
-        let limit = now.adding(milliseconds: NotificationVerifier.toleratedClockSkewMilliseconds)
-        return signedDate.map { $0 > limit } ?? false
+        NotificationVerifier.isFuture(signedDate, now: now)
     }
 }

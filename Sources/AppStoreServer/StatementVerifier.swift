@@ -1,61 +1,26 @@
-package import AppStorePayloads
+import AppStorePayloads
 package import EntitlementCore
-
-/// A statement on its own, as a device holds it, whose signature leads to a trusted root.
-///
-/// Only `StatementVerifier` makes one, so that nothing unverified becomes a fact.
-package struct VerifiedStatement<Payload: Hashable & Sendable>: Hashable, Sendable {
-    package let environment: StoreEnvironment
-    package let payload: Payload
-    /// SHA-256 of the decoded payload: with the statement's own id, its identity.
-    package let payloadHash: Digest
-    /// `nil` where it bears no date.
-    package let signedDate: Timestamp?
-    /// Whether it is dated later than the clock may be wrong.
-    package let isFuture: Bool
-    /// What was received, taken apart on the way: the evidence, ready to be stored.
-    package let evidenceParts: JWSParts
-    /// The compact JWS, exactly as received.
-    package var evidence: [UInt8] { evidenceParts.compact }
-
-    fileprivate init(
-        _ part: SignedPart, _ verified: VerifiedJWS, _ payload: Payload, environment: StoreEnvironment, now: Timestamp
-    ) {
-        self.environment = environment
-        self.payload = payload
-        payloadHash = verified.payloadHash
-        signedDate = part.signedDate
-        isFuture = part.isDated(after: now)
-        evidenceParts = verified.parts
-    }
-}
-
-/// A transaction of a configured app.
-package typealias VerifiedTransaction = VerifiedStatement<TransactionPayload>
-/// Renewal information of whatever app: it counts only beside a transaction of the same original and environment.
-package typealias VerifiedRenewal = VerifiedStatement<RenewalPayload>
-/// Somebody's copy of a configured app.
-package typealias VerifiedAppTransaction = VerifiedStatement<AppTransactionPayload>
-
-extension VerifiedStatement<TransactionPayload> {
-    package var bundleID: String { payload.bundleID }
-}
-
-extension VerifiedStatement<AppTransactionPayload> {
-    package var bundleID: String { payload.bundleID }
-}
 
 /// Verifies what a device posts, each statement by itself.
 ///
-/// What is asked first is the trust, then the content, then the app, then the environment. It blocks for a few hundred
-/// microseconds and may be called from any number of threads at once.
+/// What is asked first is the trust, then the content, then the app, then the environment. A statement that was verified
+/// before is given back from memory, by the SHA-256 of its exact bytes: an app posts the same ones at every launch. What was
+/// refused is never remembered. It blocks for up to a few hundred microseconds, and may be called from any number of
+/// threads at once.
 package struct StatementVerifier: Sendable {
     private let jws: JWSVerifier
     private let apps: ConfiguredApps
+    private let remembered: RememberedStatements
 
-    package init(jws: JWSVerifier, apps: [AppBinding]) {
+    /// - Parameters:
+    ///   - jws: says whose signatures are trusted.
+    ///   - apps: the apps whose statements are taken.
+    ///   - remembered: the statements verified by this verifier before. It must not be shared with one that trusts other
+    ///     roots or serves other apps.
+    package init(jws: JWSVerifier, apps: [AppBinding], remembered: RememberedStatements = RememberedStatements()) {
         self.jws = jws
         self.apps = ConfiguredApps(apps)
+        self.remembered = remembered
     }
 
     /// Where an app is served; `nil` for one that is not configured.
@@ -64,14 +29,16 @@ package struct StatementVerifier: Sendable {
     /// Verifies a transaction, as of its own date, else now.
     package func transaction(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedTransaction {
         let name = "the transaction"
-        let part = try SignedPart(Array(compact.utf8), name: name)
-        let verified = try part.verify(with: jws, fallbackDate: now, now: now)
-        let payload = try part.decode(TransactionPayload.init(_:))
-        // Transactions bear no number of the app, in production either.
-        let (_, environment) = try apps.bind(
-            StatedApp(
-                statement: name, bundleID: payload.bundleID, environment: payload.environment, number: .none))
-        return VerifiedTransaction(part, verified, payload, environment: environment, now: now)
+        return try verify(
+            compact, name: name, now: now,
+            decode: { json throws(PayloadError) in try TransactionPayload(json) },
+            bind: { payload throws(NotificationRefusal) in
+                // Transactions bear no number of the app, in production either.
+                try apps.bind(
+                    StatedApp(
+                        statement: name, bundleID: payload.bundleID, environment: payload.environment, number: .none)
+                ).environment
+            })
     }
 
     /// Verifies renewal information, as of its own date, else now.
@@ -79,11 +46,10 @@ package struct StatementVerifier: Sendable {
     /// It names no app, so whoever asks has to find the transaction it belongs to.
     package func renewal(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedRenewal {
         let name = "the renewal information"
-        let part = try SignedPart(Array(compact.utf8), name: name)
-        let verified = try part.verify(with: jws, fallbackDate: now, now: now)
-        let payload = try part.decode(RenewalPayload.init(_:))
-        let environment = try apps.bind(name, environment: payload.environment)
-        return VerifiedRenewal(part, verified, payload, environment: environment, now: now)
+        return try verify(
+            compact, name: name, now: now,
+            decode: { json throws(PayloadError) in try RenewalPayload(json) },
+            bind: { payload throws(NotificationRefusal) in try apps.bind(name, environment: payload.environment) })
     }
 
     /// Verifies an app transaction, as of its own date, else now.
@@ -91,13 +57,57 @@ package struct StatementVerifier: Sendable {
         _ compact: String, now: Timestamp
     ) throws(NotificationRefusal) -> VerifiedAppTransaction {
         let name = "the app transaction"
-        let part = try SignedPart(Array(compact.utf8), name: name, dateField: "receiptCreationDate")
+        return try verify(
+            compact, name: name, dateField: "receiptCreationDate", now: now,
+            decode: { json throws(PayloadError) in try AppTransactionPayload(json) },
+            bind: { payload throws(NotificationRefusal) in
+                try apps.bind(
+                    StatedApp(
+                        statement: name, bundleID: payload.bundleID, environment: payload.environment,
+                        number: .borne(payload.appAppleID))
+                ).environment
+            })
+    }
+
+    /// Whether a statement whose exact bytes have this SHA-256 was verified before and is still remembered.
+    ///
+    /// Whoever names a statement by its hash alone can then have it from ``rememberedTransaction(_:now:)`` and its like;
+    /// it may be forgotten in between.
+    package func isRemembered(_ hash: Digest) -> Bool { remembered.contains(hash) }
+
+    /// The transaction whose exact bytes have this SHA-256; `nil` where none was verified before, or it was forgotten.
+    package func rememberedTransaction(_ hash: Digest, now: Timestamp) -> VerifiedTransaction? {
+        remembered.statement(hash, now: now)
+    }
+
+    /// The renewal information whose exact bytes have this SHA-256; `nil` where none is remembered.
+    package func rememberedRenewal(_ hash: Digest, now: Timestamp) -> VerifiedRenewal? {
+        remembered.statement(hash, now: now)
+    }
+
+    /// The app transaction whose exact bytes have this SHA-256; `nil` where none is remembered.
+    package func rememberedAppTransaction(_ hash: Digest, now: Timestamp) -> VerifiedAppTransaction? {
+        remembered.statement(hash, now: now)
+    }
+
+    private func verify<Payload: RememberedPayload>(
+        _ text: String, name: String, dateField: String = "signedDate", now: Timestamp,
+        decode: (JSONObject) throws(PayloadError) -> Payload,
+        bind: (Payload) throws(NotificationRefusal) -> StoreEnvironment
+    ) throws(NotificationRefusal) -> VerifiedStatement<Payload> {
+        let compact = Array(text.utf8)
+        if compact.count <= UnverifiedJWS.maximumLength, let hash = jws.hash(of: compact, now: now.milliseconds),
+            let known: VerifiedStatement<Payload> = remembered.statement(hash, received: compact, now: now)
+        {
+            return known
+        }
+        let part = try SignedPart(compact, name: name, dateField: dateField)
         let verified = try part.verify(with: jws, fallbackDate: now, now: now)
-        let payload = try part.decode(AppTransactionPayload.init(_:))
-        let (_, environment) = try apps.bind(
-            StatedApp(
-                statement: name, bundleID: payload.bundleID, environment: payload.environment,
-                number: .borne(payload.appAppleID)))
-        return VerifiedAppTransaction(part, verified, payload, environment: environment, now: now)
+        let payload = try part.decode(decode)
+        let statement = VerifiedStatement(
+            payload, payloadHash: verified.payloadHash, evidenceParts: verified.parts, signedDate: part.signedDate,
+            environment: try bind(payload), now: now)
+        remembered.remember(statement)
+        return statement
     }
 }
