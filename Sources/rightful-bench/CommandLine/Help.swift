@@ -45,9 +45,9 @@ enum Help {
           --output FILE      writes that document to a file as well
 
         "ratio" is the figure beside its limit. "by cpu" is the same by processor time (the limit's for one operation
-        beside ours, load included): what to compare where other work shares the machine, and "others" says how much of
-        the machine that work had. A target that is missed is said and is no failure: the exit status is 0 when all was
-        measured.
+        beside ours, load included): what to compare where other work shares the machine. "others" says how much of the
+        machine that work had; above a tenth, targets are judged by processor time. A target that is missed is said and
+        is no failure: the exit status is 0 when all was measured.
 
         Build with `swift build -c release`: figures of a debug build mean nothing.
         """

@@ -63,7 +63,7 @@ struct Page {
                         "\(figure.row): \(figure.name)", "\(number(figure.value)) \(figure.unit)",
                         figure.limit.map { "\(number($0.value)) (\($0.name))" } ?? "", number(figure.ratio),
                         number(figure.ratioOfProcessorTime), figure.target.map { FigureTable.bound($0) } ?? "",
-                        figure.isMet == true ? "met" : figure.isMet == false ? "**missed**" : "",
+                        verdict(figure),
                     ]
                 })
     }
@@ -81,6 +81,11 @@ struct Page {
                         number(figure.p99Milliseconds),
                     ]
                 })
+    }
+
+    private func verdict(_ figure: Figure) -> String {
+        guard let isMet = figure.isMet else { return "" }
+        return (isMet ? "met" : "**missed**") + (figure.judgedByProcessorTime == true ? " by processor time" : "")
     }
 
     private func number(_ value: Double?) -> String { FigureTable.number(value) }

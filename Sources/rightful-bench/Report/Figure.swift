@@ -40,6 +40,8 @@ struct Figure: Codable, Sendable {
     var target: Target?
     /// Whether the target is met; `nil` without one, or where it was not measured under its conditions.
     var isMet: Bool?
+    /// Whether it was judged by processor time, because others had too much of the machine.
+    var judgedByProcessorTime: Bool?
     /// What the figure belongs to in a plot.
     var connections: Int?
     /// How many events the log held.
@@ -54,6 +56,7 @@ struct Figure: Codable, Sendable {
         case processorTime = "cpu_us"
         case ratioOfProcessorTime = "ratio_of_cpu"
         case isMet = "met"
+        case judgedByProcessorTime = "judged_by_cpu"
     }
 
     init(_ row: String, _ name: String, unit: String, value: Double) {
@@ -88,11 +91,18 @@ struct Figure: Codable, Sendable {
         return figure
     }
 
-    /// The same, judged by a target.
+    /// The share of the machine above which others disturb a ratio by the clock too much: who runs more processes than
+    /// its limit then gets more of the rest.
+    private static let quiet = 0.1
+
+    /// The same, judged by a target; by processor time where the machine was too busy otherwise.
     func judged(_ target: Target) -> Figure {
         var figure = self
         figure.target = target
-        figure.isMet = (target.ofValue ? value : ratio).map { target.holds($0) }
+        let isDisturbed = (others ?? 0) > Self.quiet && !target.ofValue && ratioOfProcessorTime != nil
+        figure.judgedByProcessorTime = isDisturbed ? true : nil
+        let judged = target.ofValue ? value : isDisturbed ? ratioOfProcessorTime : ratio
+        figure.isMet = judged.map { target.holds($0) }
         return figure
     }
 

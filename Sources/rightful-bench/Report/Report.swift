@@ -62,9 +62,10 @@ enum FigureTable {
 
     static func line(_ figure: Figure) -> String {
         let verdict = figure.isMet.map { $0 ? "met" : "MISSED" } ?? ""
+        let basis = figure.judgedByProcessorTime == true ? " cpu" : ""
         return columns(
             figure.row, "\(figure.name), \(figure.unit)", number(figure.value), number(figure.limit?.value),
-            number(figure.ratio), figure.target.map(bound) ?? "", verdict, number(figure.ratioOfProcessorTime),
+            number(figure.ratio), figure.target.map(bound) ?? "", verdict + basis, number(figure.ratioOfProcessorTime),
             number(figure.processorTime?.total), number(figure.p50Milliseconds), number(figure.p99Milliseconds),
             figure.others.map { String(format: "%.0f %%", $0 * 100) } ?? "")
             + (figure.note.map { "  (\($0))" } ?? "")
@@ -82,6 +83,6 @@ enum FigureTable {
 
     private static func columns(_ row: String, _ name: String, _ numbers: String...) -> String {
         func pad(_ text: String, to width: Int) -> String { String(repeating: " ", count: max(0, width - text.count)) }
-        return row + pad(row, to: 14) + name + pad(name, to: 52) + numbers.map { pad($0, to: 10) + $0 }.joined()
+        return row + pad(row, to: 14) + name + pad(name, to: 52) + numbers.map { pad($0, to: 11) + $0 }.joined()
     }
 }

@@ -8,8 +8,8 @@ struct ReadableRow: Row {
         try bench.withRig("readable") { rig in
             let service = try rig.serve()
             let commit = try PgBench(rig, rows: 100_000).commit(seconds: bench.options.seconds)
-            let verifications = try OpenSSLSpeed(directory: bench.directory).verificationsPerSecond(seconds: 1)
-            let greatest = try greatestRate(bench, service, expected: verifications / 3)
+            let verification = try OpenSSLSpeed(directory: bench.directory).verify(seconds: 1)
+            let greatest = try greatestRate(bench, service, expected: verification.capacity / 3)
             let half = greatest / 2
             let seconds = max(4, bench.options.seconds)
             let supply = try prepare(bench, seed: 201, count: Int(half * seconds) + 100, files: 1)
@@ -41,7 +41,7 @@ struct ReadableRow: Row {
     /// What the service takes in over 64 connections.
     private func greatestRate(_ bench: Bench, _ service: Service, expected: Double) throws -> Double {
         let supply = try prepare(
-            bench, seed: 200, count: Int(expected * bench.roundSeconds * 1.5), files: Wrk.threads(connections: 64))
+            bench, seed: 200, count: Int(expected * bench.roundSeconds * 1.2), files: Wrk.threads(connections: 64))
         return try bench.wrk.run(
             .requestsOnce, [supply.file], connections: 64, seconds: bench.roundSeconds, port: service.port
         ).perSecond
