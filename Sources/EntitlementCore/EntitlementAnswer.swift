@@ -19,6 +19,34 @@ extension CustomerFacts {
         timelines().compactMap { answer(from: $0, at: instant) }
     }
 
+    /// The first instant after `instant` at which `answers(at:)` may be others; `endless` when they stay as they are for
+    /// as long as nothing new is known.
+    package func nextChange(after instant: Timestamp) -> Timestamp {
+        nextChange(of: timelines(), after: instant)
+    }
+
+    /// The answers at an instant, and until when they hold: from the instant on, before `until`.
+    package func answersHolding(at instant: Timestamp) -> (answers: [EntitlementAnswer], until: Timestamp) {
+        let timelines = timelines()
+        return (timelines.compactMap { answer(from: $0, at: instant) }, nextChange(of: timelines, after: instant))
+    }
+
+    /// A timeline reads on until its next reading begins, whose bounds `since` and `until` follow from; and of what
+    /// renews, a statement speaks from its signed date on.
+    private func nextChange(of timelines: [EntitlementTimeline], after instant: Timestamp) -> Timestamp {
+        var next = Timestamp.endless
+        for timeline in timelines {
+            for reading in timeline.readings where reading.start > instant { next = min(next, reading.start) }
+        }
+        for state in originals.values {
+            for renewal in state.renewals {
+                guard let signed = renewal.fact.signedDate, signed > instant else { continue }
+                next = min(next, signed)
+            }
+        }
+        return next
+    }
+
     /// One timeline read at an instant; `nil` before it begins.
     package func answer(from timeline: EntitlementTimeline, at instant: Timestamp) -> EntitlementAnswer? {
         let readings = timeline.readings

@@ -75,6 +75,15 @@ package actor PostgresPool {
         for waiter in refused { waiter.continuation.resume(throwing: Self.closed) }
     }
 
+    /// Opens a session beside the pool's own connections, to the same database with the same options.
+    ///
+    /// - Throws: kind `connection` when none could be made, else what preparing the statement threw.
+    package nonisolated func openNonblockingSession(
+        preparing statement: PostgresStatement
+    ) async throws(PostgresError) -> NonblockingSession {
+        try await NonblockingSession.open(conninfo, options: options, preparing: statement)
+    }
+
     private static let closed = PostgresError(kind: .unavailable, message: "the connection pool is closed")
 
     // MARK: - Connections

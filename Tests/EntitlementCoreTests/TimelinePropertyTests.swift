@@ -70,6 +70,28 @@ struct TimelinePropertyTests {
         }
     }
 
+    @Test("answers stay as they are until their next change, and not beyond it", arguments: 0..<20 as Range<UInt64>)
+    func nextChange(block: UInt64) {
+        eachGiven(block) { given, seed, random in
+            let facts = given.facts
+            let bounds = facts.timelines().flatMap(\.readings).flatMap { [$0.start, $0.end] }
+            let signed = facts.originals.values.flatMap { $0.renewals.compactMap(\.fact.signedDate) }
+            let around = (bounds + signed).filter { $0 != .endless }
+                .flatMap { [$0.adding(milliseconds: -1), $0, $0.adding(milliseconds: 1)] }
+            for instant in around.shuffled(using: &random).prefix(12) + [.earliest, .latest] {
+                let (answers, until) = facts.answersHolding(at: instant)
+                #expect(answers == facts.answers(at: instant) && until == facts.nextChange(after: instant))
+                #expect(instant < until, "seed \(seed) at \(instant)")
+                for other in around where instant < other && other < until {
+                    #expect(facts.answers(at: other) == answers, "seed \(seed) from \(instant) to \(other)")
+                }
+                // Whatever can be seen to change does so where the next change is, or later.
+                let changed = around.filter { $0 > instant && facts.answers(at: $0) != answers }.min()
+                #expect(until <= changed ?? .endless, "seed \(seed) at \(instant)")
+            }
+        }
+    }
+
     @Test("the union shows at each instant the best of what the sources show alone", arguments: 0..<20 as Range<UInt64>)
     func union(block: UInt64) {
         let order: [EntitlementState] = [.active, .inGracePeriod, .inBillingRetry, .revoked, .expired]

@@ -49,6 +49,10 @@ final class Authenticator: Sendable {
         guard let header = request.header("Authorization") else {
             throw Self.unauthenticated("Send an API key or a customer token as Authorization: Bearer <key>.", "Bearer")
         }
+        return try presented(in: header)
+    }
+
+    private func presented(in header: String) throws(Problem) -> Presented {
         let words = header.split(separator: " ", maxSplits: 1)
         guard words.count == 2, words[0].lowercased() == "bearer" else {
             throw Self.unauthenticated("The only way to authenticate is Authorization: Bearer <key>.", "Bearer")
@@ -65,6 +69,17 @@ final class Authenticator: Sendable {
     func wasSecretKey(_ presented: Presented) -> Bool {
         guard case .key(_, let hash) = presented else { return false }
         return remembered.withLock { $0[hash]?.key.isPublishable } == false
+    }
+
+    /// The secret key that was recognised lately by a header's value, and until when that counts; asks nobody.
+    func rememberedSecretKey(
+        authorization header: String, at now: ContinuousClock.Instant
+    ) -> (key: APIKey, until: ContinuousClock.Instant)? {
+        guard case .key(_, let hash) = try? presented(in: header) else { return nil }
+        guard let known = remembered.withLock({ $0[hash] }), now < known.until, !known.key.isPublishable else {
+            return nil
+        }
+        return known
     }
 
     /// Whose it is.

@@ -18,6 +18,8 @@ package struct Application: Sendable {
         package var readinessWait = Duration.seconds(3)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
+        /// What the answers kept in memory for plain reads may take, in bytes.
+        package var answerCacheBytes = 256 << 20
         /// How many requests whoever sends them may send.
         package var rates = RateLimits()
         /// The largest body of a notification, in bytes: no larger than the largest JWS that is looked at, so that what
@@ -130,6 +132,8 @@ package struct Application: Sendable {
 
     /// A server for this service, not yet started.
     package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
-        HTTPServer(configuration: configuration, refuse: refuse, bodyLimit: bodyLimit, handler: handle)
+        HTTPServer(
+            configuration: configuration, refuse: refuse, bodyLimit: bodyLimit,
+            immediate: { EntitlementsResponder(self, waker: $0) }, handler: handle)
     }
 }

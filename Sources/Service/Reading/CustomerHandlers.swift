@@ -14,19 +14,25 @@ extension Application {
 
         let (facts, position) = try await reader.customerFacts(customer, environment: environment, knownAt: knownAt)
         let entitlements = facts.answers(at: at).map { EntitlementDocument($0) }
-        // Of the entitlements alone: the instant and the position change with every request.
-        let tag = "W/\"\(sha256(try WireJSON.encode(entitlements)).hex.prefix(32))\""
-        let headers = [("ETag", tag), ("Cache-Control", "private, no-cache")]
-        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(tag) == true {
-            return HTTPResponse(status: 304, headers: HTTPResponse.ledgerPosition(position) + headers)
+        func encode(alsoIn: [StoreEnvironment]) throws -> EncodedEntitlements {
+            try EncodedEntitlements(
+                EntitlementsDocument(
+                    customerID: customer.value, environment: environment, at: at, knownAt: position,
+                    entitlements: entitlements, alsoIn: alsoIn), until: at, sha256: sha256)
         }
-        let alsoIn =
-            entitlements.isEmpty
-            ? try await reader.otherEnvironments(of: customer, than: environment, upTo: position) : []
-        return try .document(
-            EntitlementsDocument(
-                customerID: customer.value, environment: environment, at: at, knownAt: position,
-                entitlements: entitlements, alsoIn: alsoIn), position: position, headers: headers)
+        var answer = try encode(alsoIn: [])
+        let headers =
+            HTTPResponse.ledgerPosition(position) + [
+                ("ETag", answer.tag), ("Cache-Control", EncodedEntitlements.cacheControl.description),
+            ]
+        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(answer.tag) == true {
+            return HTTPResponse(status: 304, headers: headers)
+        }
+        if entitlements.isEmpty {
+            let others = try await reader.otherEnvironments(of: customer, than: environment, upTo: position)
+            if !others.isEmpty { answer = try encode(alsoIn: others) }
+        }
+        return .json(headers: headers, answer.body)
     }
 
     /// `GET /v1/customers/{id}/timeline`.

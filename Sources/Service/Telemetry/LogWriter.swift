@@ -1,5 +1,5 @@
 import Dispatch
-import EntitlementCore
+package import EntitlementCore
 import Foundation
 import Synchronization
 
@@ -21,23 +21,34 @@ package final class LogWriter: Sendable {
         file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: false)
     }
 
-    package func write(_ record: LogRecord) {
-        guard pending.add(1, ordering: .relaxed).newValue <= Self.pendingLimit else {
-            pending.subtract(1, ordering: .relaxed)
-            dropped.add(1, ordering: .relaxed)
+    package func write(_ record: LogRecord) { enqueue(1, at: record.time) { record.line } }
+
+    /// Writes lines that somebody else has made, their ends included: `count` of them, the last at `time`.
+    ///
+    /// They are written or dropped together.
+    package func write(lines: [UInt8], count: Int, time: Timestamp) { enqueue(count, at: time) { lines } }
+
+    private func enqueue(_ count: Int, at time: Timestamp, _ lines: @escaping @Sendable () -> [UInt8]) {
+        guard pending.add(count, ordering: .relaxed).newValue <= Self.pendingLimit else {
+            pending.subtract(count, ordering: .relaxed)
+            dropped.add(count, ordering: .relaxed)
             return
         }
         queue.async { [self] in
-            let lost = dropped.exchange(0, ordering: .relaxed)
-            if lost > 0 {
-                put(
-                    LogRecord(
-                        time: record.time, level: .warning, message: "log lines dropped: their reader is too slow",
-                        fields: [("dropped", .integer(Int64(lost)))]))
-            }
-            put(record)
-            pending.subtract(1, ordering: .relaxed)
+            tellLosses(at: time)
+            put(lines())
+            pending.subtract(count, ordering: .relaxed)
         }
+    }
+
+    private func tellLosses(at time: Timestamp) {
+        let lost = dropped.exchange(0, ordering: .relaxed)
+        guard lost > 0 else { return }
+        put(
+            LogRecord(
+                time: time, level: .warning, message: "log lines dropped: their reader is too slow",
+                fields: [("dropped", .integer(Int64(lost)))]
+            ).line)
     }
 
     /// Returns when everything given so far is written; for an orderly end.
@@ -48,5 +59,5 @@ package final class LogWriter: Sendable {
     }
 
     /// With nobody left to read the log there is nobody to tell either.
-    private func put(_ record: LogRecord) { try? file.write(contentsOf: Data(record.line)) }
+    private func put(_ lines: [UInt8]) { try? file.write(contentsOf: Data(lines)) }
 }

@@ -47,16 +47,31 @@ package struct Logger: Sendable {
     private let level: LogLevel
     private let now: @Sendable () -> Timestamp
     private let sink: @Sendable (LogRecord) -> Void
+    private let lineSink: (@Sendable (_ lines: [UInt8], _ count: Int, _ time: Timestamp) -> Void)?
 
     /// A logger that hands records of at least `level` to `sink`, which must not block; see ``LogWriter``.
+    ///
+    /// - Parameter lines: takes whole lines, ends included, how many there are, and the last one's time; where there is none,
+    ///   `sink` takes records in their place.
     package init(
         level: LogLevel = .info, now: @escaping @Sendable () -> Timestamp,
+        lines: (@Sendable (_ lines: [UInt8], _ count: Int, _ time: Timestamp) -> Void)? = nil,
         sink: @escaping @Sendable (LogRecord) -> Void
     ) {
+        lineSink = lines
         self.level = level
         self.now = now
         self.sink = sink
     }
+
+    /// Whether records of this level are written.
+    func logs(_ level: LogLevel) -> Bool { level >= self.level }
+
+    /// Whether lines may be handed over that somebody else has made.
+    var takesLines: Bool { lineSink != nil }
+
+    /// Hands over lines in the form of `LogRecord.line`, in their order.
+    func log(lines: [UInt8], count: Int) { lineSink?(lines, count, now()) }
 
     package func log(_ level: LogLevel, _ message: String, _ fields: [(name: String, value: LogValue)] = []) {
         guard level >= self.level else { return }

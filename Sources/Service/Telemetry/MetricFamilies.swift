@@ -8,6 +8,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case conflicts = "rightful_ownership_conflicts_total"
     case drift = "rightful_device_drift_total"
     case rateLimited = "rightful_rate_limited_total"
+    case immediateReads = "rightful_immediate_reads_total"
 
     var help: String {
         switch self {
@@ -19,6 +20,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .verdicts: "Notifications by what became of them: accepted, duplicate, or the code of the refusal."
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."
         case .remarks: "Things in new notifications that a person should look at, by kind."
+        case .immediateReads: "Reads answered on the event loop, by whether the answer was in memory or was loaded."
         case .rateLimited: "Requests refused as too many, by whose limit it was: an API key's or a client address's."
         }
     }
@@ -26,6 +28,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     var labels: [String] {
         switch self {
         case .requests: ["route", "status"]
+        case .immediateReads: ["source"]
         case .verdicts: ["verdict"]
         case .notifications: ["type"]
         case .remarks, .rateLimited: ["kind"]

@@ -14,9 +14,31 @@ package final class Metrics: Sendable {
     }
 
     private struct State {
+        /// With what the routes' own counters say.
+        var merged: State {
+            var merged = self
+            for route in routes {
+                for (status, count) in route.statuses {
+                    merged.counters[.requests, default: [:]][[route.route, String(status)], default: 0] += count
+                }
+                for (source, count) in route.sources {
+                    merged.counters[.immediateReads, default: [:]][[source], default: 0] += count
+                }
+                let (counts, sum) = route.durations
+                guard counts.contains(where: { $0 > 0 }) else { continue }
+                let empty = Histogram(counts: counts.map { _ in 0 })
+                var histogram = merged.histograms[.requestDuration, default: [:]][[route.route]] ?? empty
+                histogram.counts = zip(histogram.counts, counts).map { $0 + $1 }
+                histogram.sum += sum
+                merged.histograms[.requestDuration, default: [:]][[route.route]] = histogram
+            }
+            return merged
+        }
+
         var counters: [CounterFamily: [[String]: UInt64]] = [:]
         var histograms: [HistogramFamily: [[String]: Histogram]] = [:]
         var headPosition: Int64?
+        var routes: [RouteCounters] = []
     }
 
     private let version: String
@@ -40,6 +62,9 @@ package final class Metrics: Sendable {
     func noteHead(_ position: Int64) {
         state.withLock { $0.headPosition = max($0.headPosition ?? 0, position) }
     }
+
+    /// Shows what these count beside what is counted here.
+    func add(_ counters: RouteCounters) { state.withLock { $0.routes.append(counters) } }
 
     func count(_ family: CounterFamily, _ labels: [String]) {
         state.withLock { state in
@@ -66,7 +91,7 @@ package final class Metrics: Sendable {
 
     /// Everything counted so far, in the Prometheus text format.
     func text(isDatabaseUp: Bool) -> String {
-        let state = state.withLock { $0 }
+        let state = state.withLock { $0.merged }
         var page = PrometheusPage()
         page.family("rightful_build_info", "gauge", "The program's version and the version of its fold.")
         page.sample("rightful_build_info", [("version", version), ("fold_version", String(foldVersion))], "1")

@@ -32,7 +32,8 @@ struct ServeCommand: Command {
         try TrustedMaterial.checkPrivateKeys(configuration)
         let passKeys = try PassKeyFiles(configured: configuration)
         let log = LogWriter()
-        let logger = Logger(now: context.now) { log.write($0) }
+        let logger = Logger(
+            now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
         do {
             try await serve(configuration, anchors, passKeys, context, logger)
             await log.flush()

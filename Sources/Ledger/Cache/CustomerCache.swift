@@ -1,0 +1,169 @@
+package import EntitlementCore
+
+/// Answers about customers, kept as long as the log says nothing new about them; for one thread.
+///
+/// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `position`, and forgets
+/// every answer on which that bears. Memory is bounded: the answers that were not used for the longest time go first,
+/// roughly (the CLOCK algorithm).
+package final class CustomerCache<Answer> {
+    private final class Entry {
+        let key: Key
+        let answer: Answer
+        /// The position the answer rests on.
+        let position: Int64
+        let environment: StoreEnvironment
+        let dependencies: [DependencyKey]
+        let bytes: Int
+        /// Whether it was used since the clock's hand last passed.
+        var isUsed = true
+
+        init(
+            key: Key, answer: Answer, position: Int64, environment: StoreEnvironment, dependencies: [DependencyKey],
+            bytes: Int
+        ) {
+            self.key = key
+            self.answer = answer
+            self.position = position
+            self.environment = environment
+            self.dependencies = dependencies
+            self.bytes = bytes
+        }
+    }
+
+    /// A customer id as it was asked for, and the environment.
+    package struct Key: Hashable {
+        package let customer: [UInt8]
+        package let environment: StoreEnvironment
+
+        /// Keys are equal only byte for byte.
+        package init(customer: [UInt8], environment: StoreEnvironment) {
+            self.customer = customer
+            self.environment = environment
+        }
+
+        package func hash(into hasher: inout Hasher) {
+            customer.withUnsafeBytes { hasher.combine(bytes: $0) }
+            hasher.combine(environment == .sandbox)
+        }
+    }
+
+    /// What one entry takes beside what the caller counts: its object, its places in the tables, and its dependencies.
+    package static var overheadPerEntry: Int { 320 }
+    /// What each dependency of an entry takes.
+    package static var overheadPerDependency: Int { 72 }
+
+    private let capacity: Int
+    private var slots: [Entry?] = []
+    private var freeSlots: [Int32] = []
+    private var slotOfKey: [Key: Int32] = [:]
+    private var dependents = DependencyIndex()
+    private var recent = RecentChanges()
+    private var hand = 0
+
+    /// The head of the log when this was last brought up to date; `nil` before the first time.
+    package private(set) var position: Int64?
+    /// What everything kept takes, in bytes, as far as it is counted.
+    package private(set) var bytes = 0
+    /// How many answers are kept.
+    package var count: Int { slotOfKey.count }
+
+    /// A cache that keeps at most so many bytes.
+    package init(capacityBytes: Int) { capacity = capacityBytes }
+
+    /// The answer for a customer, and the position it rests on.
+    package func answer(of key: Key) -> (answer: Answer, position: Int64)? {
+        guard let slot = slotOfKey[key], let entry = slots[Int(slot)] else { return nil }
+        entry.isUsed = true
+        return (entry.answer, entry.position)
+    }
+
+    /// Keeps an answer, unless something came since the position it rests on that bears on it.
+    ///
+    /// - Parameter bytes: what the answer takes, without the customer's id and this cache's own tables.
+    package func insert(
+        _ answer: Answer, for key: Key, restingOn position: Int64, _ dependencies: CustomerDependencies, bytes: Int
+    ) {
+        remove(key)
+        let keys = DependencyKey.all(of: dependencies, key.environment)
+        guard self.position != nil, !recent.hasChange(of: keys, key.environment, after: position) else { return }
+        let cost = Self.overheadPerEntry + Self.overheadPerDependency * keys.count + 2 * key.customer.count + bytes
+        guard cost <= capacity else { return }
+        while self.bytes + cost > capacity { evictOne() }
+        let entry = Entry(
+            key: key, answer: answer, position: position, environment: key.environment, dependencies: keys, bytes: cost)
+        let slot = freeSlots.popLast() ?? Int32(slots.count)
+        if Int(slot) == slots.count { slots.append(entry) } else { slots[Int(slot)] = entry }
+        slotOfKey[key] = slot
+        for dependency in keys { dependents.insert(slot, under: dependency) }
+        self.bytes += cost
+    }
+
+    /// Forgets an answer, such as one that has run out.
+    package func remove(_ key: Key) {
+        if let slot = slotOfKey[key] { remove(slot: slot) }
+    }
+
+    /// Forgets what the news bear on, and is up to date with the log's head.
+    package func apply(_ news: LogNews) {
+        defer { position = news.position }
+        guard let changes = news.changes, let last = position, news.position >= last else {
+            // So much has come, or so little is known of it, that everything is in doubt. A log that got shorter is
+            // another one.
+            removeAll()
+            recent.forget(upTo: news.position)
+            return
+        }
+        for change in changes {
+            switch change.scope {
+            case .everybody:
+                removeAll(in: change.environment)
+                recent.noteEverybody(in: change.environment, at: change.position)
+            case .dependents(let identities, let originalTransactionID):
+                for environment in change.environment.map({ [$0] }) ?? StoreEnvironment.allCases {
+                    let dependencies = CustomerDependencies(
+                        identities: Set(identities), originals: Set([originalTransactionID].compactMap(\.self)))
+                    for key in DependencyKey.all(of: dependencies, environment) {
+                        recent.note(key, at: change.position)
+                        // An answer loaded in the meantime may rest on the change already.
+                        for slot in dependents.slots(under: key)
+                        where (slots[Int(slot)]?.position ?? .max) < change.position {
+                            remove(slot: slot)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets all answers, and that there ever was a log.
+    package func reset() {
+        removeAll()
+        position = nil
+    }
+
+    private func removeAll(in environment: StoreEnvironment? = nil) {
+        for slot in slots.indices {
+            guard let entry = slots[slot], environment == nil || entry.environment == environment else { continue }
+            remove(slot: Int32(slot))
+        }
+    }
+
+    private func remove(slot: Int32) {
+        guard let entry = slots[Int(slot)] else { return }
+        slots[Int(slot)] = nil
+        slotOfKey[entry.key] = nil
+        for dependency in entry.dependencies { dependents.remove(slot, under: dependency) }
+        bytes -= entry.bytes
+        freeSlots.append(slot)
+    }
+
+    /// Moves the hand past what was used since it last came by, and removes the first that was not.
+    private func evictOne() {
+        while true {
+            hand = hand + 1 < slots.count ? hand + 1 : 0
+            guard let entry = slots[hand] else { continue }
+            guard entry.isUsed else { return remove(slot: Int32(hand)) }
+            entry.isUsed = false
+        }
+    }
+}
