@@ -1,5 +1,6 @@
 -- The end of each ledger's log. Whoever appends holds this row's lock until the commit, so positions are dense and
--- in the order of commits; an aborted append leaves no hole.
+-- in the order of commits; an aborted append leaves no hole. Small updates stay on one page (fillfactor), and dead
+-- versions are removed early.
 CREATE TABLE ledger_head (
     ledger_id integer PRIMARY KEY,
     position bigint NOT NULL,
@@ -7,7 +8,11 @@ CREATE TABLE ledger_head (
     recorded_at timestamptz NOT NULL,
     -- The hash of the last event; 32 zero bytes before the first.
     hash bytea NOT NULL,
-    next_identity bigint NOT NULL
+    next_identity bigint NOT NULL,
+    -- Where the catalog in force was written; 0 before any.
+    catalog_position bigint NOT NULL DEFAULT 0,
+    -- Which rows of original_view count; a rebuild fills the next generation and then moves this number.
+    view_generation integer NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 INSERT INTO ledger_head (ledger_id, position, recorded_at, hash, next_identity)

@@ -5,21 +5,37 @@ CREATE TABLE event (
     recorded_at timestamptz NOT NULL,
     -- The statement's own signed date.
     occurred_at timestamptz,
-    -- NULL for what concerns no environment, such as a catalog.
-    environment text,
-    source text NOT NULL,
-    type text NOT NULL,
-    original_transaction_id text,
-    transaction_id text,
-    product_id text,
-    -- Surrogates of table identity: whose the statement is (the account token's customer, else the app
-    -- transaction's), and the app transaction's beside an account token.
+    -- 1 production, 2 sandbox; NULL for what concerns no environment, such as a catalog.
+    environment smallint,
+    -- Who stated it; the numbers are those of EventSource.
+    source smallint NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    original_transaction_id text COLLATE "C",
+    transaction_id text COLLATE "C",
+    product_id text COLLATE "C",
+    -- Numbers of table identity: whose the statement is (the account token's customer, else the app transaction's), and
+    -- the app transaction's beside an account token.
     identity bigint,
     other_identity bigint,
+    -- The first 16 bytes of the SHA-256 of the source's own id: finds a second delivery of the same notification.
+    dedup_key bytea,
     -- Canonical bytes; the hash covers exactly these.
     facts bytea NOT NULL,
     evidence_sha256 bytea,
     previous_hash bytea NOT NULL,
     hash bytea NOT NULL,
     PRIMARY KEY (ledger_id, position)
-) PARTITION BY RANGE (position);
+);
+
+-- One original transaction's events in order.
+CREATE INDEX event_original ON event (ledger_id, environment, original_transaction_id, position)
+WHERE original_transaction_id IS NOT NULL;
+
+-- A purchase is found by its original transaction, so only later periods need an entry.
+CREATE INDEX event_transaction ON event (ledger_id, transaction_id)
+WHERE transaction_id <> original_transaction_id;
+
+CREATE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL;
+
+-- The few events that concern everybody: they change the catalog, or say that a person was forgotten.
+CREATE INDEX event_general ON event (ledger_id, type, position) WHERE type IN ('catalog_applied', 'forgotten');

@@ -147,7 +147,7 @@ package struct CanonicalWriter: Sendable {
     /// An instant; `endless` is none, and is written as the latest there is.
     package mutating func timestamp(_ value: Timestamp) { integer(min(value, .latest).milliseconds) }
 
-    package mutating func digest(_ value: Digest) { bytes.append(contentsOf: value.bytes) }
+    package mutating func digest(_ value: Digest) { value.withBytes { bytes.append(contentsOf: $0) } }
 
     package mutating func optional<Value>(_ value: Value?, _ write: (inout CanonicalWriter, Value) -> Void) {
         flag(value != nil)
@@ -186,18 +186,19 @@ package struct CanonicalReader: Sendable {
     }
 
     package mutating func integer() throws(Failure) -> Int64 {
-        guard index + 8 <= bytes.count else { throw .truncated }
-        var value: UInt64 = 0
-        for offset in 0..<8 { value = value << 8 | UInt64(bytes[index + offset]) }
+        guard 8 <= bytes.count - index else { throw .truncated }
+        let start = index
         index += 8
-        return Int64(bitPattern: value)
+        return bytes.withUnsafeBytes { Int64(bigEndian: $0.loadUnaligned(fromByteOffset: start, as: Int64.self)) }
     }
 
     package mutating func count() throws(Failure) -> Int {
-        guard index + 4 <= bytes.count else { throw .truncated }
-        var value: UInt32 = 0
-        for offset in 0..<4 { value = value << 8 | UInt32(bytes[index + offset]) }
+        guard 4 <= bytes.count - index else { throw .truncated }
+        let start = index
         index += 4
+        let value = bytes.withUnsafeBytes {
+            UInt32(bigEndian: $0.loadUnaligned(fromByteOffset: start, as: UInt32.self))
+        }
         // A watch's Int has 32 bits.
         guard let count = Int(exactly: value) else { throw .truncated }
         return count
@@ -213,11 +214,16 @@ package struct CanonicalReader: Sendable {
     package mutating func text() throws(Failure) -> String {
         let length = try count()
         guard length <= bytes.count - index else { throw .truncated }
-        let utf8 = bytes[index..<(index + length)]
-        let text = String(decoding: utf8, as: UTF8.self)
-        // Decoding repairs what is not UTF-8, and so would read two spellings as one text.
-        guard text.utf8.elementsEqual(utf8) else { throw .invalid("a text that is not UTF-8") }
-        index += length
+        let range = index..<(index + length)
+        let text: String? = bytes.withUnsafeBufferPointer { buffer in
+            let utf8 = UnsafeBufferPointer(rebasing: buffer[range])
+            var text = String(decoding: utf8, as: UTF8.self)
+            // Decoding repairs what is not UTF-8, and so would read two spellings as one text.
+            if utf8.allSatisfy({ $0 < 0x80 }) { return text }
+            return text.withUTF8 { $0.elementsEqual(utf8) } ? text : nil
+        }
+        guard let text else { throw .invalid("a text that is not UTF-8") }
+        index = range.upperBound
         return text
     }
 
@@ -229,11 +235,10 @@ package struct CanonicalReader: Sendable {
     }
 
     package mutating func digest() throws(Failure) -> Digest {
-        guard index + 32 <= bytes.count, let digest = Digest(Array(bytes[index..<(index + 32)])) else {
-            throw .truncated
-        }
+        guard 32 <= bytes.count - index else { throw .truncated }
+        let range = index..<(index + 32)
         index += 32
-        return digest
+        return bytes.withUnsafeBytes { Digest(loading: UnsafeRawBufferPointer(rebasing: $0[range])) }
     }
 
     package mutating func optional<Value>(

@@ -53,57 +53,79 @@ package struct OriginalState: Hashable, Sendable {
     /// The last event that stated something about this original transaction.
     package private(set) var lastPosition: Int64 = 0
     /// Whether it was ever claimed or transferred, so that whoever reads it knows to look for who owns it.
-    package private(set) var hasOwnershipWords = false
+    package private(set) var hasOwnershipEvents = false
 
     package init() {}
 
     /// Joins what a fact states about `originalTransactionID`.
+    ///
+    /// Returns whether what is kept has changed, `lastPosition` aside.
+    @discardableResult
     package mutating func join(
         _ fact: LedgerFact, originalTransactionID: String, source: StatementSource, position: Int64
-    ) {
+    ) -> Bool {
         lastPosition = max(lastPosition, position)
+        var isChanged = false
         switch fact {
-        case .claim, .transfer, .transferUndo: hasOwnershipWords = true
+        case .claim, .transfer, .transferUndo:
+            isChanged = !hasOwnershipEvents
+            hasOwnershipEvents = true
         case .notification, .statements, .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting:
             break
         }
         for transaction in fact.transactions where transaction.originalTransactionID == originalTransactionID {
-            join(transaction, source: source, position: position)
+            if join(transaction, source: source, position: position) { isChanged = true }
         }
         for renewal in fact.renewals where renewal.originalTransactionID == originalTransactionID {
-            join(renewal, position: position)
+            if join(renewal, position: position) { isChanged = true }
         }
+        return isChanged
     }
 
     /// Whether joining a fact would change what is kept, positions aside.
     package func learns(from fact: LedgerFact, originalTransactionID: String, source: StatementSource) -> Bool {
         var joined = self
-        joined.join(fact, originalTransactionID: originalTransactionID, source: source, position: lastPosition)
-        return joined != self
+        return joined.join(
+            fact, originalTransactionID: originalTransactionID, source: source, position: lastPosition)
     }
 
-    package mutating func join(_ fact: TransactionFact, source: StatementSource, position: Int64) {
+    /// Joins a transaction statement; returns whether what is kept has changed.
+    @discardableResult
+    package mutating func join(_ fact: TransactionFact, source: StatementSource, position: Int64) -> Bool {
         lastPosition = max(lastPosition, position)
-        let key = TransactionKey(fact)
-        let range = transactions.range(of: key)
-        var rivals = Array(transactions[range])
+        let range = transactions.range(of: TransactionKey(fact))
+        if range.isEmpty {
+            transactions.insert(
+                StatedTransaction(fact: fact, sources: StatementSources(source), position: position),
+                at: range.lowerBound)
+            return true
+        }
+        let known = Array(transactions[range])
+        var rivals = known
         if let index = rivals.firstIndex(where: { $0.fact == fact }) {
             rivals[index].sources.add(source)
         } else {
             rivals.append(StatedTransaction(fact: fact, sources: StatementSources(source), position: position))
         }
-        transactions.replaceSubrange(range, with: Self.retained(rivals))
+        let retained = Self.retained(rivals)
+        guard retained != known else { return false }
+        transactions.replaceSubrange(range, with: retained)
+        return true
     }
 
-    package mutating func join(_ fact: RenewalFact, position: Int64) {
+    /// Joins a renewal statement; returns whether what is kept has changed.
+    @discardableResult
+    package mutating func join(_ fact: RenewalFact, position: Int64) -> Bool {
         lastPosition = max(lastPosition, position)
-        let index = renewals.firstIndex { !$0.fact.precedes(fact) } ?? renewals.endIndex
+        let index = renewals.insertionIndex(of: fact)
         if index < renewals.endIndex, renewals[index].fact.isSameStatement(as: fact) {
             // The label belongs to a delivery, not to the signed statement: any grace delivery sets it.
-            if fact.isGraceWithoutEnd { renewals[index].fact.isGraceWithoutEnd = true }
+            guard fact.isGraceWithoutEnd, !renewals[index].fact.isGraceWithoutEnd else { return false }
+            renewals[index].fact.isGraceWithoutEnd = true
         } else {
             renewals.insert(StatedRenewal(fact: fact, position: position), at: index)
         }
+        return true
     }
 
     /// The newest statement, and the newest of the store: no other can ever win again.
@@ -144,9 +166,32 @@ struct TransactionKey: Hashable, Comparable {
 extension [StatedTransaction] {
     /// Where statements of `key` stand, or would be inserted, in an array ordered by key.
     fileprivate func range(of key: TransactionKey) -> Range<Int> {
-        let start = firstIndex { !(TransactionKey($0.fact) < key) } ?? endIndex
+        // Statements mostly come in the order of their purchases.
+        guard let last, !(TransactionKey(last.fact) < key) else { return endIndex..<endIndex }
+        let start = partitioningIndex { !(TransactionKey($0.fact) < key) }
         let end = self[start...].firstIndex { TransactionKey($0.fact) != key } ?? endIndex
         return start..<end
+    }
+}
+
+extension [StatedRenewal] {
+    /// The first statement that does not precede `fact`, in an array ordered by `precedes`.
+    fileprivate func insertionIndex(of fact: RenewalFact) -> Int {
+        guard let last, !last.fact.precedes(fact) else { return endIndex }
+        return partitioningIndex { !$0.fact.precedes(fact) }
+    }
+}
+
+extension Array {
+    /// The first index whose element satisfies the predicate, found by halves; all elements after it satisfy it too.
+    fileprivate func partitioningIndex(where isSecond: (Element) -> Bool) -> Int {
+        var low = startIndex
+        var high = endIndex
+        while low < high {
+            let middle = low + (high - low) / 2
+            if isSecond(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 }
 
@@ -201,7 +246,7 @@ extension OriginalState {
         }
         writer.integer(lastPosition)
         // Written only where it is so: most rows have no owner but their own, and read as they always did.
-        if hasOwnershipWords { writer.flag(true) }
+        if hasOwnershipEvents { writer.flag(true) }
         return writer.bytes
     }
 
@@ -219,7 +264,7 @@ extension OriginalState {
         lastPosition = try reader.integer()
         if !reader.isAtEnd {
             guard try reader.byte() == 1 else { throw .trailingBytes }
-            hasOwnershipWords = true
+            hasOwnershipEvents = true
         }
         try reader.finish()
     }

@@ -44,6 +44,7 @@ struct ParameterBuffer {
         case .bool(let value): scalar(PostgresType.bool, value) { $0.append($1 ? 1 : 0) }
         case .int(let value): scalar(PostgresType.int8, value) { $0.append(bigEndian: $1) }
         case .int4(let value): scalar(PostgresType.int4, value) { $0.append(bigEndian: $1) }
+        case .int2(let value): scalar(PostgresType.int2, value) { $0.append(bigEndian: $1) }
         case .double(let value): scalar(PostgresType.float8, value) { $0.append(bigEndian: $1.bitPattern) }
         case .text(let value): try scalar(PostgresType.text, value.map(Self.checked)) { $0.append(contentsOf: $1.utf8) }
         case .bytes(let value): scalar(PostgresType.bytea, value) { $0.append(contentsOf: $1) }
@@ -55,6 +56,8 @@ struct ParameterBuffer {
             array(PostgresType.int8Array, of: PostgresType.int8, values) { $0.append(bigEndian: $1) }
         case .int4Array(let values):
             array(PostgresType.int4Array, of: PostgresType.int4, values) { $0.append(bigEndian: $1) }
+        case .int2Array(let values):
+            array(PostgresType.int2Array, of: PostgresType.int2, values) { $0.append(bigEndian: $1) }
         case .boolArray(let values):
             array(PostgresType.boolArray, of: PostgresType.bool, values) { $0.append($1 ? 1 : 0) }
         case .textArray(let values):

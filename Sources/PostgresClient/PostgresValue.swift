@@ -11,6 +11,8 @@ package enum PostgresValue: Sendable, Equatable {
     case int(Int64?)
     /// `integer`.
     case int4(Int32?)
+    /// `smallint`.
+    case int2(Int16?)
     /// `double precision`.
     case double(Double?)
     /// `text`. U+0000 is not representable in PostgreSQL and is refused.
@@ -25,6 +27,8 @@ package enum PostgresValue: Sendable, Equatable {
     case optionalIntArray([Int64?])
     /// `integer[]`.
     case int4Array([Int32])
+    /// `smallint[]`, with NULLs.
+    case int2Array([Int16?])
     /// `boolean[]`, with NULLs.
     case boolArray([Bool?])
     /// `text[]`, with NULLs.

@@ -130,7 +130,7 @@ extension APIKey {
         self.init(
             id: try row.text(0), name: try row.text(1), isPublishable: try row.bool(2),
             scopes: Set(try row.textArray(3).compactMap { $0.flatMap(APIScope.init(rawValue:)) }),
-            environment: try row.optionalText(4).map { try StoreEnvironment(stored: $0) },
+            environment: try row.optionalText(4).map { try StoreEnvironment(name: $0) },
             bundleID: try row.optionalText(5), createdAt: Timestamp(milliseconds: try row.timestamp(6)),
             revokedAt: try row.optionalTimestamp(7).map { Timestamp(milliseconds: $0) })
     }

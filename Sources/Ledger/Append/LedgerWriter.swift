@@ -9,7 +9,7 @@ package import PostgresClient
 package actor LedgerWriter {
     package struct Limits: Sendable {
         /// Events of one transaction.
-        package var batchEvents = 256
+        package var batchEvents = 2048
         /// Evidence bytes of one transaction; a single larger event still goes, alone.
         package var batchBytes = 8 << 20
         /// Requests that may wait; further ones are refused as `unavailable`.
@@ -39,12 +39,10 @@ package actor LedgerWriter {
     private let limits: Limits
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (BatchReport) -> Void
+    private let memory = WriterMemory()
     private var waiting: [Waiter] = []
     private var isRunning = false
     private var drained: [CheckedContinuation<Void, Never>] = []
-    private var isPartitioning = false
-    /// The position from which partitions ahead are to be made again.
-    private var partitionsDueAt: Int64 = 0
 
     package init(
         pool: PostgresPool, limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp,
@@ -114,7 +112,6 @@ package actor LedgerWriter {
             for (waiter, outcome) in zip(batch, plan.outcomes) {
                 waiter.continuation.resume(returning: outcome.mapError { $0 })
             }
-            ensurePartitions(after: plan.head.position)
         } catch {
             let failure = LedgerError(error, doing: "appending to the log")
             // One event that the database refuses must not take its neighbours with it.
@@ -128,17 +125,17 @@ package actor LedgerWriter {
 
     /// Writes one batch, again after a lost connection or lock.
     private func write(_ batch: [PreparedEvent]) async throws -> AppendPlan {
-        var unheard: AppendPlan?
+        var inDoubt: AppendPlan?
         var attempt = 1
         while true {
             let failure: PostgresError
             do {
-                let outcome = try await pool.withConnection { [unheard, now] connection in
-                    try AppendTransaction.run(batch, unheard: unheard, now: now, on: connection)
+                let outcome = try await pool.withConnection { [inDoubt, memory, now] connection in
+                    try AppendTransaction.run(batch, inDoubt: inDoubt, memory: memory, now: now, on: connection)
                 }
                 switch outcome {
                 case .committed(let plan): return plan
-                case .unheard(let plan, let error): (unheard, failure) = (plan, error)
+                case .inDoubt(let plan, let error): (inDoubt, failure) = (plan, error)
                 }
             } catch let error as PostgresError where error.isPassing {
                 failure = error
@@ -168,23 +165,4 @@ package actor LedgerWriter {
                 """, [.double(Double(limits.stalledMilliseconds))])
         }
     }
-
-    /// Makes partitions well ahead of the head, while appends go on.
-    ///
-    /// A failure is no reason to refuse or delay anything: the partitions ahead leave millions of appends to try again
-    /// in.
-    private func ensurePartitions(after position: Int64) {
-        guard !isPartitioning, position >= partitionsDueAt else { return }
-        isPartitioning = true
-        Task {
-            let made = try? await pool.withConnection { connection in
-                try connection.query("SELECT ensure_partitions($1)", [.int(position + 2 * Self.partitionMargin)])
-            }
-            partitionsDueAt = position + (made == nil ? Self.partitionRetry : Self.partitionMargin)
-            isPartitioning = false
-        }
-    }
-
-    private static let partitionMargin: Int64 = 1_000_000
-    private static let partitionRetry: Int64 = 1000
 }

@@ -57,8 +57,8 @@ package enum AppendRefusal: Error, Sendable, Hashable {
     case catalogChanged(writtenAt: Int64)
     /// Another request was sent under the same idempotency key.
     case idempotencyConflict
-    /// Somebody else's command came first; decide again.
-    case overtaken
+    /// What the command was decided on has changed since; decide again.
+    case conflict
 }
 
 /// An event before it has a position: what is to be appended, and what makes appending it idempotent.

@@ -7,6 +7,11 @@ enum EventColumns {
         position, recorded_at, occurred_at, environment, source, type, original_transaction_id, transaction_id,
         product_id, identity, other_identity, facts, evidence_sha256, previous_hash, hash
         """
+
+    /// The same, each with the name of its table before it.
+    static func list(of table: String) -> String {
+        list.split(whereSeparator: { $0 == "," || $0.isWhitespace }).map { "\(table).\($0)" }.joined(separator: ", ")
+    }
 }
 
 extension EventRecord {
@@ -14,8 +19,8 @@ extension EventRecord {
         self.init(
             position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
             occurredAt: try row.optionalTimestamp(2).map { Timestamp(milliseconds: $0) },
-            environment: try row.optionalText(3).map { try StoreEnvironment(stored: $0) },
-            source: try EventSource(stored: row.text(4)), type: try row.text(5),
+            environment: try row.optionalInt(3).map { try StoreEnvironment(stored: $0) },
+            source: try EventSource(stored: row.int(4)), type: try row.text(5),
             originalTransactionID: try row.optionalText(6), transactionID: try row.optionalText(7),
             productID: try row.optionalText(8), identity: try row.optionalInt(9).map { IdentityRef($0) },
             otherIdentity: try row.optionalInt(10).map { IdentityRef($0) }, facts: try row.bytes(11),

@@ -5,8 +5,8 @@ package import PostgresClient
 ///
 /// A person is a customer with every alias that links lead from. Erased are their ids and account tokens, the app
 /// transaction ids that no other customer's statements bear, and the evidence of every event that names one of these
-/// or may: one that names nobody, but is about one of their original transactions or holds such an id. What happened is itself an event, in the same
-/// commit. Whoever appends next finds none of these ids: a later statement of the same person begins anew.
+/// or may: one that names nobody, but is about one of their original transactions or holds such an id. What
+/// happened is itself an event, in the same commit. Whoever appends next finds none of these ids: a later statement of the same person begins anew.
 ///
 /// It needs a role that may delete evidence: the owner's.
 package struct Forgetter: Sendable {
@@ -56,7 +56,7 @@ package struct Forgetter: Sendable {
     private static func forget(
         _ customer: CustomerID, now: Timestamp, on connection: isolated PostgresConnection
     ) throws -> ForgettingOutcome? {
-        let lock = AppendTransaction.lockHead
+        let lock = AppendRead.lockHead
         guard let row = try connection.query(lock.sql, lock.parameters).first else { throw Statements.missingHead }
         // Once more under the lock: nobody can append anything of this customer between looking and erasing.
         guard let scope = try ForgettingScope(of: customer, on: connection) else {
@@ -64,12 +64,10 @@ package struct Forgetter: Sendable {
             return nil
         }
         let context = AppendContext(
-            head: try LedgerHead(row), keys: [:], commands: [:], catalogPosition: 0,
-            identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }),
-            states: [:],
-            knownHeaders: [])
+            head: try LedgerHead(row),
+            identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }))
         let plan = AppendPlan(scope.drafts.map { PreparedEvent($0) }, context: context, now: now)
-        try AppendTransaction.write(
+        try AppendWrite.run(
             plan,
             and: [
                 PostgresStatement(

@@ -59,9 +59,11 @@ package struct ForgettingScope: Sendable {
         while !fresh.isEmpty {
             let rows = try connection.query(
                 """
-                SELECT position, recorded_at, facts FROM event
-                WHERE ledger_id = $1 AND original_transaction_id IS NULL
-                    AND (identity = ANY($2) OR other_identity = ANY($2))
+                SELECT DISTINCT event.position, event.recorded_at, event.facts
+                FROM unnest($2::bigint[]) AS key (number)
+                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
+                    AND name.environment IN (0, 1, 2) AND name.kind = 2 AND name.original_transaction_id = ''
+                JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
                 """, [.int(ledgerID), .intArray(fresh.map(\.number).sorted())]
             ).rows
             fresh = []
@@ -83,38 +85,58 @@ package struct ForgettingScope: Sendable {
     private static func appTransactions(
         of person: Set<IdentityRef>, on connection: isolated PostgresConnection
     ) throws -> (own: Set<IdentityRef>, shared: Set<IdentityRef>) {
-        // Only a statement has both; a link has no original transaction.
+        let numbers = PostgresValue.intArray(person.map(\.number).sorted())
         let borne = try connection.query(
             """
-            SELECT DISTINCT other_identity FROM event
-            WHERE ledger_id = $1 AND identity = ANY($2) AND other_identity IS NOT NULL
-                AND original_transaction_id IS NOT NULL
-            """, [.int(ledgerID), .intArray(person.map(\.number).sorted())])
+            \(ownEvents)
+            SELECT DISTINCT event.other_identity FROM own
+            JOIN event ON event.ledger_id = $1 AND event.position = own.position
+            WHERE event.other_identity IS NOT NULL AND event.identity = ANY ($2)
+                AND event.original_transaction_id IS NOT NULL
+            """, [.int(ledgerID), numbers])
         let candidates = try Set(borne.rows.map { IdentityRef(try $0.int(0)) })
+        // Shared is what somebody is named by as the owner, or bears beside the token of somebody else who is not forgotten.
         let others = try connection.query(
             """
-            SELECT candidate FROM unnest($2::bigint[]) AS candidate
-            WHERE EXISTS (SELECT FROM event WHERE ledger_id = $1 AND identity = candidate)
+            SELECT candidate.number FROM unnest($2::bigint[]) AS candidate (number)
+            WHERE EXISTS (
+                    SELECT FROM event_name AS name WHERE name.ledger_id = $1 AND name.identity = candidate.number
+                        AND name.environment IN (0, 1, 2) AND name.kind IN (0, 2))
                 OR EXISTS (
-                    SELECT FROM event JOIN identity USING (ledger_id, identity)
-                    WHERE ledger_id = $1 AND other_identity = candidate AND identity <> ALL($3))
-            """,
-            [
-                .int(ledgerID), .intArray(candidates.map(\.number).sorted()),
-                .intArray(person.map(\.number).sorted()),
-            ])
+                    SELECT FROM event_name AS name
+                    JOIN event ON event.ledger_id = $1 AND event.environment = name.environment
+                        AND event.original_transaction_id = name.original_transaction_id
+                        AND event.other_identity = candidate.number AND event.identity <> ALL ($3)
+                    JOIN identity ON identity.ledger_id = $1 AND identity.identity = event.identity
+                    WHERE name.ledger_id = $1 AND name.identity = candidate.number
+                        AND name.environment IN (1, 2) AND name.kind = 1)
+            """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted()), numbers])
         let shared = try Set(others.rows.map { IdentityRef(try $0.int(0)) })
         return (candidates.subtracting(shared), shared)
     }
+
+    /// `own (position)`: every event whose columns or names hold one of the identities $2; $1 is the ledger.
+    private static let ownEvents = """
+        WITH name AS MATERIALIZED (
+            SELECT DISTINCT name.environment, name.kind, name.original_transaction_id AS original, name.position
+            FROM unnest($2::bigint[]) AS key (number)
+            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
+                AND name.environment IN (0, 1, 2) AND name.kind IN (0, 1, 2, 3)
+        ), own (position) AS (
+            SELECT position FROM name WHERE kind IN (2, 3)
+            UNION
+            SELECT event.position FROM (SELECT DISTINCT environment, original FROM name WHERE original <> '') AS part
+            JOIN event ON event.ledger_id = $1 AND event.environment = part.environment
+                AND event.original_transaction_id = part.original
+                AND (event.identity = ANY ($2) OR event.other_identity = ANY ($2))
+        )
+        """
 
     private static func events(
         naming identities: [Int64], on connection: isolated PostgresConnection
     ) throws -> [Int64] {
         try connection.query(
-            """
-            SELECT position FROM event
-            WHERE ledger_id = $1 AND (identity = ANY($2) OR other_identity = ANY($2)) ORDER BY position
-            """, [.int(ledgerID), .intArray(identities)]
+            ownEvents + " SELECT position FROM own ORDER BY position", [.int(ledgerID), .intArray(identities)]
         ).rows.map { try $0.int(0) }
     }
 
@@ -124,21 +146,20 @@ package struct ForgettingScope: Sendable {
     ) throws -> [Int64] {
         try connection.query(
             """
-            WITH own AS (
-                SELECT position, environment, original_transaction_id FROM event
-                WHERE ledger_id = $1 AND (identity = ANY($2) OR other_identity = ANY($2))
-            ), nameless AS (
-                SELECT event.position FROM event
-                JOIN (SELECT DISTINCT environment, original_transaction_id FROM own) AS original
-                    USING (environment, original_transaction_id)
-                WHERE event.ledger_id = $1 AND event.identity IS NULL AND event.other_identity IS NULL
+            \(ownEvents), nameless AS (
+                SELECT event.position
+                FROM (SELECT DISTINCT environment, original FROM name WHERE original <> '') AS part
+                JOIN event ON event.ledger_id = $1 AND event.environment = part.environment
+                    AND event.original_transaction_id = part.original
+                    AND event.identity IS NULL AND event.other_identity IS NULL
             )
-            SELECT evidence.position FROM evidence
-            JOIN (SELECT position FROM own UNION SELECT position FROM nameless) AS erased USING (position)
-            WHERE evidence.ledger_id = $1 ORDER BY evidence.position
+            SELECT evidence.position FROM (SELECT position FROM own UNION SELECT position FROM nameless) AS erased
+            JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = erased.position
+            ORDER BY evidence.position
             """, [.int(ledgerID), .intArray(identities)]
         ).rows.map { try $0.int(0) }
     }
+
     /// Evidence of events that neither name anybody nor are about an original transaction, such as a withdrawn consent,
     /// and that holds one of the ids: its parts are decoded payloads.
     private static func evidence(
@@ -148,9 +169,9 @@ package struct ForgettingScope: Sendable {
         let ids = values.map { $0.hasPrefix(prefix) ? String($0.dropFirst(prefix.count)) : $0 }
         return try connection.query(
             """
-            SELECT evidence.position FROM event JOIN evidence USING (ledger_id, position)
-            WHERE event.ledger_id = $1 AND event.identity IS NULL AND event.original_transaction_id IS NULL
-                AND event.evidence_sha256 IS NOT NULL
+            SELECT evidence.position FROM event_name AS name
+            JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = name.position
+            WHERE name.ledger_id = $1 AND name.identity = 0
                 AND EXISTS (
                     SELECT FROM unnest($2::bytea[]) AS id WHERE position(id IN evidence.parts) > 0)
             """,

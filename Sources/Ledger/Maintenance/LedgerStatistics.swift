@@ -14,15 +14,9 @@ package struct LedgerStatistics: Sendable {
         package let log: Int64
         package let logIndexes: Int64
         package let evidence: Int64
-        /// Both view tables.
+        /// All generations.
         package let views: Int64
         package let database: Int64
-    }
-
-    package struct Partitions: Sendable, Equatable {
-        package let count: Int64
-        /// The last position that has a partition.
-        package let through: Int64
     }
 
     /// The role that answers, and who owns the log.
@@ -38,7 +32,6 @@ package struct LedgerStatistics: Sendable {
     /// Keys that were not revoked.
     package let keys: Int64
     package let sizes: Sizes
-    package let partitions: Partitions
     package let roles: Roles
     package let rebuild: RebuildState?
 
@@ -55,7 +48,6 @@ extension LedgerReader {
 
 extension LedgerStatistics {
     fileprivate init(on connection: isolated PostgresConnection) throws {
-        let live = try ViewTable.live(on: connection)
         let results = try connection.pipeline([
             PostgresStatement(
                 """
@@ -66,24 +58,13 @@ extension LedgerStatistics {
                 """, [.int(ledgerID)]),
             PostgresStatement(
                 """
-                SELECT coalesce(sum(pg_table_size(relid)) FILTER (WHERE root = 'event'), 0)::bigint,
-                    coalesce(sum(pg_indexes_size(relid)) FILTER (WHERE root = 'event'), 0)::bigint,
-                    coalesce(sum(pg_total_relation_size(relid)) FILTER (WHERE root = 'evidence'), 0)::bigint
-                        + pg_total_relation_size('jws_header'),
-                    pg_total_relation_size('original_view') + pg_total_relation_size('original_view_second'),
-                    pg_database_size(current_database())
-                FROM (VALUES ('event'), ('evidence')) AS log (root),
-                    LATERAL pg_partition_tree(root::regclass) AS part WHERE part.isleaf
-                """),
-            PostgresStatement(
-                """
-                SELECT count(*), coalesce(max(substring(pg_get_expr(part.relpartbound, part.oid)
-                    FROM 'TO \\(''?(\\d+)''?\\)')::bigint), 0) - 1
-                FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid
-                WHERE inhparent = 'event'::regclass
+                SELECT pg_table_size('event') + pg_table_size('event_name'),
+                    pg_indexes_size('event') + pg_indexes_size('event_name'),
+                    pg_total_relation_size('evidence') + pg_total_relation_size('jws_header'),
+                    pg_total_relation_size('original_view'), pg_database_size(current_database())
                 """),
         ])
-        guard let facts = results[0].first, let sizes = results[1].first, let parts = results[2].first else {
+        guard let facts = results[0].first, let sizes = results[1].first else {
             throw LedgerError(.corrupt, "the database does not say how large it is")
         }
         serverVersion = try facts.text(0)
@@ -93,10 +74,36 @@ extension LedgerStatistics {
         self.sizes = Sizes(
             log: try sizes.int(0), logIndexes: try sizes.int(1), evidence: try sizes.int(2), views: try sizes.int(3),
             database: try sizes.int(4))
-        partitions = Partitions(count: try parts.int(0), through: try parts.int(1))
-        originals = try Self.count(live.name, on: connection)
+        originals = try Self.countOriginals(on: connection)
         identities = try Self.count("identity", on: connection)
         rebuild = try RebuildState.read(on: connection)
+    }
+
+    /// Counts distinct original transactions while the log is short, else takes the planner's statistics.
+    private static func countOriginals(on connection: isolated PostgresConnection) throws -> RowCount {
+        let row = try connection.query(
+            """
+            SELECT head.position, class.reltuples::float8, stats.n_distinct::float8
+            FROM ledger_head AS head
+            LEFT JOIN pg_class AS class ON class.oid = 'event'::regclass
+            LEFT JOIN pg_stats AS stats ON stats.tablename = 'event' AND stats.attname = 'original_transaction_id'
+            WHERE head.ledger_id = $1
+            """, [.int(ledgerID)]
+        ).first
+        if let row, try row.int(0) > countLimit, let distinct = try row.optionalDouble(2) {
+            // Below zero it is a fraction of the rows.
+            let rows = distinct < 0 ? -distinct * (try row.optionalDouble(1) ?? 0) : distinct
+            return RowCount(rows: Int64(max(0, rows)), isEstimate: true)
+        }
+        let counted = try connection.query(
+            """
+            SELECT count(*) FROM (
+                SELECT DISTINCT environment, original_transaction_id FROM event
+                WHERE ledger_id = $1 AND original_transaction_id IS NOT NULL
+            ) AS original
+            """, [.int(ledgerID)]
+        ).first?.int(0)
+        return RowCount(rows: counted ?? 0, isEstimate: false)
     }
 
     private static func count(_ table: String, on connection: isolated PostgresConnection) throws -> RowCount {

@@ -13,6 +13,8 @@ package struct Migrator: Sendable {
         case ahead(version: Int)
         /// An applied step is not what this program calls by that name.
         case changed(name: String)
+        /// It was made by a version from before the first release, whose form no program reads any more.
+        case unreleased
     }
 
     private let migrations: [Migration]
@@ -24,6 +26,7 @@ package struct Migrator: Sendable {
             return .behind(missing: migrations.count)
         }
         let rows = try connection.query("SELECT version, name, sha256 FROM schema_migration ORDER BY version").rows
+        if try rows.contains(where: { try $0.text(1) == Self.unreleasedStep }) { return .unreleased }
         let known = Dictionary(migrations.map { ($0.version, $0) }, uniquingKeysWith: { first, _ in first })
         for row in rows {
             let version = Int(try row.int(0))
@@ -46,6 +49,8 @@ package struct Migrator: Sendable {
             )
         case .changed(let name):
             throw LedgerError(.schema, "migration \(name) was applied in another form than this program's")
+        case .unreleased:
+            throw LedgerError(.schema, Self.unreleasedRefusal)
         case .current, .behind:
             break
         }
@@ -74,6 +79,12 @@ package struct Migrator: Sendable {
         return applied
     }
 
+    /// A step that only versions from before the first release had.
+    private static let unreleasedStep = "0019_ensure_partitions"
+    fileprivate static let unreleasedRefusal =
+        "the database was made by a version from before the first release, and cannot be read or upgraded: "
+        + "use an empty database, or an empty data directory"
+
     /// Arbitrary, but the same in every version of this program.
     private static let lockKey: Int64 = 0x7269_6768_7466_756C
 }
@@ -87,6 +98,7 @@ extension Migrator.Standing {
             "the database lacks \(missing) schema migration(s): run `rightful migrate` with the owner's role"
         case .ahead(let version):
             "the database has schema migration \(version), which this rightful does not know: use a newer rightful"
+        case .unreleased: Migrator.unreleasedRefusal
         case .changed(let name):
             "schema migration \(name) was applied in another form than this rightful's: use the rightful that applied it"
         }

@@ -29,11 +29,11 @@ package struct VerificationSummary: Sendable, Hashable {
     package internal(set) var evidence: Int64 = 0
     /// Pieces of evidence that a later event says were erased.
     package internal(set) var erasedEvidence: Int64 = 0
-    /// View rows equal to their fold.
+    /// Snapshots equal to their fold.
     package internal(set) var views: Int64 = 0
-    /// View rows that count for nothing, because another version of the fold wrote them.
+    /// Snapshots that count for nothing, because another version of the fold wrote them.
     package internal(set) var outdatedViews: Int64 = 0
-    /// Original transactions that the views do not cover yet; reads fold them from the log.
+    /// Original transactions long enough for a snapshot that have none yet; reads fold them from the log.
     package internal(set) var missingViews: Int64 = 0
 }
 
@@ -42,7 +42,7 @@ package struct VerificationProgress: Sendable, Hashable {
     package enum Stage: String, Sendable {
         case headers
         case log
-        case keys
+        case names
         case views
     }
 

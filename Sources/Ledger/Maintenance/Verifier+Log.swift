@@ -2,7 +2,7 @@ import EntitlementCore
 import PostgresClient
 
 extension Verifier {
-    /// Walks the log from its first event; returns how many of its events are statements.
+    /// Walks the log from its first event; returns how many rows of `event_name` its events account for.
     func verifyLog(upTo head: LogEnd, into summary: inout VerificationSummary) async throws -> Int64 {
         var walk = LogWalk()
         while walk.position < head.position {
@@ -16,7 +16,7 @@ extension Verifier {
         try await settle(&walk, after: head.position)
         summary.evidence = walk.evidence
         summary.erasedEvidence = walk.erasedEvidence
-        return walk.statements
+        return walk.names
     }
 
     /// Looks for what was erased while the log was walked: the events that say so came after the walk's end.
@@ -57,7 +57,7 @@ extension Verifier {
 private struct LogWalk {
     var position: Int64 = 0
     var last: (hash: Digest, recordedAt: Timestamp) = (.zero, .earliest)
-    var statements: Int64 = 0
+    var names: Int64 = 0
     var evidence: Int64 = 0
     var erasedEvidence: Int64 = 0
     /// Evidence that is not there, until an event says that it was erased.
@@ -70,7 +70,7 @@ private struct LogWalk {
     mutating func add(_ page: LogPage, upTo: Int64) {
         position = upTo
         last = page.last
-        statements += page.statements
+        names += page.names
         evidence += page.evidence
         missingEvidence.formUnion(page.missingEvidence)
         missingIdentities.merge(page.missingIdentities) { first, _ in first }
@@ -86,7 +86,7 @@ private struct LogWalk {
 /// A stretch of the log, found in order; what only later events can explain is listed.
 private struct LogPage: Sendable {
     private(set) var last: (hash: Digest, recordedAt: Timestamp)
-    private(set) var statements: Int64 = 0
+    private(set) var names: Int64 = 0
     private(set) var evidence: Int64 = 0
     private(set) var missingEvidence: [Int64] = []
     private(set) var missingIdentities: [Int64: Int64] = [:]
@@ -102,7 +102,7 @@ private struct LogPage: Sendable {
             SELECT \(EventColumns.list),
                 recorded_at = date_trunc('milliseconds', recorded_at)
                     AND coalesce(occurred_at = date_trunc('milliseconds', occurred_at), true),
-                evidence.parts
+                dedup_key, evidence.parts
             FROM event LEFT JOIN evidence USING (ledger_id, position)
             WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position
             """, [.int(ledgerID), .int(after), .int(upTo)])
@@ -114,7 +114,7 @@ private struct LogPage: Sendable {
             try check.check(after: self.last)
             self.last = (check.record.hash, check.record.recordedAt)
             checked.append(check)
-            switch (check.record.evidenceHash, try row.optionalBytes(16)) {
+            switch (check.record.evidenceHash, try row.optionalBytes(17)) {
             case (let hash?, let parts?): evidence.append((expected, hash, parts))
             case (.some, nil): missingEvidence.append(expected)
             case (nil, .some):
@@ -126,40 +126,13 @@ private struct LogPage: Sendable {
         try EvidenceCheck.run(evidence, on: connection)
         self.evidence = Int64(evidence.count)
         forgettings = checked.compactMap(\.fact.forgetting)
-        try checkKeys(checked, on: connection)
+        names = try NameCheck(checked, on: connection).rows
         try checkIdentities(checked, head: head, on: connection)
         try checkForgotten(checked, on: connection)
     }
 
     private static func missing(_ position: Int64) -> VerificationDifference {
         VerificationDifference(event: position, "is missing from the log")
-    }
-
-    /// Every statement must be known by its key, or its next delivery would become a second event.
-    private mutating func checkKeys(
-        _ events: [RecordCheck], on connection: isolated PostgresConnection
-    ) throws {
-        let statements = events.compactMap { event in event.fact.statementKey.map { (event.record.position, $0) } }
-        let stored = try connection.query(
-            """
-            SELECT key.position FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS wanted (id, hash, number)
-            LEFT JOIN event_key AS key ON key.ledger_id = $1 AND key.source_id = wanted.id
-                AND key.payload_sha256 = wanted.hash
-            ORDER BY wanted.number
-            """,
-            [
-                .int(ledgerID), .textArray(statements.map(\.1.id)), .bytesArray(statements.map(\.1.payloadHash.bytes)),
-            ])
-        for (row, (position, key)) in zip(stored.rows, statements) {
-            let found = try row.optionalInt(0)
-            guard found == position else {
-                throw VerificationDifference(
-                    "event_key", "source_id \(key.id), payload \(key.payloadHash.hex)",
-                    found.map { "names position \($0); the statement is event \(position)" }
-                        ?? "is missing; the statement is event \(position)")
-            }
-        }
-        self.statements = Int64(statements.count)
     }
 
     private mutating func checkIdentities(

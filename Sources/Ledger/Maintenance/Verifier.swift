@@ -1,7 +1,7 @@
 import EntitlementCore
 package import PostgresClient
 
-/// Refolds everything and compares it with what is stored: every position, hash, piece of evidence and view row.
+/// Refolds everything and compares it with what is stored: every position, hash, piece of evidence, name and snapshot.
 ///
 /// It fixes the end of the log once and then walks in many short read-only transactions. Events never change once
 /// committed, so pages read at different instants still agree; what grows or is swapped meanwhile is compared within one
@@ -11,8 +11,6 @@ package struct Verifier: Sendable {
     package struct Limits: Sendable {
         package var events = 500
         package var originals = 200
-        /// In blocks of PostgreSQL, each of about eighty rows.
-        package var keyBlocks: Int64 = 64
         package var headers = 200
         /// Tries of one page while the database is away; the pool waits between them.
         package var attempts = 3
@@ -42,8 +40,8 @@ package struct Verifier: Sendable {
         var summary = VerificationSummary(position: head.position, hash: head.hash)
         // The headers first: a changed one is then named itself, and not the evidence that it is part of.
         try await verifyHeaders()
-        let statements = try await verifyLog(upTo: head, into: &summary)
-        try await verifyKeys(upTo: head.position, expected: statements)
+        let names = try await verifyLog(upTo: head, into: &summary)
+        try await verifyNames(upTo: head.position, expected: names)
         try await verifyViews(into: &summary)
         return summary
     }

@@ -6,7 +6,9 @@ struct RecordCheck: Sendable {
     let record: EventRecord
     let fact: LedgerFact
 
-    /// Reads a row of `EventColumns`, a flag for times finer than a millisecond, and evidence or NULL.
+    private let dedupKey: [UInt8]?
+
+    /// Reads a row of `EventColumns`, a flag for times finer than a millisecond, and the dedup key.
     init(_ row: PostgresRow, at position: Int64) throws {
         func differs(_ problem: String) -> VerificationDifference {
             VerificationDifference(event: position, problem)
@@ -20,6 +22,7 @@ struct RecordCheck: Sendable {
         guard try row.bool(15), try row.timestamp(1) == record.recordedAt.milliseconds,
             try row.optionalTimestamp(2) == record.occurredAt?.milliseconds
         else { throw differs("recorded_at or occurred_at is not a whole millisecond of the years 1 to 9999") }
+        dedupKey = try row.optionalBytes(16)
         do {
             fact = try FactCodec.decode(record.facts)
         } catch {
@@ -55,6 +58,7 @@ struct RecordCheck: Sendable {
         try expect("product_id", record.productID?.utf8.map(\.self), fact.transaction?.productID.utf8.map(\.self))
         try expect("identity", record.identity, first)
         try expect("other_identity", record.otherIdentity, second)
+        try expect("dedup_key", dedupKey, fact.dedupKey?.bytes)
         // Signed statements are labelled by what they report; everything else is looked for by its type.
         if let type = fact.eventType {
             try expect("type", record.type, type)
@@ -91,12 +95,5 @@ extension LedgerFact {
             return $0
         }
         return found
-    }
-
-    /// What keeps a second delivery of the same signed statement from becoming an event; `nil` for what is no
-    /// statement.
-    var statementKey: (id: String, payloadHash: Digest)? {
-        guard case .notification(let fact) = self else { return nil }
-        return ("notification:" + fact.uuid, fact.payloadHash)
     }
 }

@@ -50,7 +50,6 @@ extension HistoryEvent {
 struct CustomerHistoryQuery {
     private let environment: StoreEnvironment
     private let position: Int64
-    private var identities: Set<IdentityRef> = []
     private var byPosition: [Int64: DecodedEvent] = [:]
 
     init(environment: StoreEnvironment, upTo position: Int64) {
@@ -61,26 +60,36 @@ struct CustomerHistoryQuery {
     /// In the order of their positions.
     var events: [DecodedEvent] { byPosition.values.sorted { $0.record.position < $1.record.position } }
 
+    /// Adds all that links, ever made up to the position, connect with an identity: their ownership events and reports,
+    /// and every event of the original transactions that name one of them.
     mutating func gather(_ identity: IdentityRef, on connection: isolated PostgresConnection) throws {
-        try addOwn(from: identity, on: connection)
-        let originals = try connection.query(
+        let result = try connection.query(
             """
-            SELECT DISTINCT event.original_transaction_id
-            FROM unnest($2::bigint[]) AS key (number)
-            JOIN event ON event.ledger_id = $1 AND event.identity = key.number AND event.environment = $3
-            WHERE event.original_transaction_id IS NOT NULL AND event.position <= $4
-            LIMIT \(LedgerReader.historyLimit)
-            """,
-            [
-                .int(ledgerID), .intArray(identities.map(\.number).sorted()), .text(environment.rawValue),
-                .int(position),
-            ]
-        ).rows.map { try $0.text(0) }
-        guard !originals.isEmpty else { return }
-        add(
-            try rows(
-                "unnest($2::text[])", "environment = $3 AND original_transaction_id = key.value", .textArray(originals),
-                on: connection))
+            WITH RECURSIVE person (number, environment, own, identity) AS (
+                SELECT 1::bigint, $3::smallint, true, $2::bigint
+                UNION
+                \(OwnershipQuery.neighbours(upTo: "$4"))
+            ), named AS MATERIALIZED (
+                SELECT DISTINCT name.environment, name.kind, name.original_transaction_id AS original,
+                    CASE WHEN name.kind IN (2, 3) THEN name.position END AS position
+                FROM person
+                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
+                    AND name.environment IN (0, $3) AND name.kind IN (0, 2, 3) AND name.position <= $4
+            ), found (position) AS (
+                SELECT named.position FROM named WHERE named.position IS NOT NULL
+                UNION
+                SELECT event.position FROM (SELECT DISTINCT original FROM named WHERE original <> '' AND kind IN (0, 2)) AS part
+                JOIN event ON event.ledger_id = $1 AND event.environment = $3
+                    AND event.original_transaction_id = part.original AND event.position <= $4
+                LIMIT \(LedgerReader.historyLimit + 1)
+            )
+            SELECT \(EventColumns.list(of: "event")) FROM found
+            JOIN event ON event.ledger_id = $1 AND event.position = found.position
+            """, [.int(ledgerID), .int(identity.number), .int2(environment.number), .int(position)])
+        guard result.rowCount <= LedgerReader.historyLimit else {
+            throw LedgerError(.invalid, "a customer has more than \(LedgerReader.historyLimit) events")
+        }
+        add(try result.rows.map { try DecodedEvent(EventRecord($0)) })
     }
 
     /// The last catalogs; `nil`: all of them.
@@ -91,46 +100,6 @@ struct CustomerHistoryQuery {
             ORDER BY position DESC LIMIT $3
             """, [.int(ledgerID), .int(position), .int(Int64(limit ?? LedgerReader.historyLimit))])
         add(try result.rows.map { try DecodedEvent(EventRecord($0)) })
-    }
-
-    /// Links, whatever identities they add, and grants.
-    private mutating func addOwn(from identity: IdentityRef, on connection: isolated PostgresConnection) throws {
-        var frontier: Set<IdentityRef> = [identity]
-        while !frontier.isEmpty {
-            identities.formUnion(frontier)
-            let numbers = PostgresValue.intArray(frontier.map(\.number).sorted())
-            var found: [DecodedEvent] = []
-            for column in ["identity", "other_identity"] {
-                found += try rows(
-                    "unnest($2::bigint[])",
-                    """
-                    \(column) = key.value AND (environment = $3 OR environment IS NULL)
-                        AND original_transaction_id IS NULL
-                    """, numbers, on: connection)
-            }
-            add(found)
-            var next: Set<IdentityRef> = []
-            for event in found {
-                if case .link(let link) = event.fact { next.formUnion([link.identity, link.customer]) }
-            }
-            frontier = next.subtracting(identities)
-        }
-    }
-
-    /// The events that `condition` finds for each `key.value` of `keys`: one search of an index for each.
-    private func rows(
-        _ keys: String, _ condition: String, _ parameter: PostgresValue, on connection: isolated PostgresConnection
-    ) throws -> [DecodedEvent] {
-        let result = try connection.query(
-            """
-            SELECT \(EventColumns.list) FROM \(keys) AS key (value)
-            JOIN event ON ledger_id = $1 AND position <= $4 AND \(condition)
-            LIMIT \(LedgerReader.historyLimit + 1)
-            """, [.int(ledgerID), parameter, .text(environment.rawValue), .int(position)])
-        guard result.rows.count <= LedgerReader.historyLimit else {
-            throw LedgerError(.invalid, "a customer has more than \(LedgerReader.historyLimit) events")
-        }
-        return try result.rows.map { try DecodedEvent(EventRecord($0)) }
     }
 
     private mutating func add(_ events: [DecodedEvent]) {

@@ -21,55 +21,50 @@ extension LedgerReader {
         of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int
     ) async throws -> EventPage {
         let (people, originals, own) = try await read { connection in
-            let person = OwnershipQuery.connected(
-                with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "9223372036854775807")
-            let results = try connection.pipeline([
-                PostgresStatement(
-                    person + "SELECT number FROM person",
-                    [.int(ledgerID), .textArray([customer.value]), .text(environment.rawValue)]),
-                PostgresStatement(
-                    person + """
-                        SELECT event.original_transaction_id, bool_or(event.type IN ('claimed', 'transferred'))
-                        FROM person JOIN event
-                            ON event.ledger_id = $1 AND event.environment = $3 AND event.identity = person.number
-                        WHERE event.original_transaction_id IS NOT NULL AND event.type <> 'ownership_conflict'
-                        GROUP BY event.original_transaction_id
-                        """, [.int(ledgerID), .textArray([customer.value]), .text(environment.rawValue)]),
-            ])
-            let originals = try results[1].rows.map { (id: try $0.text(0), isReceived: try $0.bool(1)) }
+            let rows = try connection.query(
+                """
+                WITH RECURSIVE person (number, environment, own, identity) AS (
+                    SELECT 1::bigint, $3::smallint, true, identity FROM identity
+                    WHERE ledger_id = $1 AND value = $2
+                    UNION
+                    \(OwnershipQuery.neighbours())
+                )
+                SELECT DISTINCT person.identity, '', false FROM person
+                UNION ALL
+                SELECT 0, name.original_transaction_id, bool_or(name.kind = 2)
+                FROM person
+                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
+                    AND name.environment = $3 AND name.kind IN (0, 2) AND name.original_transaction_id <> ''
+                GROUP BY name.original_transaction_id
+                """, [.int(ledgerID), .text(customer.value), .int2(environment.number)]
+            ).rows.map { (identity: try $0.int(0), original: try $0.text(1), isReceived: try $0.bool(2)) }
             return (
-                try results[0].rows.map { try $0.int(0) }, originals.filter(\.isReceived).map(\.id),
-                originals.filter { !$0.isReceived }.map(\.id)
+                rows.filter { $0.original.isEmpty }.map(\.identity),
+                rows.filter { !$0.original.isEmpty && $0.isReceived }.map(\.original),
+                rows.filter { !$0.original.isEmpty && !$0.isReceived }.map(\.original)
             )
         }
-        // One search of an index for each way an event can be theirs; left to the planner, it might walk the whole log.
+        // Of an original that was never claimed or transferred, the events that name one of these people.
         return try await page(
             """
-            SELECT \(EventColumns.list) FROM (
-                SELECT found.position AS found FROM unnest($5::bigint[]) AS key (number) CROSS JOIN LATERAL (
-                    SELECT position FROM event
-                    WHERE ledger_id = $1 AND identity = key.number AND (environment = $4 OR environment IS NULL)
-                        AND position > $2 OFFSET 0) AS found
+            SELECT \(EventColumns.list(of: "event")) FROM (
+                SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number)
+                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
+                    AND name.environment IN (0, $4) AND name.kind IN (2, 3) AND name.position > $2
                 UNION
-                SELECT found.position FROM unnest($5::bigint[]) AS key (number) CROSS JOIN LATERAL (
-                    SELECT position FROM event
-                    WHERE ledger_id = $1 AND other_identity = key.number AND type = 'linked'
-                        AND (environment = $4 OR environment IS NULL) AND position > $2 OFFSET 0) AS found
+                SELECT event.position FROM unnest($6::text[]) AS key (original)
+                JOIN event ON event.ledger_id = $1 AND event.environment = $4
+                    AND event.original_transaction_id = key.original AND event.position > $2
                 UNION
-                SELECT found.position FROM unnest($6::text[]) AS key (original) CROSS JOIN LATERAL (
-                    SELECT position FROM event
-                    WHERE ledger_id = $1 AND environment = $4 AND original_transaction_id = key.original
-                        AND position > $2 OFFSET 0) AS found
-                UNION
-                SELECT found.position FROM unnest($7::text[]) AS key (original) CROSS JOIN LATERAL (
-                    SELECT position FROM event
-                    WHERE ledger_id = $1 AND environment = $4 AND original_transaction_id = key.original
-                        AND type IN ('transferred', 'transfer_undone') AND position > $2 OFFSET 0) AS found
+                SELECT event.position FROM unnest($7::text[]) AS key (original)
+                JOIN event ON event.ledger_id = $1 AND event.environment = $4
+                    AND event.original_transaction_id = key.original AND event.position > $2
+                    AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
                 ORDER BY 1 LIMIT $3
             ) AS page JOIN event ON event.ledger_id = $1 AND event.position = page.found
             ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
-            more: [.text(environment.rawValue), .intArray(people), .textArray(originals), .textArray(own)])
+            more: [.int2(environment.number), .intArray(people), .textArray(originals), .textArray(own)])
     }
 
     /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position.

@@ -21,47 +21,53 @@ extension LedgerReader {
     ///
     /// What nobody owns, or somebody who was forgotten, is left out.
     package func customers(_ lookup: CustomerLookup) async throws -> [CustomerMatch] {
-        let condition: String
-        let value: String
+        // Either a transaction's id, or an identity's value and how events name it.
+        var transaction: String?
         var bearer: String?
+        var kinds: [Int16] = []
         switch lookup {
         case .transactionID(let id):
-            // Both environments are named so that the index on original transactions serves.
-            condition = """
-                event.transaction_id = $2 OR event.environment = ANY (ARRAY['production', 'sandbox'])
-                AND event.original_transaction_id = $2
-                """
-            value = id
+            transaction = id
         case .appAccountToken(let token):
             guard let customer = CustomerID(token) else { return [] }
-            condition = "event.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
-            value = customer.value
-            bearer = value
+            bearer = customer.value
+            kinds = [NameKind.owner.rawValue, NameKind.ownership.rawValue, NameKind.report.rawValue]
         case .appTransactionID(let id):
             guard let customer = CustomerID.ofAppTransaction(id) else { return [] }
-            condition = """
-                event.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                OR event.other_identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                """
-            value = customer.value
-            bearer = value
+            bearer = customer.value
+            kinds = [
+                NameKind.owner.rawValue, NameKind.besideToken.rawValue, NameKind.ownership.rawValue,
+                NameKind.report.rawValue,
+            ]
         }
-        return try await read { [bearer] connection in
+        return try await read { [transaction, bearer, kinds] connection in
             let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
             let found = try connection.query(
                 """
-                SELECT DISTINCT event.environment, event.original_transaction_id FROM event
-                WHERE event.ledger_id = $1 AND event.environment IS NOT NULL
-                    AND event.original_transaction_id IS NOT NULL AND (\(condition))
+                SELECT environment, original_transaction_id FROM event
+                WHERE ledger_id = $1 AND transaction_id = $2 AND transaction_id <> original_transaction_id
+                    AND environment IS NOT NULL
+                UNION
+                SELECT key.environment, $2 FROM unnest($5::smallint[]) AS key (environment)
+                WHERE EXISTS (
+                    SELECT FROM event WHERE ledger_id = $1 AND event.environment = key.environment
+                        AND original_transaction_id = $2)
+                UNION
+                SELECT name.environment, name.original_transaction_id FROM identity
+                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = identity.identity
+                    AND name.environment = ANY ($5) AND name.kind = ANY ($4) AND name.original_transaction_id <> ''
+                WHERE identity.ledger_id = $1 AND identity.value = $3
                 ORDER BY 1, 2 LIMIT \(LedgerReader.pageLimit)
-                """, [.int(ledgerID), .text(value)])
+                """,
+                [
+                    .int(ledgerID), .text(transaction), .text(bearer), .int2Array(kinds),
+                    .int2Array(StoreEnvironment.allCases.map(\.number)),
+                ])
             let keys = try found.rows.map {
                 OriginalKey(
-                    environment: try StoreEnvironment(stored: $0.text(0)), originalTransactionID: try $0.text(1))
+                    environment: try StoreEnvironment(stored: $0.int(0)), originalTransactionID: try $0.text(1))
             }
-            let query = StateQuery.latest(of: keys)
-            let states = try StateQuery.states(
-                from: connection.query(query.sql, query.parameters), upTo: position, on: connection)
+            let states = try StateQuery.states(of: keys, upTo: position, on: connection)
             let asked = try bearer.flatMap { value in
                 let statement = Statements.identity(of: value)
                 return try connection.query(statement.sql, statement.parameters).first.map {

@@ -26,7 +26,6 @@ package struct LedgerReader: Sendable {
     let pool: PostgresPool
     private let now: @Sendable () -> Timestamp
     let catalogs = CatalogCache()
-    let newest = NewestPosition()
 
     package init(pool: PostgresPool, now: @escaping @Sendable () -> Timestamp) {
         self.pool = pool
@@ -60,12 +59,18 @@ package struct LedgerReader: Sendable {
         try await read { connection in
             let result = try connection.query(
                 """
-                SELECT DISTINCT event.environment FROM event JOIN identity USING (ledger_id, identity)
-                WHERE event.ledger_id = $1 AND identity.value = $2 AND event.environment <> $3
-                    AND event.position <= $4
+                SELECT other.environment FROM identity CROSS JOIN unnest($3::smallint[]) AS other (environment)
+                WHERE identity.ledger_id = $1 AND identity.value = $2 AND EXISTS (
+                    SELECT FROM event_name AS name
+                    WHERE name.ledger_id = $1 AND name.identity = identity.identity
+                        AND name.environment = other.environment AND name.kind IN (0, 2, 3) AND name.position <= $4)
                 ORDER BY 1
-                """, [.int(ledgerID), .text(customer.value), .text(environment.rawValue), .int(position)])
-            return try result.rows.map { try StoreEnvironment(stored: $0.text(0)) }
+                """,
+                [
+                    .int(ledgerID), .text(customer.value),
+                    .int2Array(StoreEnvironment.allCases.filter { $0 != environment }.map(\.number)), .int(position),
+                ])
+            return try result.rows.map { try StoreEnvironment(stored: $0.int(0)) }
         }
     }
 
@@ -78,9 +83,7 @@ package struct LedgerReader: Sendable {
             let position = try settle(knownAt, head: head, on: connection)
             let catalog = try catalogs.catalog(at: position, on: connection)
             let key = OriginalKey(environment: environment, originalTransactionID: originalTransactionID)
-            let query = StateQuery.latest(of: [key])
-            let rows = try connection.query(query.sql, query.parameters)
-            guard let state = try StateQuery.states(from: rows, upTo: position, on: connection)[key] else {
+            guard let state = try StateQuery.states(of: [key], upTo: position, on: connection)[key] else {
                 return (nil, position)
             }
             let ownership = try OwnershipQuery.ownership(
@@ -173,15 +176,6 @@ enum Statements {
     static let head = PostgresStatement(
         "SELECT position, recorded_at, hash FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
 
-    /// The head, and where the catalog in force was written.
-    static let headAndCatalog = PostgresStatement(
-        """
-        SELECT position, recorded_at, (
-            SELECT event.position FROM event WHERE event.ledger_id = $1 AND event.type = 'catalog_applied'
-            ORDER BY event.position DESC LIMIT 1)
-        FROM ledger_head WHERE ledger_id = $1
-        """, [.int(ledgerID)])
-
     static let missingHead = LedgerError(.schema, "the ledger's head row is missing; run `rightful migrate`")
 
     static func identity(of value: String) -> PostgresStatement {
@@ -193,8 +187,8 @@ enum Statements {
     static func identities(of values: [String]) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT key.value, known.identity FROM unnest($2::text[]) AS key (value) CROSS JOIN LATERAL (
-                SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
+            SELECT key.value, identity.identity FROM unnest($2::text[]) AS key (value)
+            JOIN identity ON identity.ledger_id = $1 AND identity.value = key.value
             """, [.int(ledgerID), .textArray(values)])
     }
 
@@ -242,7 +236,7 @@ final class CatalogCache: Sendable {
     ) throws -> (writtenAt: Int64, catalog: Catalog) {
         let last = Self.lastWritten(upTo: position)
         let writtenAt = try connection.query(last.sql, last.parameters).first?.int(0)
-        return (writtenAt ?? 0, try catalog(writtenAt: writtenAt, on: connection))
+        return (writtenAt ?? 0, try catalog(writtenAt: writtenAt ?? 0, on: connection))
     }
 
     /// Asks where the catalog that answers at a position was written.
@@ -254,9 +248,9 @@ final class CatalogCache: Sendable {
             """, [.int(ledgerID), .int(position)])
     }
 
-    /// The catalog written at a position; an empty one where there is no such position.
-    func catalog(writtenAt: Int64?, on connection: isolated PostgresConnection) throws -> Catalog {
-        guard let writtenAt else { return .empty }
+    /// The catalog written at a position; at 0 an empty one.
+    func catalog(writtenAt: Int64, on connection: isolated PostgresConnection) throws -> Catalog {
+        guard writtenAt > 0 else { return .empty }
         if let known = entries.withLock({ $0[writtenAt] }) { return known }
         let facts = try connection.query(
             "SELECT facts FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(writtenAt)]

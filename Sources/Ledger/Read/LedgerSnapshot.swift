@@ -1,6 +1,5 @@
 package import EntitlementCore
 import PostgresClient
-import Synchronization
 
 /// What is asked of the ledger as it stands now.
 package struct LedgerQuestion: Sendable, Hashable {
@@ -32,6 +31,8 @@ package struct LedgerSnapshot: Sendable {
     package let catalogPosition: Int64
     /// The ledger's numbers for those of the customer ids asked for which it knows.
     package let identities: [ExactText: IdentityRef]
+    /// Everybody whom links, ever made, connect with the customer ids asked for, themselves included.
+    package let connected: Set<IdentityRef>
 
     /// A number for somebody whom the ledger does not know: nothing is theirs.
     package static let nobody = IdentityRef(0)
@@ -62,12 +63,14 @@ extension LedgerReader {
         try await read { connection in
             let rows = try connection.query(
                 """
-                SELECT recorded_at, facts FROM event
-                WHERE ledger_id = $1 AND type = 'drift' AND environment = $3
-                    AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                ORDER BY position DESC LIMIT $4
+                SELECT event.recorded_at, event.facts FROM identity
+                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = identity.identity
+                    AND name.environment = $3 AND name.kind = 3
+                JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'drift'
+                WHERE identity.ledger_id = $1 AND identity.value = $2
+                ORDER BY event.position DESC LIMIT $4
                 """,
-                [.int(ledgerID), .text(customer.value), .text(environment.rawValue), .int(Int64(limit))]
+                [.int(ledgerID), .text(customer.value), .int2(environment.number), .int(Int64(limit))]
             ).rows
             return try rows.compactMap { row in
                 guard case .drift(let fact) = try FactCodec.decode(row.bytes(1)) else { return nil }
@@ -76,81 +79,13 @@ extension LedgerReader {
         }
     }
 
-    /// Answers from one position: one round trip, and another where somebody linked, claimed or transferred something.
+    /// Answers from one position: one statement, and another where an original transaction was claimed or transferred.
     package func snapshot(_ question: LedgerQuestion) async throws -> LedgerSnapshot {
-        try await read { connection in
-            var bound = newest.bound
-            while true {
-                if let snapshot = try snapshot(question, bound: bound, on: connection) { return snapshot }
-                bound = newest.bound
-            }
-        }
+        try await snapshots([question])[0]
     }
 
-    /// The same while the log ends at or before `bound`, which spares the database the partitions after it; else `nil`.
-    private func snapshot(
-        _ question: LedgerQuestion, bound: Int64, on connection: isolated PostgresConnection
-    ) throws -> LedgerSnapshot? {
-        let environment = question.environment
-        let own = question.customer?.value
-        let values = [own].compactMap(\.self) + question.customers
-        // The head is read first, and the log only grows: what came after it is left out below.
-        let results = try connection.pipeline([
-            Statements.headAndCatalog,
-            Statements.identities(of: values),
-            OwnershipQuery.words(about: values, environment, bound: bound),
-            StateQuery.latest(of: own, and: question.originals, environment, bound: bound),
-        ])
-        guard let head = results[0].first else { throw Statements.missingHead }
-        let position = try head.int(0)
-        newest.saw(position)
-        guard position <= bound else { return nil }
-        let catalogPosition = try head.optionalInt(2)
-        let catalog = try catalogs.catalog(writtenAt: catalogPosition, on: connection)
-        var identities: [ExactText: IdentityRef] = [:]
-        for row in results[1].rows { identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1)) }
-        var words = try results[2].rows.map { try OwnershipQuery.Word($0) }
-        var latest = results[3]
-        if words.contains(where: \.isLink) {
-            let connected = OwnershipQuery.words(ofCustomers: values, environment, upTo: position)
-            words = try connection.query(connected.sql, connected.parameters).rows.map { try OwnershipQuery.Word($0) }
-            let theirs = StateQuery.latest(
-                ofConnected: own, and: question.originals, environment, bound: bound)
-            latest = try connection.query(theirs.sql, theirs.parameters)
-        }
-        let states = try StateQuery.states(from: latest, upTo: position, on: connection)
-        let disputed = states.filter(\.value.hasOwnershipWords).map(\.key.originalTransactionID)
-        if !disputed.isEmpty {
-            let more = OwnershipQuery.words(onOriginals: disputed, environment, upTo: position)
-            words += try connection.query(more.sql, more.parameters).rows.map { try OwnershipQuery.Word($0) }
-        }
-        words.removeAll { $0.position > position }
-        let ownership = OwnershipMap(words)
-        let customer = own.flatMap { identities[ExactText($0)] } ?? LedgerSnapshot.nobody
-        return LedgerSnapshot(
-            position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
-            facts: CustomerFacts(
-                customer: ownership.customer(of: customer),
-                originals: Dictionary(uniqueKeysWithValues: states.map { ($0.key.originalTransactionID, $0.value) }),
-                grants: Array(GrantBook(words).grants.values), ownership: ownership, catalog: catalog),
-            catalogPosition: catalogPosition ?? 0, identities: identities)
+    /// Answers several questions from one position and with one statement, in their order.
+    package func snapshots(_ questions: [LedgerQuestion]) async throws -> [LedgerSnapshot] {
+        try await read { try CustomerQuery.run(questions, catalogs: catalogs, on: $0) }
     }
-}
-
-extension OwnershipQuery.Word {
-    fileprivate var isLink: Bool {
-        if case .link = fact { true } else { false }
-    }
-}
-
-/// The end of the log as this process has seen it, which says how far a read has to look.
-final class NewestPosition: Sendable {
-    /// How far the log may grow between two reads before one of them has to look twice.
-    private static let margin: Int64 = 1_000_000
-
-    private let position = Mutex<Int64>(0)
-
-    var bound: Int64 { position.withLock { $0 } + Self.margin }
-
-    func saw(_ seen: Int64) { position.withLock { $0 = max($0, seen) } }
 }

@@ -1,125 +1,74 @@
 import EntitlementCore
 import PostgresClient
 
-/// Finds what links, claims, transfers and grants say, each by an index that holds nothing else.
-///
-/// The log itself is the ownership map: such events are few, so nothing beside it has to be kept, proven or rebuilt.
+/// An event that decides whose something is: a link, claim, transfer, its undoing, grant or revocation of one.
+struct OwnershipEvent: Sendable {
+    let position: Int64
+    let recordedAt: Timestamp
+    let fact: LedgerFact
+}
+
+/// Finds ownership events: those of identities through the log's names, those of original transactions among the
+/// original's own events.
 enum OwnershipQuery {
-    /// A link, claim, transfer, its undoing, grant or revocation of one.
-    struct Word: Sendable {
-        let position: Int64
-        let recordedAt: Timestamp
-        let fact: LedgerFact
-
-        /// Reads position, recorded time and facts.
-        init(_ row: PostgresRow) throws {
-            position = try row.int(0)
-            recordedAt = Timestamp(milliseconds: try row.timestamp(1))
-            fact = try FactCodec.decode(row.bytes(2))
-        }
-    }
-
-    /// The query's first part: `person (number)`, everybody whom links of an environment, ever made, connect with the
-    /// seeds.
+    /// The identities that links, ever made up to a position, connect with `person (number, environment, own, identity)`:
+    /// the recursive term of that common table expression; $1 is the ledger.
     ///
-    /// A link from or to a customer has an entry under each of its two ends, so the walk costs two searches a person. The
-    /// inner search asks for all words, of which the outer keeps the links: asked for links alone, a planner that has seen
-    /// none yet would read all links there ever are by the other index.
-    static func connected(with seeds: String, environment: String, upTo position: String) -> String {
+    /// A link has a name under each of its two ends, so the walk costs two searches a person.
+    static func neighbours(upTo position: String? = nil) -> String {
         """
-        WITH RECURSIVE person (number) AS (
-            \(seeds)
-            UNION
-            SELECT link.neighbour FROM person CROSS JOIN LATERAL (
-                SELECT word.neighbour FROM (
-                    SELECT other_identity AS neighbour, type FROM event
-                    WHERE ledger_id = $1 AND identity = person.number
-                        AND type IN ('linked', 'granted', 'grant_revoked')
-                        AND (environment = \(environment) OR environment IS NULL) AND position <= \(position) OFFSET 0
-                ) AS word WHERE word.type = 'linked'
-                UNION ALL
-                SELECT identity FROM event
-                WHERE ledger_id = $1 AND other_identity = person.number AND type = 'linked'
-                    AND (environment = \(environment) OR environment IS NULL) AND position <= \(position)
-            ) AS link
-        )
+        SELECT person.number, person.environment, person.own, neighbour.identity
+        FROM person
+        JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
+            AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind = 2
+            AND name.original_transaction_id = '' \(position.map { "AND name.position <= \($0)" } ?? "")
+        JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
+        CROSS JOIN LATERAL (VALUES (event.identity), (event.other_identity)) AS neighbour (identity)
         """
-    }
-
-    /// The numbers of customer ids, looked up one after the other (see `AppendTransaction.knownIdentities`).
-    static func numbers(of values: String) -> String {
-        """
-        SELECT known.identity FROM unnest(\(values)::text[]) AS key (value) CROSS JOIN LATERAL (
-            SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
-        """
-    }
-
-    /// The links and grants that name some customers themselves.
-    ///
-    /// Where no link is among them there is nobody to be connected with.
-    static func words(
-        about customers: [String], _ environment: StoreEnvironment, bound: Int64
-    ) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT word.position, word.recorded_at, word.facts FROM unnest($2::text[]) AS key (value)
-            CROSS JOIN LATERAL (
-                SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
-            CROSS JOIN LATERAL (
-                SELECT position, recorded_at, facts FROM event
-                WHERE ledger_id = $1 AND identity = known.identity
-                    AND type IN ('linked', 'granted', 'grant_revoked')
-                    AND (environment = $3 OR environment IS NULL) AND position <= $4
-                UNION ALL
-                SELECT position, recorded_at, facts FROM event
-                WHERE ledger_id = $1 AND other_identity = known.identity AND type = 'linked'
-                    AND (environment = $3 OR environment IS NULL) AND position <= $4
-            ) AS word
-            """, [.int(ledgerID), .textArray(customers), .text(environment.rawValue), .int(bound)])
-    }
-
-    /// The links and grants of everybody connected with some customers.
-    static func words(
-        ofCustomers values: [String], numbers: [IdentityRef] = [], _ environment: StoreEnvironment,
-        upTo position: Int64
-    ) -> PostgresStatement {
-        let seeds = """
-            \(Self.numbers(of: "$2"))
-            UNION
-            SELECT unnest($3::bigint[])
-            """
-        return PostgresStatement(
-            """
-            \(connected(with: seeds, environment: "$4", upTo: "$5"))
-            SELECT word.position, word.recorded_at, word.facts FROM person CROSS JOIN LATERAL (
-                SELECT position, recorded_at, facts FROM event
-                WHERE ledger_id = $1 AND identity = person.number
-                    AND type IN ('linked', 'granted', 'grant_revoked')
-                    AND (environment = $4 OR environment IS NULL) AND position <= $5 OFFSET 0
-            ) AS word
-            ORDER BY word.position
-            """,
-            [
-                .int(ledgerID), .textArray(values), .intArray(numbers.map(\.number)), .text(environment.rawValue),
-                .int(position),
-            ])
     }
 
     /// The claims and transfers of original transactions.
-    static func words(
+    static func events(
         onOriginals originals: [String], _ environment: StoreEnvironment, upTo position: Int64
     ) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT word.position, word.recorded_at, word.facts FROM unnest($2::text[]) AS key (original)
-            CROSS JOIN LATERAL (
-                SELECT position, recorded_at, facts FROM event
-                WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = key.original
-                    AND type IN ('claimed', 'transferred', 'transfer_undone') AND position <= $4 OFFSET 0
-            ) AS word
-            ORDER BY word.position
+            SELECT event.position, event.recorded_at, event.facts FROM unnest($2::text[]) AS key (original)
+            JOIN event ON event.ledger_id = $1 AND event.environment = $3
+                AND event.original_transaction_id = key.original AND event.position <= $4
+                AND event.type IN ('claimed', 'transferred', 'transfer_undone')
             """,
-            [.int(ledgerID), .textArray(originals), .text(environment.rawValue), .int(position)])
+            [.int(ledgerID), .textArray(originals), .int2(environment.number), .int(position)])
+    }
+
+    /// The links and grants of everybody whom links connect with some identities.
+    static func events(
+        connectedWith identities: [IdentityRef], _ environment: StoreEnvironment, upTo position: Int64
+    ) -> PostgresStatement {
+        PostgresStatement(
+            """
+            WITH RECURSIVE person (number, environment, own, identity) AS (
+                SELECT 1::bigint, $3::smallint, true, seed FROM unnest($2::bigint[]) AS seed
+                UNION
+                \(neighbours(upTo: "$4"))
+            )
+            SELECT DISTINCT event.position, event.recorded_at, event.facts
+            FROM person
+            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
+                AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind = 2
+                AND name.original_transaction_id = '' AND name.position <= $4
+            JOIN event ON event.ledger_id = $1 AND event.position = name.position
+            """,
+            [.int(ledgerID), .intArray(identities.map(\.number)), .int2(environment.number), .int(position)])
+    }
+
+    /// Reads rows of position, recorded time and facts.
+    static func events(from result: PostgresResult) throws -> [OwnershipEvent] {
+        try result.rows.map { row in
+            OwnershipEvent(
+                position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
+                fact: try FactCodec.decode(row.bytes(2)))
+        }
     }
 
     /// Who was found claiming somebody else's original transactions; of each the first thousand.
@@ -132,7 +81,7 @@ enum OwnershipQuery {
                 WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = key.original
                     AND type = 'ownership_conflict' ORDER BY position LIMIT \(LedgerReader.conflictLimit)
             ) AS conflict
-            """, [.int(ledgerID), .textArray(originals), .text(environment.rawValue)])
+            """, [.int(ledgerID), .textArray(originals), .int2(environment.number)])
     }
 
     /// All that decides whose the periods of some original transactions are.
@@ -140,71 +89,64 @@ enum OwnershipQuery {
         of states: [String: OriginalState], _ environment: StoreEnvironment, upTo position: Int64,
         on connection: isolated PostgresConnection
     ) throws -> OwnershipMap {
-        let direct = Self.words(onOriginals: states.keys.sorted(), environment, upTo: position)
-        let words = try connection.query(direct.sql, direct.parameters).rows.map { try Word($0) }
+        var found: [OwnershipEvent] = []
+        let disputed = states.filter(\.value.hasOwnershipEvents).map(\.key).sorted()
+        if !disputed.isEmpty {
+            let direct = events(onOriginals: disputed, environment, upTo: position)
+            found = try events(from: connection.query(direct.sql, direct.parameters))
+        }
         var named = Set(states.values.flatMap { $0.transactions.compactMap(\.fact.statedOwner) })
-        for word in words { named.formUnion(word.fact.identities) }
-        let links = Self.words(ofCustomers: [], numbers: named.sorted(), environment, upTo: position)
-        return OwnershipMap(try connection.query(links.sql, links.parameters).rows.map { try Word($0) } + words)
+        for event in found { named.formUnion(event.fact.identities) }
+        let links = events(connectedWith: named.sorted(), environment, upTo: position)
+        return OwnershipMap(try events(from: connection.query(links.sql, links.parameters)) + found)
     }
 
-    /// Where customers were last linked, granted something, or found drifted.
-    static func lastWords(of customers: [String]) -> PostgresStatement {
+    /// Where customers were last named by an ownership event or a report.
+    static func lastPositions(about customers: [String]) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT key.value, max(word.position) FROM unnest($2::text[]) AS key (value)
-            CROSS JOIN LATERAL (
-                SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value OFFSET 0) AS known
-            CROSS JOIN LATERAL (
-                SELECT position FROM event
-                WHERE ledger_id = $1 AND identity = known.identity AND type IN ('linked', 'granted', 'grant_revoked')
-                UNION ALL
-                SELECT position FROM event
-                WHERE ledger_id = $1 AND other_identity = known.identity AND type = 'linked'
-                UNION ALL
-                SELECT position FROM event WHERE ledger_id = $1 AND identity = known.identity AND type = 'drift'
-            ) AS word
+            SELECT key.value, max(name.position) FROM unnest($2::text[]) AS key (value)
+            JOIN identity ON identity.ledger_id = $1 AND identity.value = key.value
+            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = identity.identity
+                AND name.environment IN (0, 1, 2) AND name.kind IN (2, 3)
             GROUP BY key.value
             """, [.int(ledgerID), .textArray(customers)])
     }
 
     /// Where original transactions were last claimed, transferred or found in conflict.
-    static func lastWords(on originals: [OriginalKey]) -> PostgresStatement {
+    static func lastPositions(about originals: [OriginalKey]) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT key.environment, key.original, max(word.position)
-            FROM unnest($2::text[], $3::text[]) AS key (environment, original)
-            CROSS JOIN LATERAL (
-                SELECT position FROM event
-                WHERE ledger_id = $1 AND event.environment = key.environment
-                    AND original_transaction_id = key.original
-                    AND type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict') OFFSET 0
-            ) AS word
+            SELECT key.environment, key.original, max(event.position)
+            FROM unnest($2::smallint[], $3::text[]) AS key (environment, original)
+            JOIN event ON event.ledger_id = $1 AND event.environment = key.environment
+                AND event.original_transaction_id = key.original
+                AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict')
             GROUP BY key.environment, key.original
             """,
             [
-                .int(ledgerID), .textArray(originals.map(\.environment.rawValue)),
+                .int(ledgerID), .int2Array(originals.map(\.environment.number)),
                 .textArray(originals.map(\.originalTransactionID)),
             ])
     }
 }
 
 extension OwnershipMap {
-    /// The map that words, whatever their order, draw.
-    init(_ words: [OwnershipQuery.Word]) {
+    /// The map that ownership events, whatever their order, draw.
+    init(_ events: [OwnershipEvent]) {
         self.init()
-        for word in words.sorted(by: { $0.position < $1.position }) {
-            apply(word.fact, position: word.position, recordedAt: word.recordedAt)
+        for event in events.sorted(by: { $0.position < $1.position }) {
+            apply(event.fact, position: event.position, recordedAt: event.recordedAt)
         }
     }
 }
 
 extension GrantBook {
-    /// The grants that words, whatever their order, tell of.
-    init(_ words: [OwnershipQuery.Word]) {
+    /// The grants that ownership events, whatever their order, tell of.
+    init(_ events: [OwnershipEvent]) {
         self.init()
-        for word in words.sorted(by: { $0.position < $1.position }) {
-            apply(word.fact, position: word.position, recordedAt: word.recordedAt)
+        for event in events.sorted(by: { $0.position < $1.position }) {
+            apply(event.fact, position: event.position, recordedAt: event.recordedAt)
         }
     }
 }

@@ -1,104 +1,84 @@
 import EntitlementCore
 import PostgresClient
 
-/// Reads and writes the folded state of original transactions, and never trusts a view row beyond what it proves.
+/// Reads the state of original transactions: a snapshot, where there is one, joined with the log's later events.
+///
+/// A snapshot is never trusted beyond what it proves: it must be of the live generation and of this fold, and end at
+/// one of the original's events. Else the state is folded from the log alone.
 enum StateQuery {
-    /// The last position of each original in the log, beside its view row.
-    static func latest(of originals: [OriginalKey]) -> PostgresStatement {
+    /// The lives of originals up to a position: of each its snapshot, and the events from the snapshot's last on.
+    ///
+    /// One statement, so one snapshot of the database: a rebuild or a projector that writes meanwhile does no harm.
+    static func lives(of originals: [OriginalKey], upTo position: Int64 = .max) -> PostgresStatement {
         PostgresStatement(
-            latestSQL(of: "unnest($2::text[], $3::text[])"),
+            """
+            WITH life AS MATERIALIZED (
+                SELECT key.number, key.environment, key.original, view.last_position, view.state
+                FROM unnest($2::smallint[], $3::text[]) WITH ORDINALITY AS key (environment, original, number)
+                \(snapshotJoin(of: "key", version: "$4", upTo: "$5"))
+            )
+            SELECT number, last_position, NULL::smallint, state FROM life WHERE state IS NOT NULL
+            UNION ALL
+            SELECT life.number, event.position, event.source, event.facts
+            FROM life \(tailJoin(of: "life")) AND event.position <= $5
+            """,
             [
-                .int(ledgerID), .textArray(originals.map(\.environment.rawValue)),
-                .textArray(originals.map(\.originalTransactionID)),
+                .int(ledgerID), .int2Array(originals.map(\.environment.number)),
+                .textArray(originals.map(\.originalTransactionID)), .int4(Int32(OriginalState.foldVersion)),
+                .int(position),
             ])
     }
 
-    /// The same for some originals and those whose events name a customer as whose they are; nothing beyond `bound` is
-    /// looked at.
-    static func latest(
-        of customer: String?, and originals: [String], _ environment: StoreEnvironment, bound: Int64
-    ) -> PostgresStatement {
-        let number = "(SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)"
-        let named = "SELECT $3::text, unnest($4::text[])"
-        // Most reads are about nobody else's purchases; the parameter stays, so that both take the same.
-        let more = originals.isEmpty ? " WHERE $4::text[] IS NOT NULL" : " UNION " + named
-        return PostgresStatement(
-            latestSQL(
-                of: """
-                    (SELECT * FROM (
-                        SELECT DISTINCT $3::text, event.original_transaction_id FROM event
-                        WHERE event.ledger_id = $1 AND event.environment = $3 AND event.identity = \(number)
-                            AND event.original_transaction_id IS NOT NULL AND event.position <= $5) AS own\(more))
-                    """, bound: "$5"),
-            [
-                .int(ledgerID), .text(customer), .text(environment.rawValue), .textArray(originals), .int(bound),
-            ])
-    }
-
-    /// The same for everybody whom links connect with a customer.
-    static func latest(
-        ofConnected customer: String?, and originals: [String], _ environment: StoreEnvironment, bound: Int64
-    ) -> PostgresStatement {
-        let person = OwnershipQuery.connected(
-            with: OwnershipQuery.numbers(of: "$2"), environment: "$3", upTo: "$5")
-        return PostgresStatement(
-            person
-                + latestSQL(
-                    of: """
-                        (SELECT $3::text, event.original_transaction_id FROM person JOIN event
-                            ON event.ledger_id = $1 AND event.environment = $3 AND event.identity = person.number
-                        WHERE event.original_transaction_id IS NOT NULL AND event.position <= $5
-                        UNION
-                        SELECT $3::text, unnest($4::text[]))
-                        """, bound: "$5"),
-            [
-                .int(ledgerID), .textArray([customer].compactMap(\.self)), .text(environment.rawValue),
-                .textArray(originals),
-                .int(bound),
-            ])
-    }
-
-    /// The same for the originals that `source`, a FROM item of two columns, names.
-    private static func latestSQL(of source: String, bound: String? = nil) -> String {
+    /// Joins the snapshots of rows with columns `environment` and `original`; $1 is the ledger.
+    static func snapshotJoin(of rows: String, version: String, upTo position: String? = nil) -> String {
         """
-        SELECT key.environment, key.original_transaction_id, log.position,
-            view.fold_version, view.last_position, view.state
-        FROM \(source) AS key (environment, original_transaction_id)
-        LEFT JOIN LATERAL (
-            SELECT event.position FROM event
-            WHERE event.ledger_id = $1 AND event.environment = key.environment
-                AND event.original_transaction_id = key.original_transaction_id
-                \(bound.map { "AND event.position <= \($0)" } ?? "")
-            ORDER BY event.position DESC LIMIT 1
-        ) AS log ON true
-        LEFT JOIN LATERAL (\(ViewTable.liveRow)) AS view ON true
+        LEFT JOIN original_view AS view ON view.ledger_id = $1
+            AND view.generation = (SELECT view_generation FROM ledger_head WHERE ledger_id = $1)
+            AND view.environment = \(rows).environment AND view.original_transaction_id = \(rows).original
+            AND view.fold_version = \(version) \(position.map { "AND view.last_position <= \($0)" } ?? "")
         """
     }
 
-    /// The states named by the rows of `latest`, as of `position`: from the view where it counts, else folded from
-    /// the log.
+    /// Joins the events that a snapshot does not hold, and its last one, which proves where it ends.
+    static func tailJoin(of rows: String) -> String {
+        """
+        JOIN event ON event.ledger_id = $1 AND event.environment = \(rows).environment
+            AND event.original_transaction_id = \(rows).original
+            AND event.position >= coalesce(\(rows).last_position, 0)
+        """
+    }
+
+    /// The states named by the rows of `lives`; originals without events are left out.
     static func states(
-        from result: PostgresResult, upTo position: Int64, on connection: isolated PostgresConnection
+        from result: PostgresResult, of originals: [OriginalKey], upTo position: Int64,
+        on connection: isolated PostgresConnection
     ) throws -> [OriginalKey: OriginalState] {
+        var lives = originals.map { Life(originalTransactionID: $0.originalTransactionID) }
+        for row in result.rows {
+            let number = Int(try row.int(0)) - 1
+            guard lives.indices.contains(number) else { continue }
+            try lives[number].add(
+                position: row.int(1), source: row.optionalInt(2), bytes: row.bytes(3))
+        }
         var states: [OriginalKey: OriginalState] = [:]
         var unproven: [OriginalKey] = []
-        for row in result.rows {
-            let environment = try StoreEnvironment(stored: row.text(0))
-            let key = OriginalKey(environment: environment, originalTransactionID: try row.text(1))
-            guard let logged = try row.optionalInt(2) else { continue }
-            if logged <= position, try row.optionalInt(3) == Int64(OriginalState.foldVersion),
-                try row.optionalInt(4) == logged, let bytes = try row.optionalBytes(5),
-                let state = try? OriginalState(encoded: bytes), state.lastPosition == logged
-            {
-                states[key] = state
-            } else {
-                unproven.append(key)
-            }
+        for (key, life) in zip(originals, lives) where !life.isEmpty {
+            if let state = try life.state() { states[key] = state } else { unproven.append(key) }
         }
         if !unproven.isEmpty {
             states.merge(try fold(unproven, upTo: position, on: connection)) { _, folded in folded }
         }
         return states
+    }
+
+    /// Reads and folds originals up to a position.
+    static func states(
+        of originals: [OriginalKey], upTo position: Int64, on connection: isolated PostgresConnection
+    ) throws -> [OriginalKey: OriginalState] {
+        guard !originals.isEmpty else { return [:] }
+        let statement = lives(of: originals, upTo: position)
+        return try states(
+            from: connection.query(statement.sql, statement.parameters), of: originals, upTo: position, on: connection)
     }
 
     /// Folds originals from the log alone; those without events up to `position` are left out.
@@ -107,65 +87,74 @@ enum StateQuery {
     ) throws -> [OriginalKey: OriginalState] {
         let result = try connection.query(
             """
-            SELECT event.environment, event.original_transaction_id, event.position, event.source, event.facts
-            FROM unnest($2::text[], $3::text[]) AS key (environment, original_transaction_id)
+            SELECT key.number, event.position, event.source, event.facts
+            FROM unnest($2::smallint[], $3::text[]) WITH ORDINALITY AS key (environment, original, number)
             JOIN event ON event.ledger_id = $1 AND event.environment = key.environment
-                AND event.original_transaction_id = key.original_transaction_id
-            WHERE event.position <= $4
-            ORDER BY event.position
+                AND event.original_transaction_id = key.original AND event.position <= $4
             """,
             [
-                .int(ledgerID), .textArray(originals.map(\.environment.rawValue)),
+                .int(ledgerID), .int2Array(originals.map(\.environment.number)),
                 .textArray(originals.map(\.originalTransactionID)), .int(position),
             ])
-        var states: [OriginalKey: OriginalState] = [:]
+        var lives = originals.map { Life(originalTransactionID: $0.originalTransactionID) }
         for row in result.rows {
-            let environment = try StoreEnvironment(stored: row.text(0))
-            let key = OriginalKey(environment: environment, originalTransactionID: try row.text(1))
-            states[key, default: OriginalState()].join(
-                try FactCodec.decode(row.bytes(4)), originalTransactionID: key.originalTransactionID,
-                source: try EventSource(stored: row.text(3)).statementSource, position: try row.int(2))
+            try lives[Int(row.int(0)) - 1].add(
+                position: row.int(1), source: row.optionalInt(2), bytes: row.bytes(3))
         }
+        var states: [OriginalKey: OriginalState] = [:]
+        for (key, life) in zip(originals, lives) where !life.isEmpty { states[key] = try life.state() }
         return states
     }
-
-    static func upsert(
-        _ states: [OriginalKey: OriginalState], of keys: [OriginalKey], in table: ViewTable
-    ) -> PostgresStatement? {
-        let rows = keys.compactMap { key in states[key].map { (key, $0) } }
-        guard !rows.isEmpty else { return nil }
-        return PostgresStatement(
-            """
-            INSERT INTO \(table.name) (
-                ledger_id, environment, original_transaction_id, fold_version, last_position, state)
-            SELECT $1, new.environment, new.original_transaction_id, $2, new.last_position, new.state
-            FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bytea[])
-                AS new (environment, original_transaction_id, last_position, state)
-            ON CONFLICT (ledger_id, environment, original_transaction_id) DO UPDATE SET
-                fold_version = excluded.fold_version, last_position = excluded.last_position, state = excluded.state
-            """,
-            [
-                .int4(Int32(ledgerID)), .int4(Int32(OriginalState.foldVersion)),
-                .textArray(rows.map(\.0.environment.rawValue)), .textArray(rows.map(\.0.originalTransactionID)),
-                .intArray(rows.map(\.1.lastPosition)), .bytesArray(rows.map { $0.1.encoded() }),
-            ])
-    }
 }
 
-extension StoreEnvironment {
-    init(stored text: String) throws {
-        guard let value = StoreEnvironment(rawValue: text) else {
-            throw LedgerError(.corrupt, "a row names the environment \(text)")
-        }
-        self = value
-    }
-}
+/// What was read of one original transaction: its snapshot, where there is one, and events of the log.
+struct Life: Sendable {
+    private let originalTransactionID: String
+    private var snapshot: (lastPosition: Int64, state: [UInt8])?
+    private var events: [(position: Int64, source: Int64, facts: [UInt8])] = []
 
-extension EventSource {
-    init(stored text: String) throws {
-        guard let value = EventSource(rawValue: text) else {
-            throw LedgerError(.corrupt, "a row names the source \(text)")
+    init(originalTransactionID: String) { self.originalTransactionID = originalTransactionID }
+
+    /// Nothing was found of it.
+    var isEmpty: Bool { snapshot == nil && events.isEmpty }
+
+    /// Adds a snapshot, which has no source, or an event.
+    mutating func add(position: Int64, source: Int64?, bytes: [UInt8]) {
+        if let source {
+            events.append((position, source, bytes))
+        } else {
+            snapshot = (position, bytes)
         }
-        self = value
+    }
+
+    /// The fold of all that was added; `nil` when the snapshot does not prove itself.
+    ///
+    /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
+    func state() throws -> OriginalState? {
+        var state = OriginalState()
+        var sorted = events
+        if zip(sorted, sorted.dropFirst()).contains(where: { $0.position > $1.position }) {
+            sorted.sort { $0.position < $1.position }
+        }
+        var rest = sorted[...]
+        if let snapshot {
+            guard sorted.first?.position == snapshot.lastPosition,
+                let stored = try? OriginalState(encoded: snapshot.state), stored.lastPosition == snapshot.lastPosition
+            else { return nil }
+            state = stored
+            rest = sorted.dropFirst()
+        }
+        for event in rest {
+            let fact: LedgerFact
+            do {
+                fact = try FactCodec.decode(event.facts)
+            } catch {
+                throw LedgerError(.corrupt, "event \(event.position) cannot be folded: \(error)")
+            }
+            state.join(
+                fact, originalTransactionID: originalTransactionID,
+                source: try EventSource(stored: event.source).statementSource, position: event.position)
+        }
+        return state
     }
 }

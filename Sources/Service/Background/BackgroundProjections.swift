@@ -1,16 +1,16 @@
 package import Ledger
 
-/// Keeps the views in order behind a running service: rebuilds them where they do not count, and counts what the log
-/// speaks of.
+/// Keeps the views in order behind a running service: rebuilds them where they do not count, writes snapshots of what has
+/// grown, and counts what the log speaks of.
 ///
-/// Nobody waits for it: until the views are rebuilt, answers are folded from the log.
+/// Nobody waits for it: what the views do not hold yet is folded from the log.
 package struct BackgroundProjections: Sendable {
     /// How often it works.
     package struct Intervals: Sendable {
         /// Between attempts while another rebuild works or the database is away.
         package var retry = Duration.seconds(5)
         /// Between looks at what was appended.
-        package var count = Duration.seconds(2)
+        package var follow = Duration.seconds(1)
         /// Between lines of the log that say how far a rebuild has come.
         package var report = Duration.seconds(10)
 
@@ -18,12 +18,17 @@ package struct BackgroundProjections: Sendable {
     }
 
     private let rebuilder: Rebuilder
+    private let views: ViewProjector
     private let seen: SeenProjector
     private let logger: Logger
     private let intervals: Intervals
 
-    package init(rebuilder: Rebuilder, seen: SeenProjector, logger: Logger, intervals: Intervals = Intervals()) {
+    package init(
+        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, logger: Logger,
+        intervals: Intervals = Intervals()
+    ) {
         self.rebuilder = rebuilder
+        self.views = views
         self.seen = seen
         self.logger = logger
         self.intervals = intervals
@@ -33,7 +38,8 @@ package struct BackgroundProjections: Sendable {
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await restoreViews() }
-            group.addTask { await keepCounting() }
+            group.addTask { await follow { _ = try await views.catchUp() } }
+            group.addTask { await follow { _ = try await seen.catchUp() } }
         }
     }
 
@@ -84,11 +90,12 @@ package struct BackgroundProjections: Sendable {
             ])
     }
 
-    private func keepCounting() async {
+    /// Goes on with a projection again and again.
+    private func follow(_ catchUp: @Sendable () async throws -> Void) async {
         while !Task.isCancelled {
-            // While the database is away there is nothing to count, and others say so.
-            _ = try? await seen.catchUp()
-            try? await Task.sleep(for: intervals.count)
+            // While the database is away there is nothing to follow, and others say so.
+            try? await catchUp()
+            try? await Task.sleep(for: intervals.follow)
         }
     }
 }

@@ -32,7 +32,7 @@ extension Application {
                 case .answer(let position): return try await answer(position)
                 case .append(let draft): return try await answer(writer.append(draft).position)
                 }
-            } catch AppendRefusal.overtaken {
+            } catch AppendRefusal.conflict {
                 continue
             } catch let problem as Problem {
                 // The same request, sent twice at once, may just have been carried out by the other.

@@ -121,7 +121,7 @@ struct Problem: Error, Sendable {
                 param: "known_at")
         case AppendRefusal.catalogChanged(let position):
             self.init(.preconditionFailed, "The catalog in force is \"\(position)\"; read it again.", param: "If-Match")
-        case AppendRefusal.overtaken:
+        case AppendRefusal.conflict:
             self = .unavailable("Somebody else's command came first; send it again.")
         case AppendRefusal.idempotencyConflict:
             self.init(

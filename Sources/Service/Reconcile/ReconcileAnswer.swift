@@ -126,7 +126,7 @@ extension Application {
                         unchangedSince: UnchangedSince(decidedAt, customers: [decision.customer.value])))
                 decidedAt = outcome.position
                 metrics.count(.drift, ["recorded"])
-            } catch AppendRefusal.overtaken {
+            } catch AppendRefusal.conflict {
                 // Another device of the customer has just reported, or a command changed what was compared.
                 metrics.count(.drift, ["overtaken"])
             }

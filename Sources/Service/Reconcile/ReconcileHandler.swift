@@ -54,7 +54,7 @@ extension Application {
                 group.addTask {
                     do {
                         return try await writer.append(draft)
-                    } catch AppendRefusal.overtaken {
+                    } catch AppendRefusal.conflict {
                         return nil
                     }
                 }

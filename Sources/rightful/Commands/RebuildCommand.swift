@@ -61,7 +61,6 @@ extension RebuildPhase {
         switch self {
         case .emptying: "emptying"
         case .folding: "folding"
-        case .catchingUp: "catching up"
         case .proving: "proving"
         case .clearing: "deleting the old views"
         case .done: "done"

@@ -110,7 +110,8 @@ struct ServeCommand: Command {
             }
             group.addTask { [limits = Self.rebuildLimits] in
                 await BackgroundProjections(
-                    rebuilder: Rebuilder(pool: session.pool, limits: limits), seen: SeenProjector(pool: session.pool),
+                    rebuilder: Rebuilder(pool: session.pool, limits: limits),
+                    views: ViewProjector(pool: session.pool), seen: SeenProjector(pool: session.pool),
                     logger: logger
                 ).run()
             }

@@ -44,13 +44,6 @@ struct StatusDocument: Encodable {
         let heartbeatAgeSeconds: Double
     }
 
-    struct Partitions: Encodable {
-        let count: Int64
-        let through: Int64
-        /// Events that may come before a new one is needed.
-        let ahead: Int64
-    }
-
     struct Roles: Encodable {
         let serving: String
         let owner: String
@@ -103,7 +96,6 @@ struct StatusDocument: Encodable {
     var ledger: Log?
     var projections: [Projection]?
     @Nullable var rebuild: Rebuild?
-    var partitions: Partitions?
     var roles: Roles?
     var sizes: Sizes?
     var counts: Counts?
@@ -118,6 +110,7 @@ extension StatusDocument {
             case .behind: "behind"
             case .ahead: "ahead"
             case .changed: "changed"
+            case .unreleased: "unreleased"
             }
         schema = SchemaStanding(standing: name, refusal: standing.refusal)
         rebuild = nil
@@ -144,9 +137,6 @@ extension StatusDocument {
                 startedAt: $0.startedAt.description, startPosition: $0.startPosition, events: $0.events,
                 originals: $0.originals, heartbeatAgeSeconds: ($0.silence / .seconds(1)).rounded(to: 3))
         }
-        partitions = Partitions(
-            count: statistics.partitions.count, through: statistics.partitions.through,
-            ahead: statistics.partitions.through - status.position)
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
             reason: weakness)

@@ -26,13 +26,6 @@ extension StatusDocument {
                 ))
         }
         if ledger != nil { rows.append(("rebuild", rebuild.map(Self.line) ?? "never")) }
-        if let partitions {
-            rows.append(
-                (
-                    "partitions",
-                    "\(partitions.count), up to position \(partitions.through), \(partitions.ahead) ahead of the head"
-                ))
-        }
         if let counts {
             func about(_ name: String, _ count: Int64) -> String {
                 "\(counts.estimated.contains(name) ? "about " : "")\(count) \(name)"

@@ -66,8 +66,8 @@ private final class ProgressReport: Sendable {
             switch progress.stage {
             case .headers: "certificate headers"
             case .log: "events"
-            case .keys: "keys of statements"
-            case .views: "original transactions"
+            case .names: "names"
+            case .views: "views"
             }
         context.progress("verifying: \(progress.done)\(whole) \(what)")
     }

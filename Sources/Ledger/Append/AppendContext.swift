@@ -1,0 +1,37 @@
+import EntitlementCore
+
+/// The end of the log.
+struct LedgerHead: Sendable, Equatable {
+    var position: Int64
+    var recordedAt: Timestamp
+    var hash: Digest
+    var nextIdentity: Int64
+    /// Where the catalog in force was written; 0 before any.
+    var catalogPosition: Int64
+}
+
+/// What a batch needs to know, read under the head's lock.
+struct AppendContext: Sendable {
+    var head: LedgerHead
+    /// The statements already in the log whose dedup key is one of the batch's: payload hash → position, by the source's
+    /// own id.
+    var statements: [ExactText: [Digest: Int64]] = [:]
+    /// The commands carried out under the batch's idempotency keys.
+    var commands: [ExactText: CommandRecord] = [:]
+    /// Where a customer or original transaction that a condition names was last spoken of by an ownership event or report.
+    var lastOwnershipEvents: [OwnershipSubject: Int64] = [:]
+    var identities: [ExactText: IdentityRef] = [:]
+    /// Of the originals on whose state it depends whether an event is news.
+    var states: [OriginalKey: OriginalState] = [:]
+    var knownHeaders: Set<Digest> = []
+}
+
+/// What links, claims, transfers, grants, conflicts and drift are about.
+enum OwnershipSubject: Hashable, Sendable {
+    case customer(ExactText)
+    case original(OriginalKey)
+}
+
+extension UnchangedSince {
+    var subjects: [OwnershipSubject] { customers.map { .customer(ExactText($0)) } + originals.map { .original($0) } }
+}

@@ -1,0 +1,170 @@
+import EntitlementCore
+import PostgresClient
+
+/// Reads what a batch must know, in one round trip that begins the transaction and takes the head's lock.
+enum AppendRead {
+    /// Takes the head row, and with it everybody else's turn to append.
+    static let lockHead = PostgresStatement(
+        """
+        SELECT position, recorded_at, hash, next_identity, catalog_position FROM ledger_head
+        WHERE ledger_id = $1 FOR UPDATE
+        """, [.int(ledgerID)])
+
+    static func run(
+        _ batch: [PreparedEvent], memory: WriterMemory, on connection: isolated PostgresConnection
+    ) throws -> AppendContext {
+        var questions = Questions(batch, memory: memory)
+        var results = try connection.pipeline(
+            [PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED")] + questions.statements)
+        if try results[Questions.forgottenIndex].first?.bool(0) == true {
+            // Somebody was forgotten since: their number must not be given to new events.
+            memory.forget()
+            questions = Questions(batch, memory: memory)
+            results = [results[0]] + (try connection.pipeline(questions.statements))
+        }
+        return try questions.context(from: results, batch, memory: memory, on: connection)
+    }
+}
+
+/// The statements of one batch, and how their results are read.
+private struct Questions {
+    /// Where in the results `BEGIN` included, the answers stand that every batch asks for.
+    static let headIndex = 1
+    static let forgottenIndex = 2
+    private static let optionalIndex = 3
+
+    private enum Question {
+        case precedents
+        case identities
+        case headers
+        case states
+        case commands
+        case customers
+        case originals
+    }
+
+    private(set) var statements: [PostgresStatement]
+    private var kinds: [Question] = []
+    private var identities: [ExactText: IdentityRef] = [:]
+    private var knownHeaders: Set<Digest> = []
+    private let deciding: [OriginalKey]
+
+    init(_ batch: [PreparedEvent], memory: WriterMemory) {
+        statements = [AppendRead.lockHead, Self.forgotten(since: memory.position)]
+        deciding = Set(batch.compactMap(\.decidingOriginal)).sorted()
+
+        let dedupKeys = Set(batch.compactMap(\.dedupKey))
+        if !dedupKeys.isEmpty { ask(.precedents, Self.precedents(dedupKeys)) }
+
+        let values = Set(batch.lazy.flatMap(\.draft.identities).map { ExactText($0) })
+        let names = Set(batch.lazy.compactMap(\.evidence).flatMap(\.headers.keys))
+        (identities, knownHeaders) = memory.lookUp { known in
+            var identities: [ExactText: IdentityRef] = [:]
+            for value in values { identities[value] = known.identity(of: value) }
+            return (identities, names.filter { known.hasHeader($0) })
+        }
+        let unknown = values.filter { identities[$0] == nil }.map(\.text)
+        if !unknown.isEmpty { ask(.identities, Statements.identities(of: unknown)) }
+        let headers = names.subtracting(knownHeaders)
+        if !headers.isEmpty { ask(.headers, Self.headers(headers)) }
+
+        if !deciding.isEmpty { ask(.states, StateQuery.lives(of: deciding)) }
+        let commands = Set(batch.compactMap(\.commandKey).map { ExactText($0) })
+        if !commands.isEmpty { ask(.commands, Self.commands(commands)) }
+        let conditions = batch.compactMap(\.draft.unchangedSince)
+        if !conditions.isEmpty {
+            let customers = Set(conditions.flatMap(\.customers).map { ExactText($0) }).map(\.text)
+            ask(.customers, OwnershipQuery.lastPositions(about: customers))
+            ask(.originals, OwnershipQuery.lastPositions(about: Set(conditions.flatMap(\.originals)).sorted()))
+        }
+    }
+
+    private mutating func ask(_ kind: Question, _ statement: PostgresStatement) {
+        kinds.append(kind)
+        statements.append(statement)
+    }
+
+    func context(
+        from results: [PostgresResult], _ batch: [PreparedEvent], memory: WriterMemory,
+        on connection: isolated PostgresConnection
+    ) throws -> AppendContext {
+        guard let head = results[Self.headIndex].first else { throw Statements.missingHead }
+        var context = AppendContext(head: try LedgerHead(head))
+        context.identities = identities
+        context.knownHeaders = knownHeaders
+        for key in deciding { context.states[key] = OriginalState() }
+        for (kind, result) in zip(kinds, results[Self.optionalIndex...]) {
+            switch kind {
+            case .precedents:
+                for row in result.rows {
+                    guard let key = try FactCodec.decode(row.bytes(1)).statementKey else { continue }
+                    context.statements[ExactText(key.id), default: [:]][key.payloadHash] = try row.int(0)
+                }
+            case .identities:
+                for row in result.rows {
+                    context.identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1))
+                }
+            case .headers:
+                for row in result.rows { context.knownHeaders.insert(try row.digest(0)) }
+            case .states:
+                let states = try StateQuery.states(
+                    from: result, of: deciding, upTo: context.head.position, on: connection)
+                context.states.merge(states) { _, known in known }
+            case .commands:
+                for row in result.rows {
+                    context.commands[ExactText(try row.text(0))] = CommandRecord(
+                        requestHash: try row.digest(1), position: try row.int(2),
+                        recordedAt: Timestamp(milliseconds: try row.timestamp(3)))
+                }
+            case .customers:
+                for row in result.rows {
+                    context.lastOwnershipEvents[.customer(ExactText(try row.text(0)))] = try row.int(1)
+                }
+            case .originals:
+                for row in result.rows {
+                    let key = OriginalKey(
+                        environment: try StoreEnvironment(stored: row.int(0)), originalTransactionID: try row.text(1))
+                    context.lastOwnershipEvents[.original(key)] = try row.int(2)
+                }
+            }
+        }
+        memory.learn(identities: context.identities, headers: context.knownHeaders, at: context.head.position)
+        return context
+    }
+
+    /// Whether somebody was forgotten after a position.
+    private static func forgotten(since position: Int64) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT EXISTS (SELECT FROM event WHERE ledger_id = $1 AND position > $2 AND type = 'forgotten')",
+            [.int(ledgerID), .int(position)])
+    }
+
+    private static func precedents(_ keys: Set<DedupKey>) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT position, facts FROM event WHERE ledger_id = $1 AND dedup_key = ANY ($2)",
+            [.int(ledgerID), .bytesArray(keys.map(\.bytes))])
+    }
+
+    private static func headers(_ names: Set<Digest>) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY ($2)",
+            [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
+    }
+
+    private static func commands(_ keys: Set<ExactText>) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT command_key, request_sha256, position, recorded_at FROM command_key
+            WHERE ledger_id = $1 AND command_key = ANY ($2)
+            """, [.int(ledgerID), .textArray(keys.map(\.text))])
+    }
+}
+
+extension LedgerHead {
+    /// A row of `AppendRead.lockHead`.
+    init(_ row: PostgresRow) throws {
+        self.init(
+            position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
+            hash: try row.digest(2), nextIdentity: try row.int(3), catalogPosition: try row.int(4))
+    }
+}

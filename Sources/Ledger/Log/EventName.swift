@@ -1,0 +1,74 @@
+import EntitlementCore
+
+/// How an event names an identity; stored in `event_name.kind`.
+enum NameKind: Int16, Sendable {
+    /// The owner that a statement states: its account token's customer, else its app transaction's.
+    case owner = 0
+    /// An app transaction beside an account token.
+    case besideToken = 1
+    /// Links, grants and their revocations, claims and transfers.
+    case ownership = 2
+    /// Conflicts, drift and forgetting; also events with evidence that name nobody and are about nothing.
+    case report = 3
+
+    /// Only the first event about an original transaction has a row; else every event has one.
+    var isFirstOnly: Bool {
+        switch self {
+        case .owner, .besideToken: true
+        case .ownership, .report: false
+        }
+    }
+}
+
+/// One row of `event_name`, its position aside.
+struct EventName: Hashable, Sendable {
+    let identity: IdentityRef
+    /// As `StoreEnvironment.nameNumber` gives it.
+    let environment: Int16
+    let kind: NameKind
+    /// Empty where the event is about no original transaction.
+    let originalTransactionID: String
+
+    /// Stands for nobody: so that events which may name a person only in their evidence are found.
+    static let nobody = IdentityRef(0)
+}
+
+extension LedgerFact {
+    /// Whom an event of this fact names: the rows of `event_name` that it may have.
+    func names(in environment: StoreEnvironment?, hasEvidence: Bool) -> [EventName] {
+        let number = StoreEnvironment.nameNumber(environment)
+        func name(_ identity: IdentityRef, _ kind: NameKind) -> EventName {
+            EventName(
+                identity: identity, environment: number, kind: kind, originalTransactionID: originalTransactionID ?? "")
+        }
+        switch self {
+        case .notification, .statements:
+            var names: [EventName] = []
+            func add(_ identity: IdentityRef, _ kind: NameKind) {
+                let name = name(identity, kind)
+                if !names.contains(name) { names.append(name) }
+            }
+            for transaction in transactions {
+                if let token = transaction.accountToken {
+                    add(token, .owner)
+                    if let appTransaction = transaction.appTransaction { add(appTransaction, .besideToken) }
+                } else if let appTransaction = transaction.appTransaction {
+                    add(appTransaction, .owner)
+                }
+            }
+            if names.isEmpty, originalTransactionID == nil, hasEvidence { add(EventName.nobody, .report) }
+            return names
+        case .link(let fact):
+            let ends = fact.identity == fact.customer ? [fact.identity] : [fact.identity, fact.customer]
+            return ends.map { name($0, .ownership) }
+        case .claim(let fact): return [name(fact.customer, .ownership)]
+        case .transfer(let fact): return [name(fact.customer, .ownership)]
+        case .grant(let fact): return [name(fact.customer, .ownership)]
+        case .grantRevocation(let fact): return [name(fact.customer, .ownership)]
+        case .conflict(let fact): return [name(fact.claimant, .report)]
+        case .drift(let fact): return [name(fact.customer, .report)]
+        case .forgetting(let fact): return Set(fact.identities).sorted().map { name($0, .report) }
+        case .catalog, .transferUndo: return []
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import EntitlementCore
+package import PostgresClient
+
+/// Writes snapshots of original transactions whose tail has grown long, behind the log and apart from the appends.
+///
+/// Nobody waits for it: readers fold the tail. A page is one transaction under the lock of the projection's row, so any
+/// number of processes may do this at once.
+package struct ViewProjector: Sendable {
+    /// The name of its row in table `projection`.
+    static let name = "originals"
+
+    private let pool: PostgresPool
+    private let pageEvents: Int64
+
+    /// - Parameter pageEvents: how many positions one transaction goes through.
+    package init(pool: PostgresPool, pageEvents: Int64 = 5000) {
+        self.pool = pool
+        self.pageEvents = pageEvents
+    }
+
+    /// Goes on from the checkpoint, at most through `pages` pages; returns whether the head was reached.
+    @discardableResult
+    package func catchUp(pages: Int = .max) async throws -> Bool {
+        var done = 0
+        while done < pages {
+            try Task.checkCancellation()
+            let pageEvents = pageEvents
+            do {
+                let isAtHead = try await pool.withConnection { try Self.page(of: pageEvents, on: $0) }
+                if isAtHead { return true }
+            } catch let error as CancellationError {
+                throw error
+            } catch {
+                throw LedgerError(error, doing: "writing snapshots")
+            }
+            done += 1
+        }
+        return false
+    }
+
+    /// Returns whether nothing is left to do for this process.
+    private static func page(of count: Int64, on connection: isolated PostgresConnection) throws -> Bool {
+        // A look first: an idle service writes nothing. Views of another fold are for a rebuild.
+        let isDue = try connection.query(
+            """
+            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint < head.position
+            """, [.int(ledgerID), .text(name), .int4(Int32(OriginalState.foldVersion))]
+        ).first
+        guard isDue != nil else { return true }
+        return try connection.transaction { connection in
+            // Another process is at it: that will do.
+            let row = try connection.query(
+                """
+                SELECT projection.checkpoint, head.position, head.view_generation
+                FROM projection JOIN ledger_head AS head USING (ledger_id)
+                WHERE ledger_id = $1 AND name = $2 AND version = $3 FOR UPDATE OF projection SKIP LOCKED
+                """, [.int(ledgerID), .text(name), .int4(Int32(OriginalState.foldVersion))]
+            ).first
+            guard let row else { return true }
+            let (checkpoint, head) = (try row.int(0), try row.int(1))
+            guard checkpoint < head else { return true }
+            let end = min(checkpoint + count, head)
+            try write(from: checkpoint, to: end, generation: row.int(2), on: connection)
+            try connection.query(
+                "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
+                [.int(ledgerID), .text(name), .int(end)])
+            return end == head
+        }
+    }
+
+    /// Writes the snapshots that the events of a stretch have made due, as of its end.
+    private static func write(
+        from start: Int64, to end: Int64, generation: Int64, on connection: isolated PostgresConnection
+    ) throws {
+        let due = try connection.query(
+            """
+            SELECT key.environment, key.original, coalesce(view.events, 0) + tail.events
+            FROM (
+                SELECT DISTINCT environment, original_transaction_id AS original FROM event
+                WHERE ledger_id = $1 AND position > $2 AND position <= $3
+                    AND environment IS NOT NULL AND original_transaction_id IS NOT NULL
+            ) AS key
+            \(StateQuery.snapshotJoin(of: "key", version: "$4"))
+            CROSS JOIN LATERAL (
+                SELECT count(*) AS events FROM event
+                WHERE event.ledger_id = $1 AND event.environment = key.environment
+                    AND event.original_transaction_id = key.original
+                    AND event.position > coalesce(view.last_position, 0) AND event.position <= $3
+            ) AS tail
+            WHERE tail.events >= \(SnapshotPolicy.tailLimitSQL(after: "coalesce(view.events, 0)"))
+            """,
+            [.int(ledgerID), .int(start), .int(end), .int4(Int32(OriginalState.foldVersion))]
+        ).rows.map { row in
+            (
+                key: OriginalKey(
+                    environment: try StoreEnvironment(stored: row.int(0)), originalTransactionID: try row.text(1)),
+                events: try row.int(2)
+            )
+        }
+        let states = try StateQuery.states(of: due.map(\.key), upTo: end, on: connection)
+        try SnapshotTable.upsert(
+            due.compactMap { item in
+                states[item.key].map { Snapshot(key: item.key, state: $0, events: item.events) }
+            }, generation: generation, on: connection)
+    }
+}

@@ -1,0 +1,131 @@
+private import CLibPQ
+
+/// Rows for `COPY … FROM STDIN (FORMAT binary)`, in one piece of memory.
+///
+/// Each row's fields are appended in the order of the columns; the count of fields is the same for all rows.
+package struct CopyRows: Sendable {
+    private(set) var bytes: [UInt8]
+    private let columns: Int16
+    /// How many rows were begun.
+    package private(set) var count = 0
+
+    /// - Parameters:
+    ///   - columns: fields of a row.
+    ///   - capacity: bytes to make room for at once.
+    package init(columns: Int, capacity: Int = 0) {
+        self.columns = Int16(clamping: columns)
+        bytes = []
+        bytes.reserveCapacity(capacity + 21)
+        bytes.append(contentsOf: Array("PGCOPY\n".utf8) + [0xFF] + Array("\r\n".utf8) + [0])
+        // Flags and the length of the header's extension: none of either.
+        append(Int32(0))
+        append(Int32(0))
+    }
+
+    /// Begins the next row; its fields follow.
+    package mutating func beginRow() {
+        append(columns)
+        count += 1
+    }
+
+    package mutating func null() { append(Int32(-1)) }
+
+    /// `smallint`.
+    package mutating func int2(_ value: Int16?) {
+        guard let value else { return null() }
+        append(Int32(2))
+        append(value)
+    }
+
+    /// `integer`.
+    package mutating func int4(_ value: Int32) {
+        append(Int32(4))
+        append(value)
+    }
+
+    /// `bigint`.
+    package mutating func int8(_ value: Int64?) {
+        guard let value else { return null() }
+        append(Int32(8))
+        append(value)
+    }
+
+    /// `timestamptz`, in milliseconds since 1970-01-01T00:00:00Z.
+    ///
+    /// - Throws: kind `invalidValue` for an instant that PostgreSQL cannot hold.
+    package mutating func timestamp(_ milliseconds: Int64?) throws(PostgresError) {
+        guard let milliseconds else { return null() }
+        guard let wire = PostgresTimestamp.wire(milliseconds: milliseconds) else {
+            throw PostgresError(kind: .invalidValue, message: "a timestamp is beyond what PostgreSQL holds")
+        }
+        append(Int32(8))
+        append(wire)
+    }
+
+    /// `text`.
+    ///
+    /// - Throws: kind `invalidValue` for U+0000, which PostgreSQL refuses.
+    package mutating func text(_ value: String?) throws(PostgresError) {
+        guard var value else { return null() }
+        let hasZero = value.withUTF8 { utf8 in
+            append(Int32(utf8.count))
+            bytes.append(contentsOf: utf8)
+            return utf8.contains(0)
+        }
+        guard !hasZero else {
+            throw PostgresError(kind: .invalidValue, message: "a text holds U+0000, which PostgreSQL refuses")
+        }
+    }
+
+    /// `bytea`, or a type of fixed size such as `uuid`.
+    package mutating func bytes(_ value: [UInt8]?) {
+        guard let value else { return null() }
+        append(Int32(value.count))
+        bytes.append(contentsOf: value)
+    }
+
+    /// The whole message, trailer included.
+    var finished: [UInt8] { bytes + [0xFF, 0xFF] }
+
+    private mutating func append(_ value: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
+    }
+}
+
+extension PostgresConnection {
+    /// The most bytes given to libpq at a time; it keeps a copy of what the server has not taken yet.
+    private static let copyPiece = 1 << 20
+
+    /// Runs `COPY table (columns) FROM STDIN (FORMAT binary)`.
+    ///
+    /// - Parameters:
+    ///   - target: the table and its columns, such as `event (ledger_id, position)`.
+    ///   - rows: with as many fields as there are columns.
+    /// - Throws: `PostgresError`; the statement is then undone, and a transaction around it has failed.
+    package func copy(into target: String, _ rows: CopyRows) throws(PostgresError) {
+        let sql = "COPY \(target) FROM STDIN (FORMAT binary)"
+        let started = PQexec(pointer, sql)
+        guard let started, PQresultStatus(started) == PGRES_COPY_IN else {
+            _ = try checked(started, sql)
+            throw PostgresError(kind: .other, message: "the server did not begin to copy", statement: sql)
+        }
+        PQclear(started)
+        let message = rows.finished
+        for start in stride(from: 0, to: message.count, by: Self.copyPiece) {
+            let piece = message[start..<min(start + Self.copyPiece, message.count)]
+            let accepted = piece.withUnsafeBytes { raw in
+                PQputCopyData(pointer, raw.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(raw.count))
+            }
+            guard accepted == 1 else {
+                throw PostgresError(connection: pointer, fallback: "the rows could not be sent", statement: sql)
+            }
+        }
+        guard PQputCopyEnd(pointer, nil) == 1 else {
+            throw PostgresError(connection: pointer, fallback: "the rows could not be sent", statement: sql)
+        }
+        let result = PQgetResult(pointer)
+        // The end of the command's results has to be read whatever they say.
+        while let rest = PQgetResult(pointer) { PQclear(rest) }
+        _ = try checked(result, sql)
+    }
+}

@@ -1,0 +1,16 @@
+-- The signed bytes each event was taken from, apart from the log so that they can be erased. The parts name the
+-- headers of table jws_header instead of repeating them.
+CREATE TABLE evidence (
+    ledger_id integer NOT NULL,
+    position bigint NOT NULL,
+    parts bytea COMPRESSION lz4 NOT NULL,
+    PRIMARY KEY (ledger_id, position)
+);
+
+-- Every JWS of one signer repeats the same header with the same three certificates; each is kept once.
+CREATE TABLE jws_header (
+    ledger_id integer NOT NULL,
+    sha256 bytea NOT NULL,
+    header bytea NOT NULL,
+    PRIMARY KEY (ledger_id, sha256)
+);

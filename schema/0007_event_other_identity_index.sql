@@ -1,1 +1,0 @@
-CREATE INDEX event_other_identity ON event (ledger_id, other_identity, position) WHERE other_identity IS NOT NULL;

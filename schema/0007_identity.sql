@@ -1,0 +1,9 @@
+-- The one place where identities stand in clear: customer ids, account tokens (a customer id in lower case) and app
+-- transaction ids (`apple:<id>`). Erasing a row forgets the person; the log keeps only the number.
+CREATE TABLE identity (
+    ledger_id integer NOT NULL,
+    identity bigint NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ledger_id, identity),
+    UNIQUE (ledger_id, value)
+);

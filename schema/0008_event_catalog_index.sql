@@ -1,2 +1,0 @@
--- The few events that change the catalog.
-CREATE INDEX event_catalog ON event (ledger_id, position) WHERE type = 'catalog_applied';

@@ -1,0 +1,15 @@
+-- What the serving role may do; called by `migrate` when that role is not the owner. On the log: read and append,
+-- nothing else.
+CREATE FUNCTION grant_serving_role(serving_role text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('GRANT SELECT ON schema_migration TO %I', serving_role);
+    EXECUTE format('GRANT SELECT, UPDATE ON ledger_head TO %I', serving_role);
+    EXECUTE format(
+        'GRANT SELECT, INSERT ON event, event_name, evidence, jws_header, identity, server_secret TO %I', serving_role);
+    EXECUTE format(
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, rebuild, seen, command_key TO %I',
+        serving_role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON api_key TO %I', serving_role);
+END
+$$;
+REVOKE ALL ON FUNCTION grant_serving_role(text) FROM PUBLIC;
