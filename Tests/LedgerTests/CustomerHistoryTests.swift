@@ -32,7 +32,7 @@ struct CustomerHistoryTests {
                     renewal: nil, remarks: [])),
             identities: identities,
             identity: .statement(id: "notification:\(uuid)", payloadHash: RandomDrafts.digest(uuid)),
-            evidence: Array("evidence of \(uuid), which names \(identities.joined(separator: " "))".utf8))
+            evidence: .received(Array("evidence of \(uuid), which names \(identities.joined(separator: " "))".utf8)))
     }
 
     private func command(_ fact: LedgerFact, _ identities: String...) -> EventDraft {

@@ -47,7 +47,7 @@ struct ForgetTests {
             environment: .production, source: .notification, type: "consent_rescinded", occurredAt: nil,
             fact: .notification(fact), identities: [],
             identity: .statement(id: "notification:\(fact.uuid)", payloadHash: fact.payloadHash),
-            evidence: VerifyRig.signed("{\"appTransactionId\":\"\(app)\"}"))
+            evidence: .received(VerifyRig.signed("{\"appTransactionId\":\"\(app)\"}")))
     }
 
     private static let ann = "0a000000-0000-4000-8000-00000000000a"

@@ -49,7 +49,7 @@ package struct RandomDrafts: Sendable {
                     bundleID: "com.example", transaction: transaction, renewal: renewal, remarks: [])),
             identities: [customer(of: original)],
             identity: .statement(id: "notification:\(uuid)", payloadHash: payloadHash),
-            evidence: Array("evidence \(seed) \(index)".utf8))
+            evidence: .received(Array("evidence \(seed) \(index)".utf8)))
     }
 
     package func customer(of original: String) -> String { "customer-of-\(original)" }

@@ -91,7 +91,7 @@ package actor LedgerWriter {
         var bytes = 0
         var count = 0
         for waiter in waiting.prefix(limits.batchEvents) {
-            bytes += waiter.event.draft.evidence?.count ?? 0
+            bytes += waiter.event.evidence?.bytes.count ?? 0
             if count > 0, bytes > limits.batchBytes { break }
             count += 1
         }

@@ -10,9 +10,25 @@ struct PreparedEvent: Sendable {
 
     init(_ draft: EventDraft) {
         self.draft = draft
-        evidence = draft.evidence.map { EvidenceParts(jws: $0) }
-        evidenceHash = draft.evidence.flatMap { Digest(SHA256.hash($0)) }
+        switch draft.evidence {
+        case .received(let bytes):
+            evidence = EvidenceParts(jws: bytes)
+            evidenceHash = Digest(SHA256.hash(bytes))
+        case .verified(let statements):
+            evidence = EvidenceParts(statements)
+            evidenceHash = Self.hash(of: statements)
+        case nil:
+            evidence = nil
+            evidenceHash = nil
+        }
         dedupKey = draft.fact.dedupKey
+    }
+
+    /// The SHA-256 of the received bytes, one statement a line.
+    private static func hash(of statements: [JWSParts]) -> Digest? {
+        if statements.count == 1 { return statements[0].hash }
+        let lines = statements.map(\.compact).joined(separator: [UInt8(ascii: "\n")])
+        return Digest(SHA256.hash(Array(lines)))
     }
 
     var commandKey: String? {

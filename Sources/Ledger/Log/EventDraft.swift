@@ -61,6 +61,14 @@ package enum AppendRefusal: Error, Sendable, Hashable {
     case conflict
 }
 
+/// The exact signed bytes that an event is taken from.
+package enum EventEvidence: Sendable {
+    /// A compact JWS, or several, one a line, as received.
+    case received([UInt8])
+    /// The same, each taken apart by whoever verified it, so that nothing is decoded again.
+    case verified([JWSParts])
+}
+
 /// An event before it has a position: what is to be appended, and what makes appending it idempotent.
 package struct EventDraft: Sendable {
     package var environment: StoreEnvironment?
@@ -77,13 +85,13 @@ package struct EventDraft: Sendable {
     /// The append is refused unless the catalog in force was written at this position (0: unless there is none).
     package var expectedCatalogPosition: Int64?
     package var unchangedSince: UnchangedSince?
-    /// The exact signed bytes, where there are any: a compact JWS, or several, one a line.
-    package var evidence: [UInt8]?
+    /// `nil` where nothing was signed.
+    package var evidence: EventEvidence?
 
     package init(
         environment: StoreEnvironment?, source: EventSource, type: String = "stated", occurredAt: Timestamp?,
         fact: LedgerFact, identities: [String], identity: EventIdentity, expectedCatalogPosition: Int64? = nil,
-        unchangedSince: UnchangedSince? = nil, evidence: [UInt8]? = nil
+        unchangedSince: UnchangedSince? = nil, evidence: EventEvidence? = nil
     ) {
         self.environment = environment
         self.source = source

@@ -1,3 +1,4 @@
+import AppStorePayloads
 package import AppStoreServer
 import Dispatch
 import EntitlementAPI
@@ -23,17 +24,19 @@ extension Application {
         }
     }
 
-    private static func signedPayload(of request: HTTPRequest) throws(Problem) -> String {
-        struct Body: Decodable { let signedPayload: String }
-        guard let body = try? WireJSON.decode(Body.self, from: request.body) else {
+    private static func signedPayload(of request: HTTPRequest) throws(Problem) -> [UInt8] {
+        let member = try? JSONObject(parsing: request.body)["signedPayload"]
+        if let payload = member?.signed { return payload.compact }
+        guard member?.string != nil else {
             throw Problem(
                 .malformedRequest, "The body is a JSON object with a text signedPayload.", param: "signedPayload")
         }
-        return body.signedPayload
+        // An empty text, which the verifier has the words for.
+        return []
     }
 
     /// On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
-    private func verify(_ signedPayload: String) async throws -> VerifiedNotification {
+    private func verify(_ signedPayload: [UInt8]) async throws -> VerifiedNotification {
         try await withCheckedContinuation { continuation in
             verificationQueue.async {
                 let start = ContinuousClock.now
@@ -72,6 +75,6 @@ extension EventDraft {
             occurredAt: notification.signedDate, fact: .notification(notification.fact),
             identities: notification.identities,
             identity: .statement(id: "notification:" + notification.uuid, payloadHash: notification.payloadHash),
-            evidence: notification.evidence)
+            evidence: .verified([notification.evidenceParts]))
     }
 }

@@ -87,19 +87,19 @@ struct ReconcileDecision: Sendable {
         reconciliation.news.map { news in
             var identities = IdentityList()
             var remarks = RemarkList()
-            var evidence: [[UInt8]] = []
+            var evidence: [JWSParts] = []
             let stated = news.transactions.compactMap { wanted in
                 zip(transactions, posting.accepted).first { $0.0 == wanted }?.1
             }
             for statement in stated {
                 remarks.formUnion(statement.payload.remarks)
                 if statement.isFuture { remarks.insert(.futureSignedDate) }
-                evidence.append(statement.evidence)
+                evidence.append(statement.evidenceParts)
             }
             for statement in posting.acceptedRenewals where news.renewals.contains(statement.fact) {
                 remarks.formUnion(statement.payload.remarks)
                 if statement.isFuture { remarks.insert(.futureSignedDate) }
-                evidence.append(statement.evidence)
+                evidence.append(statement.evidenceParts)
             }
             let fact = StatementsFact(
                 originalTransactionID: news.originalTransactionID, transactions: stated.map { $0.fact(&identities) },
@@ -108,7 +108,7 @@ struct ReconcileDecision: Sendable {
                 environment: posting.environment, source: .device, type: "device_report",
                 occurredAt: (fact.transactions.map(\.signedDate) + fact.renewals.map(\.signedDate)).compactMap(\.self)
                     .max(), fact: .statements(fact), identities: identities.customerIDs, identity: .news,
-                evidence: Array(evidence.joined(separator: [UInt8(ascii: "\n")])))
+                evidence: .verified(evidence))
         }
     }
 

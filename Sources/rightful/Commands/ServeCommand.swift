@@ -64,7 +64,9 @@ struct ServeCommand: Command {
                 passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
             }
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
-            let writer = LedgerWriter(pool: session.pool, now: context.now) { metrics.record($0) }
+            // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
+            let writing = session.pool(connections: 2)
+            let writer = LedgerWriter(pool: writing, now: context.now) { metrics.record($0) }
             let commandKeys = CommandKeys(pool: session.pool)
             var limits = Application.Limits()
             limits.rates = configuration.rateLimits
@@ -93,6 +95,7 @@ struct ServeCommand: Command {
             try await uninterrupted {
                 await server.stop()
                 await writer.drain()
+                await writing.close()
             }
         } catch {
             try? await session.close()

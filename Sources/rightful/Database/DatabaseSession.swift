@@ -65,6 +65,11 @@ struct DatabaseSession: Sendable {
         pool = PostgresPool(conninfo, limits: PostgresPool.Limits(connections: connections))
     }
 
+    /// Further connections of the same role, apart from those of `pool`; whoever asks for them closes them.
+    func pool(connections: Int) -> PostgresPool {
+        PostgresPool(conninfo, limits: PostgresPool.Limits(connections: connections))
+    }
+
     /// Why this program cannot use the database's schema, for people; `nil` when it can.
     func schemaRefusal() async throws -> String? { try await schemaStanding().refusal }
 
