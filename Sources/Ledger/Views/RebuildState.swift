@@ -73,12 +73,13 @@ package struct RebuildState: Sendable, Equatable {
         self.generation = generation
         foldVersion = Int64(OriginalState.foldVersion)
         startPosition = head
-        written = SnapshotDigest()
         enter(.emptying)
     }
 
     mutating func enter(_ phase: RebuildPhase) {
         self.phase = phase
+        // What was written by then is deleted in this phase.
+        if phase == .emptying { written = SnapshotDigest() }
         cursor = nil
         events = 0
         originals = 0
