@@ -12,7 +12,8 @@ extension Verifier {
             walk.add(found, upTo: upTo)
             progress(VerificationProgress(stage: .log, done: upTo, total: head.position))
         }
-        try head.check(lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt)
+        try head.check(
+            lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt, lastCatalog: walk.lastCatalog)
         try await settle(&walk, after: head.position)
         summary.evidence = walk.evidence
         summary.erasedEvidence = walk.erasedEvidence
@@ -57,6 +58,8 @@ extension Verifier {
 private struct LogWalk {
     var position: Int64 = 0
     var last: (hash: Digest, recordedAt: Timestamp) = (.zero, .earliest)
+    /// Where the last catalog was written; 0 before any.
+    var lastCatalog: Int64 = 0
     var names: Int64 = 0
     var evidence: Int64 = 0
     var erasedEvidence: Int64 = 0
@@ -70,6 +73,7 @@ private struct LogWalk {
     mutating func add(_ page: LogPage, upTo: Int64) {
         position = upTo
         last = page.last
+        lastCatalog = page.lastCatalog ?? lastCatalog
         names += page.names
         evidence += page.evidence
         missingEvidence.formUnion(page.missingEvidence)
@@ -86,6 +90,7 @@ private struct LogWalk {
 /// A stretch of the log, found in order; what only later events can explain is listed.
 private struct LogPage: Sendable {
     private(set) var last: (hash: Digest, recordedAt: Timestamp)
+    private(set) var lastCatalog: Int64?
     private(set) var names: Int64 = 0
     private(set) var evidence: Int64 = 0
     private(set) var missingEvidence: [Int64] = []
@@ -114,6 +119,7 @@ private struct LogPage: Sendable {
             try check.check(after: self.last)
             self.last = (check.record.hash, check.record.recordedAt)
             checked.append(check)
+            if case .catalog = check.fact { lastCatalog = expected }
             switch (check.record.evidenceHash, try row.optionalBytes(17)) {
             case (let hash?, let parts?): evidence.append((expected, hash, parts))
             case (.some, nil): missingEvidence.append(expected)

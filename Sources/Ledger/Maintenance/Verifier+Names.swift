@@ -55,11 +55,19 @@ extension Verifier {
     /// Looks for names that no event of the log accounts for: as many rows as the walk of the log has found leaves none
     /// over.
     func verifyNames(upTo position: Int64, expected: Int64) async throws {
-        let found = try await page { connection in
-            try connection.query(
-                "SELECT count(*) FROM event_name WHERE ledger_id = $1 AND position <= $2",
-                [.int(ledgerID), .int(position)]
-            ).first?.int(0) ?? 0
+        let (found, stray) = try await page { connection in
+            let row = try connection.query(
+                """
+                SELECT count(*) FILTER (WHERE name.position <= $2),
+                    min(name.position) FILTER (WHERE name.position > head.position)
+                FROM ledger_head AS head LEFT JOIN event_name AS name USING (ledger_id) WHERE ledger_id = $1
+                """, [.int(ledgerID), .int(position)]
+            ).first
+            guard let row else { throw LogEnd.difference("is missing") }
+            return (try row.int(0), try row.optionalInt(1))
+        }
+        if let stray {
+            throw VerificationDifference("event_name", "position \(stray)", "there is no such event")
         }
         progress(VerificationProgress(stage: .names, done: found, total: expected))
         guard found == expected else {

@@ -75,6 +75,7 @@ struct LogEnd: Sendable {
     let recordedAt: Timestamp
     let hash: Digest
     let nextIdentity: Int64
+    private let catalogPosition: Int64
 
     /// Reads the head row and the bounds of the tables in one statement, so at one instant.
     init(on connection: isolated PostgresConnection) throws {
@@ -86,7 +87,7 @@ struct LogEnd: Sendable {
                 (SELECT max(position) FROM event WHERE ledger_id = $1),
                 (SELECT min(position) FROM evidence WHERE ledger_id = $1),
                 (SELECT max(position) FROM evidence WHERE ledger_id = $1),
-                (SELECT max(identity) FROM identity WHERE ledger_id = $1)
+                (SELECT max(identity) FROM identity WHERE ledger_id = $1), head.catalog_position
             FROM ledger_head AS head WHERE head.ledger_id = $1
             """, [.int(ledgerID)]
         ).first
@@ -96,6 +97,7 @@ struct LogEnd: Sendable {
             recordedAt = Timestamp(milliseconds: try row.timestamp(1))
             hash = try row.digest(2)
             nextIdentity = try row.int(3)
+            catalogPosition = try row.int(10)
         } catch {
             throw Self.difference("cannot be read: \(error)")
         }
@@ -131,12 +133,16 @@ struct LogEnd: Sendable {
     }
 
     /// Holds the head row against the last event.
-    func check(lastHash: Digest, lastRecordedAt: Timestamp) throws {
+    func check(lastHash: Digest, lastRecordedAt: Timestamp, lastCatalog: Int64) throws {
         guard hash == lastHash else {
             throw Self.difference("hash is \(hash.hex); that of event \(position) is \(lastHash.hex)")
         }
         guard position == 0 || recordedAt == lastRecordedAt else {
             throw Self.difference("recorded_at is \(recordedAt); event \(position) was recorded at \(lastRecordedAt)")
+        }
+        guard catalogPosition == lastCatalog else {
+            throw Self.difference(
+                "catalog_position is \(catalogPosition); the last catalog was written at \(lastCatalog)")
         }
     }
 }
