@@ -12,6 +12,8 @@ package struct Verifier: Sendable {
         package var events = 500
         package var originals = 200
         package var headers = 200
+        /// Which original transactions should have a snapshot.
+        package var policy = SnapshotPolicy()
         /// Tries of one page while the database is away; the pool waits between them.
         package var attempts = 3
 

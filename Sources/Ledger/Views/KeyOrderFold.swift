@@ -31,12 +31,14 @@ struct KeyOrderFold: Sendable {
     /// The order in which environments come; every one of them, so that nothing is left out.
     static let environments = StoreEnvironment.allCases.sorted { $0.number < $1.number }
 
+    private let policy: SnapshotPolicy
     private var pending: ArraySlice<StoreEnvironment>
     private var after: String?
     private var partial: Partial?
 
     /// Begins after an original that is done; `nil` begins at the beginning.
-    init(after done: OriginalKey? = nil) {
+    init(after done: OriginalKey? = nil, policy: SnapshotPolicy) {
+        self.policy = policy
         pending = Self.environments[...]
         guard let done else { return }
         pending = pending.drop { $0 != done.environment }
@@ -85,13 +87,13 @@ struct KeyOrderFold: Sendable {
         grown.position = position
         grown.events += 1
         grown.waiting.append((position, source, facts))
-        if grown.events >= SnapshotPolicy.tail { try grown.fold() }
+        if grown.events >= policy.tail { try grown.fold() }
         partial = grown
     }
 
     private mutating func complete(_ page: inout Page) throws {
         guard let done = partial else { return }
-        if done.events >= SnapshotPolicy.tail {
+        if done.events >= policy.tail {
             page.snapshots.append(Snapshot(key: done.key, state: done.state, events: done.events))
         }
         page.last = done.key

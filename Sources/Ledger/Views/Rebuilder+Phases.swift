@@ -7,7 +7,7 @@ extension Rebuilder {
     /// Folds the log into the new generation, original by original, as of the position at which the rebuild started.
     func fold(_ state: inout RebuildState, _ report: Report) async throws {
         let limit = limits.pageEvents
-        var walk = KeyOrderFold(after: state.cursor)
+        var walk = KeyOrderFold(after: state.cursor, policy: limits.policy)
         while true {
             let step = try await page(&state) { [walk] connection, state in
                 try connection.walkByIndex()

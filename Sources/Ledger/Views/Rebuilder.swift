@@ -9,6 +9,8 @@ package struct Rebuilder: Sendable {
     package struct Limits: Sendable {
         /// Events read at a time, and so held in memory.
         package var pageEvents = 10_000
+        /// Which original transactions get a snapshot.
+        package var policy = SnapshotPolicy()
         /// View rows read back or deleted at a time.
         package var pageRows: Int64 = 2000
         /// How long it may be silent before another may take over.

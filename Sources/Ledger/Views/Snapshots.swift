@@ -11,23 +11,22 @@ struct Snapshot: Sendable {
 }
 
 /// Which original transactions have a snapshot, and when it is written anew.
-enum SnapshotPolicy {
-    /// Events beyond a snapshot, or in all where there is none, that readers fold without ado.
-    static let tail: Int64 = 16
+package struct SnapshotPolicy: Sendable, Hashable {
+    /// Events beyond a snapshot, or in all where there is none, that readers fold without ado; at least 1.
+    package var tail: Int64 = 16
     /// A longer life is written anew when the tail has grown to this part of it, so that writing costs each event about
     /// the same however long the life is.
-    static let part: Int64 = 4
+    package var part: Int64 = 4
 
-    /// How many events after a snapshot of `events` make it due.
-    static func tailLimit(after events: Int64) -> Int64 { max(tail, events / part) }
+    package init() {}
 
-    /// The same for SQL, of a column that holds the snapshot's events.
-    static func tailLimitSQL(after events: String) -> String { "greatest(\(tail), \(events) / \(part))" }
+    /// How many events after a snapshot make it due, for SQL; `events` is a column that holds the snapshot's events.
+    func tailLimitSQL(after events: String) -> String { "greatest(\(tail), \(events) / \(part))" }
 }
 
 /// Writes snapshots, and names what is stored.
 enum SnapshotTable {
-    /// Writes snapshots of a generation; a newer one that is there already stays.
+    /// Writes snapshots of a generation over what is there; whoever calls holds the row that lets only one write at a time.
     static func upsert(
         _ snapshots: [Snapshot], generation: Int64, on connection: isolated PostgresConnection
     ) throws {

@@ -11,11 +11,15 @@ package struct ViewProjector: Sendable {
 
     private let pool: PostgresPool
     private let pageEvents: Int64
+    private let policy: SnapshotPolicy
 
-    /// - Parameter pageEvents: how many positions one transaction goes through.
-    package init(pool: PostgresPool, pageEvents: Int64 = 5000) {
+    /// - Parameters:
+    ///   - pageEvents: how many positions one transaction goes through.
+    ///   - policy: which original transactions get a snapshot, and when.
+    package init(pool: PostgresPool, pageEvents: Int64 = 5000, policy: SnapshotPolicy = SnapshotPolicy()) {
         self.pool = pool
         self.pageEvents = pageEvents
+        self.policy = policy
     }
 
     /// Goes on from the checkpoint, at most through `pages` pages; returns whether the head was reached.
@@ -24,9 +28,8 @@ package struct ViewProjector: Sendable {
         var done = 0
         while done < pages {
             try Task.checkCancellation()
-            let pageEvents = pageEvents
             do {
-                let isAtHead = try await pool.withConnection { try Self.page(of: pageEvents, on: $0) }
+                let isAtHead = try await pool.withConnection { try page(on: $0) }
                 if isAtHead { return true }
             } catch let error as CancellationError {
                 throw error
@@ -39,38 +42,42 @@ package struct ViewProjector: Sendable {
     }
 
     /// Returns whether nothing is left to do for this process.
-    private static func page(of count: Int64, on connection: isolated PostgresConnection) throws -> Bool {
+    private func page(on connection: isolated PostgresConnection) throws -> Bool {
         // A look first: an idle service writes nothing. Views of another fold are for a rebuild.
         let isDue = try connection.query(
             """
             SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
             WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint < head.position
-            """, [.int(ledgerID), .text(name), .int4(Int32(OriginalState.foldVersion))]
+            """, [.int(ledgerID), .text(Self.name), .int4(Int32(OriginalState.foldVersion))]
         ).first
         guard isDue != nil else { return true }
         return try connection.transaction { connection in
             // Another process is at it: that will do.
             let row = try connection.query(
                 """
-                SELECT projection.checkpoint, head.position, head.view_generation
-                FROM projection JOIN ledger_head AS head USING (ledger_id)
-                WHERE ledger_id = $1 AND name = $2 AND version = $3 FOR UPDATE OF projection SKIP LOCKED
-                """, [.int(ledgerID), .text(name), .int4(Int32(OriginalState.foldVersion))]
+                SELECT checkpoint FROM projection
+                WHERE ledger_id = $1 AND name = $2 AND version = $3 FOR UPDATE SKIP LOCKED
+                """, [.int(ledgerID), .text(Self.name), .int4(Int32(OriginalState.foldVersion))]
             ).first
             guard let row else { return true }
-            let (checkpoint, head) = (try row.int(0), try row.int(1))
+            // In a statement of its own: one that takes the lock may have begun before a rebuild swapped the generations.
+            let ledger = try connection.query(
+                "SELECT position, view_generation FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
+            ).first
+            guard let ledger else { throw Statements.missingHead }
+            let (checkpoint, head) = (try row.int(0), try ledger.int(0))
             guard checkpoint < head else { return true }
-            let end = min(checkpoint + count, head)
-            try write(from: checkpoint, to: end, generation: row.int(2), on: connection)
+            let end = min(checkpoint + pageEvents, head)
+            try write(from: checkpoint, to: end, generation: ledger.int(1), on: connection)
             try connection.query(
                 "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
-                [.int(ledgerID), .text(name), .int(end)])
+                [.int(ledgerID), .text(Self.name), .int(end)])
             return end == head
         }
     }
 
     /// Writes the snapshots that the events of a stretch have made due, as of its end.
-    private static func write(
+    private func write(
         from start: Int64, to end: Int64, generation: Int64, on connection: isolated PostgresConnection
     ) throws {
         let due = try connection.query(
@@ -88,7 +95,7 @@ package struct ViewProjector: Sendable {
                     AND event.original_transaction_id = key.original
                     AND event.position > coalesce(view.last_position, 0) AND event.position <= $3
             ) AS tail
-            WHERE tail.events >= \(SnapshotPolicy.tailLimitSQL(after: "coalesce(view.events, 0)"))
+            WHERE tail.events >= \(policy.tailLimitSQL(after: "coalesce(view.events, 0)"))
             """,
             [.int(ledgerID), .int(start), .int(end), .int4(Int32(OriginalState.foldVersion))]
         ).rows.map { row in

@@ -31,7 +31,7 @@ extension Rebuilder {
     /// `verify`.
     package func reasonToRebuild() async throws -> RebuildReason? {
         if let reason = try await read({ try Self.evident(on: $0) }) { return reason }
-        var walk = DueSnapshots()
+        var walk = DueSnapshots(policy: limits.policy)
         while let page = try await read({ [walk] in try walk.next(on: $0) }) {
             try Task.checkCancellation()
             if let missing = page.missing.first {
@@ -82,8 +82,11 @@ extension Rebuilder {
 struct DueSnapshots: Sendable {
     private static let pageOriginals: Int64 = 5000
 
+    private let policy: SnapshotPolicy
     private var pending = KeyOrderFold.environments[...]
     private var after = ""
+
+    init(policy: SnapshotPolicy) { self.policy = policy }
 
     /// The next originals; `nil` when there are no more.
     func next(
@@ -95,7 +98,7 @@ struct DueSnapshots: Sendable {
             return try connection.query(
                 """
                 SELECT key.original, key.events - coalesce(view.events, 0)
-                    < \(SnapshotPolicy.tailLimitSQL(after: "coalesce(view.events, 0)"))
+                    < \(policy.tailLimitSQL(after: "coalesce(view.events, 0)"))
                 FROM (
                     SELECT environment, original_transaction_id AS original, count(*) AS events FROM event
                     WHERE ledger_id = $1 AND environment = $2 AND original_transaction_id > $3
