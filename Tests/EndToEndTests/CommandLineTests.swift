@@ -1,4 +1,6 @@
+import EmbeddedPostgres
 import Foundation
+import PostgresClient
 import StoreSimulator
 import Testing
 
@@ -44,6 +46,31 @@ struct CommandLineTests {
         process.waitUntilExit()
         #expect(process.terminationStatus == 1)
         #expect(text.contains("No space left on device"))
+    }
+
+    @Test("a database from before the first release is refused in one line, and not touched")
+    func unreleased() async throws {
+        let installation = try Installation()
+        defer { installation.remove() }
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
+        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+        try await owner.execute(
+            script: """
+                CREATE TABLE schema_migration (
+                    version integer PRIMARY KEY, name text NOT NULL, sha256 bytea NOT NULL,
+                    applied_at timestamptz NOT NULL DEFAULT now());
+                INSERT INTO schema_migration VALUES (1, '0001_schema_migration', ''), (19, '0019_ensure_partitions', '')
+                """)
+        for command in ["migrate", "serve", "status", "verify", "rebuild"] {
+            let (status, output, errors) = try await installation.run([command])
+            #expect(status != 0 && output.isEmpty, "\(command): \(output)")
+            #expect(errors.split(separator: "\n").count == 1, "\(command): \(errors)")
+            #expect(errors.contains("from before the first release"), "\(command): \(errors)")
+            #expect(errors.contains("empty data directory"), "\(command): \(errors)")
+        }
+        let tables = try await owner.query("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+        #expect(try tables.first?.int(0) == 2, "the table and its index")
+        try await cluster.release()
     }
 
     @Test("the options of every command may stand before it; a publishable key can be asked for by name")

@@ -80,7 +80,7 @@ extension Installation {
     func deleteViews() async throws {
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: dataDirectory.path())
         let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
-        try await owner.execute(script: "DELETE FROM original_view; DELETE FROM original_view_second")
+        try await owner.execute(script: "DELETE FROM original_view")
         try await cluster.release()
     }
 }

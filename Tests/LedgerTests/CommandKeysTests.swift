@@ -87,7 +87,8 @@ struct CommandKeysTests {
         }
         for isAgain in [false, true] {
             let outcome = try await ledger.pool.withConnection { connection in
-                try AppendTransaction.run(batch, unheard: nil, now: { Self.noon }, on: connection)
+                try AppendTransaction.run(
+                    batch, inDoubt: nil, memory: WriterMemory(), now: { Self.noon }, on: connection)
             }
             guard case .committed(let plan) = outcome else {
                 Issue.record("the commit was not answered")

@@ -92,25 +92,20 @@ struct CommandTests {
             try await owner.run { try Migrator().standing(on: $0) } == .behind(missing: Migration.all.count - 2))
     }
 
-    @Test("partitions are made ahead of the head by the serving role, without rights of its own")
-    func partitions() async throws {
-        let ledger = try await TestLedger()
-        let (made, again) = try await ledger.pool.withConnection { connection in
-            (
-                try connection.query("SELECT ensure_partitions(40000000)").first?.int(0),
-                try connection.query("SELECT ensure_partitions(40000000)").first?.int(0)
-            )
+    @Test("a database of an unreleased form is refused, whatever else it holds, and left as it is")
+    func unreleased() async throws {
+        let database = try await TestDatabase.make()
+        let owner = try await database.owner()
+        try await owner.execute(script: "UPDATE schema_migration SET name = '0019_ensure_partitions' WHERE version = 5")
+        let standing = try await owner.run { try Migrator().standing(on: $0) }
+        #expect(standing == .unreleased)
+        #expect(standing.refusal?.contains("before the first release") == true)
+        #expect(standing.refusal?.contains("\n") == false)
+        let error = await #expect(throws: LedgerError.self) {
+            try await owner.run { try Migrator().migrate(servingRole: nil, on: $0) }
         }
-        #expect(made == 16 && again == 0)
-        // A row far ahead lands in its partition, which is as protected as the first.
-        let owner = try await ledger.database.owner()
-        try await owner.execute(
-            script: "UPDATE ledger_head SET position = 39999999")
-        _ = try await ledger.writer.append(RandomDrafts(seed: 1, originals: 1).drafts(1)[0])
-        await #expect(throws: PostgresError.self) { try await owner.execute(script: "DELETE FROM event_p000008") }
-        await #expect(throws: PostgresError.self) { try await owner.execute(script: "TRUNCATE event_p000008") }
-        await #expect(throws: PostgresError.self) {
-            try await owner.execute(script: "SET session_replication_role = replica; DELETE FROM event_p000008")
-        }
+        #expect(error?.code == .schema && error?.description.contains("empty database") == true)
+        let steps = try await owner.query("SELECT count(*) FROM schema_migration").first?.int(0)
+        #expect(steps == Int64(Migration.all.count))
     }
 }

@@ -151,29 +151,6 @@ struct FaultTests {
         try await LogInspection(database).expectSound("seed \(seed)")
     }
 
-    @Test("trouble with partitions neither refuses nor delays an append; a batch may cross their border")
-    func partitions() async throws {
-        let ledger = try await TestLedger()
-        let owner = try await ledger.database.owner()
-        try await owner.execute(script: "UPDATE ledger_head SET position = 4999990")
-        let blocker = try await ledger.database.owner()
-        try await blocker.execute(script: "SELECT pg_advisory_lock(hashtext('rightful.ensure_partitions'))")
-        let start = ContinuousClock.now
-        let drafts = RandomDrafts(seed: 12, originals: 3).drafts(60)
-        _ = try await ledger.writer.append(drafts[0])
-        _ = try await ledger.writer.append(drafts[1])
-        let positions = try await withThrowingTaskGroup(of: Int64.self) { group in
-            for draft in drafts.dropFirst(2) { group.addTask { try await ledger.writer.append(draft).position } }
-            return try await group.reduce(into: []) { $0.append($1) }
-        }
-        #expect(positions.sorted() == Array(4_999_993...5_000_050))
-        #expect(start.duration(to: .now) < .seconds(4), "appends waited for partitions")
-        let rows = try await owner.query("SELECT count(*) FROM event_p000001").first?.int(0)
-        #expect(rows == 51)
-        try await owner.execute(script: "REVOKE EXECUTE ON FUNCTION ensure_partitions(bigint) FROM rightful_serve")
-        #expect(try await ledger.writer.append(TestLedger.catalogDraft(.empty)).position == 5_000_051)
-    }
-
     @Test("no more appends wait than the limit says; those that do are carried out when the head is free")
     func boundedQueue() async throws {
         let database = try await TestDatabase.make()

@@ -97,7 +97,7 @@ struct ForgetTests {
         for draft in drafts { _ = try await ledger.writer.append(draft) }
         let erased = [Self.ann, "account-of-ann", "7000000001", "7000000003"]
         let kept = [Self.bob, "account-of-bob", "7000000002"]
-        #expect(try await Self.traces(of: erased, in: ledger) == ["identity", "evidence_p000000"])
+        #expect(try await Self.traces(of: erased, in: ledger) == ["identity", "evidence"])
         let bobBefore = try await ledger.reader.customerFacts(bob, environment: .production).facts.timelines()
         let hashes = try await ledger.reader.events(after: 0, limit: 100).events.map(\.record.hash)
 

@@ -41,8 +41,8 @@ struct LogTests {
         let ledger = try await TestLedger()
         _ = try await ledger.writer.append(RandomDrafts(seed: 1, originals: 1).drafts(1)[0])
         let statements = [
-            "UPDATE event SET type = 'x'", "DELETE FROM event", "TRUNCATE event", "UPDATE event_p000000 SET type = 'x'",
-            "DELETE FROM event_p000000", "TRUNCATE event_p000000",
+            "UPDATE event SET type = 'x'", "DELETE FROM event", "TRUNCATE event", "UPDATE event_name SET kind = 1",
+            "DELETE FROM event_name", "TRUNCATE event_name",
             "SET session_replication_role = replica; DELETE FROM event", "ALTER TABLE event DISABLE TRIGGER ALL",
             "DROP TABLE event", "UPDATE evidence SET parts = ''",
         ]
@@ -63,8 +63,7 @@ struct LogTests {
     func idempotency() async throws {
         let ledger = try await TestLedger()
         let drafts = RandomDrafts(seed: 2, originals: 3).drafts(2)
-        var impostor = drafts[1]
-        impostor.identity = .statement(id: "notification:uuid-2-0", payloadHash: RandomDrafts.digest("other"))
+        let impostor = drafts[1].posing(as: "uuid-2-0", payloadHash: RandomDrafts.digest("other"))
         #expect(try await ledger.writer.append(drafts[0]) == AppendOutcome(position: 1, isDuplicate: false))
         #expect(try await ledger.writer.append(drafts[0]) == AppendOutcome(position: 1, isDuplicate: true))
         #expect(
@@ -131,7 +130,7 @@ struct LogTests {
         #expect(size < 400, "three headers of 3600 bytes went into \(size)")
     }
 
-    @Test("deleted, outdated and garbled views change no answer, and the next append restores them")
+    @Test("deleted, outdated and garbled views change no answer, and the projector restores what grows")
     func disposableViews() async throws {
         let ledger = try await TestLedger()
         let source = RandomDrafts(seed: 5, originals: 2)
@@ -144,15 +143,24 @@ struct LogTests {
         }
         let truth = try await timelines()
         #expect(!truth.isEmpty)
+        let projector = ViewProjector(pool: ledger.pool, policy: .early)
+        #expect(try await projector.catchUp())
         let owner = try await ledger.database.owner()
+        try await owner.execute(script: "CREATE TABLE saved_view AS TABLE original_view")
+        #expect(try await timelines() == truth)
         for damage in [
             "UPDATE original_view SET state = decode('00', 'hex')", "UPDATE original_view SET fold_version = 0",
-            "UPDATE original_view SET last_position = last_position - 1", "DELETE FROM original_view",
+            "UPDATE original_view SET last_position = last_position - 1", "UPDATE original_view SET generation = 1",
+            "UPDATE original_view SET last_position = last_position + 100", "DELETE FROM original_view",
         ] {
             try await owner.execute(script: damage)
             #expect(try await timelines() == truth, "\(damage)")
+            try await owner.execute(
+                script: "DELETE FROM original_view; INSERT INTO original_view SELECT * FROM saved_view")
         }
+        try await owner.execute(script: "DELETE FROM original_view")
         _ = try await ledger.writer.append(drafts[39])
+        #expect(try await projector.catchUp())
         #expect(try await owner.query("SELECT count(*) FROM original_view").first?.int(0) == 1)
     }
 
@@ -187,7 +195,8 @@ struct LogTests {
         for round in 0..<2 {
             let plan = try await ledger.pool.withConnection { [drafts] connection in
                 try AppendTransaction.run(
-                    drafts.map { PreparedEvent($0) }, unheard: nil, now: { .earliest }, on: connection)
+                    drafts.map { PreparedEvent($0) }, inDoubt: nil, memory: WriterMemory(), now: { .earliest },
+                    on: connection)
             }
             guard case .committed(let committed) = plan else {
                 Issue.record("not committed")
@@ -225,6 +234,18 @@ struct LogTests {
             }
         }
         #expect(try await ledger.reader.status().position == 5)
+    }
+}
+
+extension EventDraft {
+    /// The same notification under another id, with another payload.
+    func posing(as uuid: String, payloadHash: Digest) -> EventDraft {
+        guard case .notification(var fact) = fact else { return self }
+        (fact.uuid, fact.payloadHash) = (uuid, payloadHash)
+        var draft = self
+        draft.fact = .notification(fact)
+        draft.identity = .statement(id: "notification:\(uuid)", payloadHash: payloadHash)
+        return draft
     }
 }
 

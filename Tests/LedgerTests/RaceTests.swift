@@ -45,9 +45,7 @@ struct RaceTests {
     func reusedIDs() async throws {
         let database = try await TestDatabase.make()
         let drafts = RandomDrafts(seed: 32, originals: 4).drafts(30).enumerated().map { index, draft in
-            var draft = draft
-            draft.identity = .statement(id: "notification:same", payloadHash: RandomDrafts.digest("\(index)"))
-            return draft
+            draft.posing(as: "same", payloadHash: RandomDrafts.digest("\(index)"))
         }
         let outcomes = try await Self.appendAll(drafts + drafts, Self.writers(database))
         #expect(Set(outcomes.map(\.position)) == Set(1...30))
@@ -93,13 +91,14 @@ struct RaceTests {
         var drafts = RandomDrafts(seed: 34, originals: 2).drafts(40)
         drafts[3].identities = [long]
         drafts[7].type = "nul\u{0}"
-        drafts[11].identity = .statement(id: long, payloadHash: RandomDrafts.digest("long"))
+        // Of a key of fixed size, however long the id.
+        drafts[11] = drafts[11].posing(as: long, payloadHash: RandomDrafts.digest("long"))
         drafts[13].identity = .command(key: long, requestHash: RandomDrafts.digest("long"))
         drafts[17].identities = ["\u{0}"]
         drafts[20].identities = (0..<1000).map { "someone-\($0)" }
         drafts[22].evidence = [UInt8](repeating: 0xff, count: 12 << 20)
         drafts[23].evidence = []
-        let bad: Set = [3, 7, 11, 13, 17]
+        let bad: Set = [3, 7, 13, 17]
         let all = drafts
         await withTaskGroup(of: (Int, Bool).self) { group in
             for index in all.indices {
@@ -107,7 +106,7 @@ struct RaceTests {
             }
             for await (index, isAppended) in group { #expect(isAppended != bad.contains(index), "draft \(index)") }
         }
-        #expect(try await ledger.reader.status().position == 35)
+        #expect(try await ledger.reader.status().position == 36)
         let open = try await ledger.database.owner().query(
             "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'")
         #expect(open.isEmpty)
@@ -159,10 +158,19 @@ struct RaceTests {
                 try? await Task.sleep(for: .milliseconds(20))
             }
         }
+        let projector = Task {
+            let projector = ViewProjector(pool: database.pool(connections: 1), pageEvents: 5, policy: .early)
+            while !Task.isCancelled {
+                _ = try? await projector.catchUp()
+                try? await Task.sleep(for: .milliseconds(2))
+            }
+        }
         // Small batches, so that there are many positions to read at.
         _ = try await Self.appendAll(drafts, Self.writers(database, batchEvents: 4))
         vandal.cancel()
+        projector.cancel()
         _ = try await vandal.value
+        _ = await projector.value
         for task in readers {
             task.cancel()
             let readings = try await task.value

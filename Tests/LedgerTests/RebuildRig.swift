@@ -31,13 +31,12 @@ struct RebuildRig: Sendable {
         }
     }
 
-    /// Small pages, so that originals span them and many of them fit a test.
+    /// Small pages, so that originals span them and many of them fit a test; and snapshots of short lives.
     static func limits(_ change: (inout Rebuilder.Limits) -> Void = { _ in }) -> Rebuilder.Limits {
         var limits = Rebuilder.Limits()
         limits.pageEvents = 7
-        limits.catchUpPositions = 5
-        limits.deletedRows = 3
-        limits.swapPositions = 4
+        limits.pageRows = 3
+        limits.policy = .early
         limits.lease = .milliseconds(400)
         change(&limits)
         return limits
@@ -47,55 +46,32 @@ struct RebuildRig: Sendable {
         Rebuilder(pool: ledger.pool, limits: Self.limits(change))
     }
 
-    typealias Rows = [OriginalKey: [UInt8]]
+    /// Small pages, as above.
+    var projector: ViewProjector { ViewProjector(pool: ledger.pool, pageEvents: 11, policy: .early) }
 
-    /// Every row of a view table, its version and position checked.
-    func rows(_ table: ViewTable) async throws -> Rows {
-        try await owner.run { connection in
-            var rows: Rows = [:]
-            let result = try connection.query(
-                "SELECT environment, original_transaction_id, fold_version, last_position, state FROM \(table.name)")
-            for row in result.rows {
-                let key = OriginalKey(
-                    environment: try StoreEnvironment(stored: row.text(0)), originalTransactionID: try row.text(1))
-                let state = try OriginalState(encoded: row.bytes(4))
-                #expect(try row.int(2) == Int64(OriginalState.foldVersion), "\(key)")
-                #expect(try row.int(3) == state.lastPosition, "\(key)")
-                rows[key] = state.encoded()
-            }
-            return rows
-        }
+    var views: ViewInspection { ViewInspection(ledger.database) }
+
+    /// What a rebuild that starts now writes: every life that is long enough, folded to its end.
+    func folded() async throws -> ViewInspection.Rows {
+        try await views.lives().compactMapValues { $0.row() }.filter { $0.value.events >= SnapshotPolicy.early.tail }
     }
 
-    var live: ViewTable { get async throws { try await owner.run { try ViewTable.live(on: $0) } } }
-
-    /// The fold of the whole log, made here from the events alone.
-    func folded() async throws -> Rows {
-        var states: [OriginalKey: OriginalState] = [:]
-        var after: Int64 = 0
-        while true {
-            let page = try await ledger.reader.events(after: after, limit: 1000)
-            for event in page.events {
-                let record = event.record
-                guard let environment = record.environment, let original = record.originalTransactionID else {
-                    continue
-                }
-                let key = OriginalKey(environment: environment, originalTransactionID: original)
-                states[key, default: OriginalState()].join(
-                    event.fact, originalTransactionID: original, source: record.source.statementSource,
-                    position: record.position)
-            }
-            after = page.nextAfter
-            if !page.hasMore { return states.mapValues { $0.encoded() } }
-        }
-    }
-
-    /// The live table is the fold of the log, the other one empty, and nothing asks for a rebuild.
+    /// The views that count are true, there are no others, and nothing asks for a rebuild; when the projector has
+    /// caught up, too.
     func expectRebuilt(_ comment: String = "") async throws {
-        let live = try await live
-        #expect(try await rows(live) == folded(), "\(comment)")
-        #expect(try await rows(live.other).isEmpty, "\(comment)")
-        #expect(try await rebuilder().reasonToRebuild() == nil, "\(comment)")
+        for _ in 0..<2 {
+            try await views.expectTrue(.early, comment)
+            try await views.expectTrueReads(comment)
+            let strays = try await owner.query(
+                """
+                SELECT count(*) FROM original_view
+                WHERE ledger_id <> 1 OR generation <> (SELECT view_generation FROM ledger_head)
+                """
+            ).first?.int(0)
+            #expect(strays == 0, "\(comment)")
+            #expect(try await rebuilder().reasonToRebuild() == nil, "\(comment)")
+            #expect(try await projector.catchUp(), "\(comment)")
+        }
         let status = try await ledger.reader.status()
         let originals = try #require(status.projections.first { $0.name == "originals" })
         #expect(originals.checkpoint == status.position && originals.version == Int64(OriginalState.foldVersion))

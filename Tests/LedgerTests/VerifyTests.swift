@@ -22,7 +22,7 @@ struct VerifyTests {
         let before = try await rig.fingerprint()
         let pool = PostgresPool(rig.ledger.database.ownerConninfo + " options='-c role=only_reads'")
         let reached = Mutex<[VerificationProgress.Stage: Int64]>([:])
-        let summary = try await Verifier(pool: pool) { progress in
+        let summary = try await Verifier(pool: pool, limits: rig.verifier.limits) { progress in
             reached.withLock { $0[progress.stage] = progress.done }
         }.run()
         let status = try await rig.ledger.reader.status()
@@ -31,6 +31,8 @@ struct VerifyTests {
         #expect(summary.evidence > 40 && summary.erasedEvidence == 0)
         #expect(reached.withLock { $0[.log] } == status.position)
         #expect(reached.withLock { $0[.views] } == summary.views)
+        let names = try await rig.owner.query("SELECT count(*) FROM event_name").first?.int(0)
+        #expect(reached.withLock { $0[.names] } == names)
         #expect(try await rig.fingerprint() == before)
     }
 
@@ -75,9 +77,9 @@ struct VerifyTests {
         try await rig.owner.execute(
             script: """
                 UPDATE projection SET version = 0;
-                UPDATE original_view SET fold_version = 0, state = '\\x00' WHERE environment = 'sandbox';
+                UPDATE original_view SET fold_version = 0, state = '\\x00' WHERE environment = 2;
                 DELETE FROM original_view WHERE ctid = (
-                    SELECT min(ctid) FROM original_view WHERE environment = 'production')
+                    SELECT min(ctid) FROM original_view WHERE environment = 1)
                 """)
         let summary = try await rig.verifier.run()
         #expect(summary.missingViews == 1 && summary.outdatedViews > 0)
@@ -115,6 +117,14 @@ struct VerifyTests {
                         guard let customer = CustomerID("customer-of-2000\(number)") else { continue }
                         _ = try await forgetter.forget(customer)
                         try await Task.sleep(for: .milliseconds(20))
+                    }
+                }
+                writers.addTask {
+                    let projector = ViewProjector(
+                        pool: rig.ledger.database.pool(connections: 1), pageEvents: 20, policy: .early)
+                    for _ in 0..<40 {
+                        try await projector.catchUp()
+                        try await Task.sleep(for: .milliseconds(10))
                     }
                 }
                 writers.addTask {

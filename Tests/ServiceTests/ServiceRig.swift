@@ -89,6 +89,20 @@ struct ServiceRig {
             "POST", "/v1/notifications/appstore", body: SimulatedAuthority.requestBody(signedPayload))
     }
 
+    /// Writes snapshots of however short lives.
+    func writeViews() async throws {
+        var policy = SnapshotPolicy()
+        policy.tail = 1
+        #expect(try await ViewProjector(pool: pool, policy: policy).catchUp())
+    }
+
+    /// Deletes every snapshot; returns how many there were.
+    func deleteViews() async throws -> Int {
+        try await pool.withConnection { connection in
+            Int(try connection.query("DELETE FROM original_view").affectedRows)
+        }
+    }
+
     static let proCatalog = #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium"]}]}"#
 }
 
