@@ -45,7 +45,8 @@ let executables: [(name: String, imports: [String])] = [
     (
         "rightful-bench",
         [
-            "Ledger", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator",
+            "Ledger", "AppStoreServer", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
+            "StoreSimulator",
         ]
     ),
 ]

@@ -24,9 +24,10 @@ struct ForgetTests {
         fact.renewal?.originalTransactionID = original
         if !transaction { draft.identities = [] }
         draft.fact = .notification(fact)
-        draft.evidence = VerifyRig.signed(
-            "{\"appAccountToken\":\"\(token?.uppercased() ?? "")\",\"appTransactionId\":\"\(app ?? "")\",\"n\":\(number)}"
-        )
+        draft.evidence = .received(
+            VerifyRig.signed(
+                "{\"appAccountToken\":\"\(token?.uppercased() ?? "")\",\"appTransactionId\":\"\(app ?? "")\",\"n\":\(number)}"
+            ))
         return draft
     }
 

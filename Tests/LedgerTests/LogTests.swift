@@ -118,7 +118,7 @@ struct LogTests {
         let oddities = [outer, outer + "=", "no.jws", "", "\(header).!.c2ln", "\(header).eyJhIjoxfQ.c2luZ"]
         var drafts = RandomDrafts(seed: 4, originals: 2).drafts(oddities.count)
         for (index, text) in oddities.enumerated() {
-            drafts[index].evidence = Array(text.utf8)
+            drafts[index].evidence = .received(Array(text.utf8))
             #expect(try await ledger.writer.append(drafts[index]).position == Int64(index + 1))
             let stored = try await ledger.reader.event(at: Int64(index + 1))
             #expect(stored?.evidence == Array(text.utf8))

@@ -103,7 +103,7 @@ struct PrivilegeTests {
         let owner = try await ledger.database.owner()
         var drafts = RandomDrafts(seed: 3, originals: 2).drafts(10)
         // With a header that no writer remembers.
-        drafts[6].evidence = VerifyRig.signed("{}")
+        drafts[6].evidence = .received(VerifyRig.signed("{}"))
         for (index, right) in [
             "INSERT ON identity", "INSERT ON evidence", "INSERT ON event_name", "INSERT ON event",
             "UPDATE ON ledger_head",

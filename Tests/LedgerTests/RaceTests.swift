@@ -64,14 +64,18 @@ struct RaceTests {
         let drafts = RandomDrafts(seed: 33, originals: 4).drafts(60).enumerated().map { index, draft in
             var draft = draft
             let payload = Base64.encodeURL(Array(#"{"n":\#(index),"inner":"\#(header).e30.c2ln"}"#.utf8))
-            draft.evidence = Array("\(header).\(payload).c2ln".utf8)
+            draft.evidence = .received(Array("\(header).\(payload).c2ln".utf8))
             return draft
         }
         _ = try await Self.appendAll(drafts, Self.writers(database))
         let owner = try await database.owner()
         #expect(try await owner.query("SELECT count(*) FROM jws_header").first?.int(0) == 1)
         let reader = LedgerReader(pool: database.pool(), now: { .latest })
-        let given = Set(drafts.compactMap(\.evidence))
+        let given = Set(
+            drafts.compactMap { draft -> [UInt8]? in
+                guard case .received(let bytes) = draft.evidence else { return nil }
+                return bytes
+            })
         for position in Int64(1)...60 {
             let (event, evidence) = try #require(try await reader.event(at: position))
             #expect(given.contains(try #require(evidence)))
@@ -96,8 +100,8 @@ struct RaceTests {
         drafts[13].identity = .command(key: long, requestHash: RandomDrafts.digest("long"))
         drafts[17].identities = ["\u{0}"]
         drafts[20].identities = (0..<1000).map { "someone-\($0)" }
-        drafts[22].evidence = [UInt8](repeating: 0xff, count: 12 << 20)
-        drafts[23].evidence = []
+        drafts[22].evidence = .received([UInt8](repeating: 0xff, count: 12 << 20))
+        drafts[23].evidence = .received([])
         let bad: Set = [3, 7, 13, 17]
         let all = drafts
         await withTaskGroup(of: (Int, Bool).self) { group in

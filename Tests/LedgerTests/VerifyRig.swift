@@ -55,9 +55,10 @@ struct VerifyRig {
             }
             draft.fact = .notification(fact)
             if fact.transaction == nil { draft.identities = [] }
-            draft.evidence = signed(
-                "{\"appAccountToken\":\"\(source.customer(of: original))\",\"appTransactionId\":\"\(app)\",\"n\":\(index)}"
-            )
+            draft.evidence = .received(
+                signed(
+                    "{\"appAccountToken\":\"\(source.customer(of: original))\",\"appTransactionId\":\"\(app)\",\"n\":\(index)}"
+                ))
             return draft
         }
     }

@@ -36,7 +36,8 @@ struct TidyTests {
         ],
         "store-simulator": ["StoreSimulator", "OpenSSLCrypto", "Foundation", "FoundationNetworking", "Glibc"],
         "rightful-bench": [
-            "Ledger", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "StoreSimulator",
+            "Ledger", "AppStoreServer", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
+            "StoreSimulator",
             "Dispatch", "Foundation", "Glibc",
         ],
     ]

@@ -43,7 +43,7 @@ struct Life: Sendable {
     private static func digits(_ number: Int) -> String { String(number) }
 
     /// The notification of that step, with somebody else's evidence: as many bytes as its own would be.
-    func draft(_ step: Int, evidence: [UInt8]) -> EventDraft {
+    func draft(_ step: Int, evidence: JWSParts) -> EventDraft {
         let event = event(step)
         let begin = start + Int64(event.period) * Self.month
         let signed = Timestamp(milliseconds: event.signed(begin: begin, month: Self.month))
@@ -74,7 +74,8 @@ struct Life: Sendable {
         return EventDraft(
             environment: .production, source: .notification, type: event.kind.label, occurredAt: signed,
             fact: .notification(fact), identities: [token, "apple:7" + original.dropFirst()],
-            identity: .statement(id: "notification:" + uuid, payloadHash: hash), evidence: evidence)
+            identity: .statement(id: "notification:" + uuid, payloadHash: hash),
+            evidence: .verified([evidence]))
     }
 
     private static let bundleID = StoreWorld.standard.bundleID

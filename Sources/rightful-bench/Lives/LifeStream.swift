@@ -1,3 +1,4 @@
+import EntitlementCore
 import Ledger
 import Synchronization
 
@@ -25,11 +26,11 @@ final class LifeStream: Sendable {
     }
 
     private let shape: Shape
-    private let evidence: [[UInt8]]
+    private let evidence: [JWSParts]
     private let state: Mutex<State>
 
     /// - Parameter evidence: signed bytes that the events carry in turn.
-    init(_ shape: Shape, evidence: [[UInt8]]) {
+    init(_ shape: Shape, evidence: [JWSParts]) {
         self.shape = shape
         self.evidence = evidence
         let window = shape.lives > 0 ? min(shape.window, shape.lives) : shape.window

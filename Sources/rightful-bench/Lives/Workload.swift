@@ -1,3 +1,4 @@
+import AppStoreServer
 import Dispatch
 import EntitlementCore
 import Foundation
@@ -99,9 +100,21 @@ struct Workload: Sendable {
     }
 
     /// Signed bytes for events that are made up: some hundreds, which the events carry in turn.
-    static func evidence() throws -> [[UInt8]] {
+    ///
+    /// Taken apart, as a verifier hands them on.
+    static func evidence() throws -> [JWSParts] {
         let workload = try Workload()
-        return try workload.sign(workload.notifications(atLeast: 500, seed: 999_998)).map { Array($0.utf8) }
+        let now = now()
+        let verifier = NotificationVerifier(
+            jws: try JWSVerifier(trusting: TrustAnchors([workload.store.root.certificate])),
+            apps: [
+                AppBinding(
+                    bundleID: workload.world.bundleID, appAppleID: workload.world.appAppleID,
+                    environments: [.production])
+            ])
+        return try workload.sign(workload.notifications(atLeast: 500, seed: 999_998)).map {
+            try verifier.verify(signedPayload: $0, now: now).evidenceParts
+        }
     }
 
     /// One launch of each of so many customers' apps: four transactions, renewal information and an app transaction.

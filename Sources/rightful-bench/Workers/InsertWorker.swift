@@ -23,16 +23,15 @@ struct InsertWorker {
     }
 
     func run() async throws -> WorkerResult {
-        let received = try Workload.evidence()
-        let stream = LifeStream(LifeStream.Shape(), evidence: received)
+        let stream = LifeStream(LifeStream.Shape(), evidence: try Workload.evidence())
         var (batches, bytes) = ([Batch](), 0)
         for _ in 0..<Self.batches {
             var batch = Batch()
             for _ in 0..<Self.rows {
                 guard let draft = stream.next(), case .notification(let fact) = draft.fact else { continue }
                 let facts = FactCodec.encode(draft.fact)
-                // As the ledger stores it.
-                let evidence = EvidenceParts(jws: received[batch.keys.count % received.count]).bytes
+                guard case .verified(let statements) = draft.evidence else { continue }
+                let evidence = EvidenceParts(statements).bytes
                 batch.keys.append(Array(("notification:" + fact.uuid).utf8))
                 batch.hashes.append(fact.payloadHash.bytes)
                 batch.originals.append(draft.fact.originalTransactionID)
