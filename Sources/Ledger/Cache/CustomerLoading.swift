@@ -28,24 +28,27 @@ package protocol CustomerLoading: Sendable {
 }
 
 extension LedgerReader: CustomerLoading {
-    /// The most questions asked at the same time, so that others get their turn at the pool's connections.
-    private static let concurrentLoads = 4
+    /// The most questions of one statement; further ones are asked beside it.
+    private static let questionsPerStatement = 64
 
     package func load(_ questions: [LedgerQuestion]) async -> [Result<LoadedCustomer, any Error>] {
-        await withTaskGroup(of: (Int, Result<LoadedCustomer, any Error>).self) { group in
-            var answers = [Result<LoadedCustomer, any Error>?](repeating: nil, count: questions.count)
-            for (index, question) in questions.enumerated() {
-                if index >= Self.concurrentLoads, let (done, answer) = await group.next() { answers[done] = answer }
-                group.addTask {
-                    do {
-                        return (index, .success(LoadedCustomer(try await snapshot(question), of: question)))
-                    } catch {
-                        return (index, .failure(error))
-                    }
-                }
+        await withTaskGroup(of: (Int, [Result<LoadedCustomer, any Error>]).self) { group in
+            let starts = stride(from: 0, to: questions.count, by: Self.questionsPerStatement)
+            for start in starts {
+                let part = Array(questions[start..<min(start + Self.questionsPerStatement, questions.count)])
+                group.addTask { (start, await loadAtOnce(part)) }
             }
-            for await (done, answer) in group { answers[done] = answer }
-            return answers.compactMap(\.self)
+            var parts: [Int: [Result<LoadedCustomer, any Error>]] = [:]
+            for await (start, part) in group { parts[start] = part }
+            return starts.flatMap { parts[$0] ?? [] }
+        }
+    }
+
+    private func loadAtOnce(_ questions: [LedgerQuestion]) async -> [Result<LoadedCustomer, any Error>] {
+        do {
+            return zip(try await snapshots(questions), questions).map { .success(LoadedCustomer($0, of: $1)) }
+        } catch {
+            return questions.map { _ in .failure(error) }
         }
     }
 }
@@ -58,7 +61,7 @@ extension LoadedCustomer {
             position: snapshot.position, facts: facts, catalogPosition: snapshot.catalogPosition,
             dependencies: number.map { number in
                 CustomerDependencies(
-                    identities: facts.ownership.linkedIdentities.union([number, facts.customer]),
+                    identities: snapshot.connected.union([number, facts.customer]),
                     originals: Set(facts.originals.keys))
             })
     }

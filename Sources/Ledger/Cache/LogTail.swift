@@ -83,7 +83,7 @@ extension LogChange {
     /// Reads a row of the tail's statement.
     fileprivate init(_ row: PostgresRow) throws {
         position = try row.int(1)
-        environment = try row.optionalText(2).map { try StoreEnvironment(stored: $0) }
+        environment = try row.optionalInt(2).map { try StoreEnvironment(stored: $0) }
         let original = try row.optionalText(6)
         var identities = [try row.optionalInt(4), try row.optionalInt(5)].compactMap { $0.map { IdentityRef($0) } }
         if let facts = try row.optionalBytes(7) {
