@@ -76,11 +76,6 @@ package struct OwnershipMap: Hashable, Sendable {
     /// The link of an identity that is in force.
     package func alias(of identity: IdentityRef) -> Alias? { aliases[identity] }
 
-    /// Everybody whom links in force lead from or to.
-    package var linkedIdentities: Set<IdentityRef> {
-        aliases.reduce(into: []) { linked, link in linked.formUnion([link.key, link.value.customer]) }
-    }
-
     /// The first claim of an original transaction.
     package func claim(of originalTransactionID: String) -> Claim? { claims[originalTransactionID] }
 

@@ -22,6 +22,13 @@ struct RebuildTests {
         let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
         try await owner.execute(script: "UPDATE original_view SET state = 'garbled', last_position = last_position + 0")
 
+        // Else a rebuild of so few events would be over before anybody could kill it.
+        try await owner.execute(
+            script: """
+                CREATE FUNCTION slow_down() RETURNS trigger LANGUAGE plpgsql AS
+                    'BEGIN PERFORM pg_sleep(0.1); RETURN new; END';
+                CREATE TRIGGER slow_down BEFORE UPDATE ON rebuild FOR EACH ROW EXECUTE FUNCTION slow_down();
+                """)
         let later = RandomDrafts(seed: 2, originals: 500).drafts(600)
         for (round, phase) in ["folding", "proving"].enumerated() {
             let process = Process()
@@ -40,6 +47,7 @@ struct RebuildTests {
             #expect(left.isHeld, "it said goodbye: it was not killed at work")
             try await append(later[(300 * round)..<(300 * round + 300)], to: writer)
         }
+        try await owner.execute(script: "DROP TRIGGER slow_down ON rebuild")
         let (status, output, errors) = try await installation.run(["rebuild"])
         #expect(status == 0, "\(errors)")
         #expect(errors.isEmpty, "nobody watches a terminal, and yet: \(errors)")
