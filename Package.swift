@@ -8,47 +8,65 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-/// What each module may import.
+/// A module of this package and what its sources may import.
 ///
-/// Tests/TidyTests holds the sources to the same arrows.
-let modules: [(name: String, imports: [String])] = [
+/// This is the only place that says so. The compiler is given the modules of the package; TidyTests reads this list and
+/// holds the sources to both kinds, `Synchronization` aside, which any may import.
+struct Module {
+    let name: String
+    /// Modules of this package.
+    let imports: [String]
+    /// Modules that come with the system or the toolchain.
+    let system: [String]
+
+    init(_ name: String, imports: [String] = [], system: [String] = []) {
+        (self.name, self.imports, self.system) = (name, imports, system)
+    }
+}
+
+let modules = [
     // Pure: no clock, no I/O; the device links these too.
-    ("EntitlementCore", []),
-    ("AppStorePayloads", ["EntitlementCore"]),
-    ("EntitlementAPI", ["EntitlementCore"]),
-    ("EntitlementKit", ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"]),
+    Module("EntitlementCore"),
+    Module("AppStorePayloads", imports: ["EntitlementCore"], system: ["Foundation"]),
+    Module("EntitlementAPI", imports: ["EntitlementCore"], system: ["Foundation"]),
+    Module(
+        "EntitlementKit", imports: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
+        system: ["Foundation", "FoundationNetworking", "Combine", "StoreKit"]),
     // Thin wrappers over C libraries.
-    ("OpenSSLCrypto", ["COpenSSL"]),
-    ("PostgresClient", ["CLibPQ"]),
-    ("HTTPServer", ["CMicroHTTPD"]),
+    Module("OpenSSLCrypto", imports: ["COpenSSL"]),
+    Module("PostgresClient", imports: ["CLibPQ"], system: ["Dispatch", "Glibc"]),
+    Module("HTTPServer", imports: ["CMicroHTTPD"], system: ["Dispatch", "Glibc"]),
     // The server.
-    ("EmbeddedPostgres", ["PostgresClient"]),
-    ("AppStoreServer", ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"]),
-    ("Ledger", ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
-    (
+    Module("EmbeddedPostgres", imports: ["PostgresClient"], system: ["Foundation", "Glibc"]),
+    Module(
+        "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"], system: ["Foundation"]),
+    Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
+    Module(
         "Service",
-        ["Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "HTTPServer"]
-    ),
+        imports: [
+            "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "HTTPServer",
+            "OpenSSLCrypto",
+        ], system: ["Dispatch", "Foundation", "Glibc"]),
+    // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
+    Module("SeededRandom"),
     // A simulated App Store, which never links the fold.
-    ("StoreSimulator", ["OpenSSLCrypto", "HTTPServer"]),
+    Module("StoreSimulator", imports: ["OpenSSLCrypto", "SeededRandom"], system: ["Foundation"]),
 ]
 
-let executables: [(name: String, imports: [String])] = [
-    (
+let executables = [
+    Module(
         "rightful",
-        [
-            "Service", "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore",
-            "HTTPServer", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
-        ]
-    ),
-    ("store-simulator", ["StoreSimulator", "OpenSSLCrypto"]),
-    (
+        imports: [
+            "Service", "Ledger", "AppStoreServer", "EntitlementAPI", "EntitlementCore", "HTTPServer", "PostgresClient",
+            "EmbeddedPostgres", "OpenSSLCrypto",
+        ], system: ["Dispatch", "Foundation", "Glibc"]),
+    Module("store-simulator", imports: ["StoreSimulator"], system: ["Foundation", "FoundationNetworking", "Glibc"]),
+    Module(
         "rightful-bench",
-        [
+        imports: [
             "Ledger", "AppStoreServer", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
-            "StoreSimulator",
-        ]
-    ),
+            "StoreSimulator", "SeededRandom",
+        ], system: ["Dispatch", "Foundation", "Glibc"]),
 ]
 
 /// The files of schema/, in the order in which they are applied.
@@ -66,13 +84,13 @@ let migrations = [
     "0011_grant_serving_role",
 ]
 
-/// What a module's tests import beside the module's own imports.
+/// What a module's tests import beside the module and its own imports; all may import SeededRandom.
 let alsoTestedWith: [String: [String]] = [
+    "EmbeddedPostgres": ["TestSupport"],
     "EntitlementKit": ["OpenSSLCrypto"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
-    "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "OpenSSLCrypto", "StoreSimulator"],
+    "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]
-let testedTogether = ["TidyTests", "EndToEndTests"]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .byName(name: $0) } }
 
@@ -97,38 +115,40 @@ let package = Package(
             .executableTarget(
                 name: executable.name, dependencies: dependencies(executable.imports), swiftSettings: settings)
         }
-        + modules.map { module in
+        + modules.filter { $0.name != "SeededRandom" }.map { module in
             .testTarget(
                 name: module.name + "Tests",
                 dependencies: dependencies(
                     Set(
-                        [module.name] + module.imports.filter { !$0.hasPrefix("C") }
+                        [module.name, "SeededRandom"] + module.imports.filter { !$0.hasPrefix("C") }
                             + (alsoTestedWith[module.name] ?? [])
                     )
                     .sorted()),
                 swiftSettings: settings)
         }
         + [
+            .testTarget(
+                name: "RightfulTests", dependencies: dependencies(["rightful", "Service", "EntitlementCore"]),
+                swiftSettings: settings),
+            // The repository's own rules.
+            .testTarget(name: "TidyTests", dependencies: dependencies(["Schema"]), swiftSettings: settings),
+            .testTarget(
+                name: "EndToEndTests",
+                dependencies: dependencies(modules.map(\.name) + executables.map(\.name) + ["TestSupport"]),
+                swiftSettings: settings),
             // Shared by the tests, and a process of its own to be killed by them.
             .target(
                 name: "TestSupport",
                 dependencies: dependencies([
-                    "EntitlementCore", "Ledger", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
+                    "EntitlementCore", "Ledger", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "SeededRandom",
                 ]),
                 path: "Tests/TestSupport", swiftSettings: settings),
             .executableTarget(
                 name: "ledger-worker",
-                dependencies: dependencies(["TestSupport", "EntitlementCore", "Ledger", "PostgresClient"]),
+                dependencies: dependencies([
+                    "TestSupport", "EntitlementCore", "Ledger", "PostgresClient", "SeededRandom",
+                ]),
                 path: "Tests/LedgerWorker", swiftSettings: settings),
-        ]
-        + testedTogether.map { name in
-            .testTarget(
-                name: name,
-                dependencies: dependencies(
-                    name == "TidyTests"
-                        ? ["Schema"]
-                        : modules.map(\.name) + executables.map(\.name) + ["TestSupport"]),
-                swiftSettings: settings)
-        },
+        ],
     swiftLanguageModes: [.v6]
 )

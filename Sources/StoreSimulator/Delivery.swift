@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// How the way from the store to the server treats notifications.
 package enum DeliveryStyle: String, Sendable, CaseIterable {
     /// Each arrives once, at once, in the order it was signed.

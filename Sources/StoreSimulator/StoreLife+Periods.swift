@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// Where a random subscription stands.
 struct Plot {
     let key: OriginalKey

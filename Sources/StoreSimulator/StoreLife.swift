@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// A told life: what the store sent, and what is true.
 package struct StoreLife: Sendable {
     /// The seed it was made from.

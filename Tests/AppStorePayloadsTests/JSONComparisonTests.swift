@@ -1,5 +1,6 @@
 import EntitlementCore
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStorePayloads
@@ -78,7 +79,7 @@ struct JSONComparisonTests {
 
     @Test("mutated payloads are read alike", arguments: (200 as UInt64)..<208)
     func mutated(seed: UInt64) throws {
-        var generator = SplitMix64(state: seed)
+        var generator = SplitMix64(seed: seed)
         let odd: Members = ["text": "\"\\/\u{8}é😀\u{1}", "list": [1.5, -2, true, NSNull(), [], [:]] as [Any]]
         let samples = try [Samples.transaction, Samples.renewal, Samples.notification, odd].map { try bytes($0) }
         let pieces = Array(#"{}[]",:-+.0123eE\ud83d\"tfn/ "#.utf8) + [0x80, 0xC3, 0xA9, 0xED, 0xF0, 0x00, 0x09]

@@ -1,20 +1,8 @@
 import AppStorePayloads
 import EntitlementCore
 import Foundation
+import SeededRandom
 import Testing
-
-/// A small seeded generator, so that a failure can be repeated from its seed.
-struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
 
 @Suite("Decoding is total")
 struct TotalityTests {
@@ -68,7 +56,7 @@ struct TotalityTests {
 
     @Test("no mutation of a payload's members crashes", arguments: (0 as UInt64)..<8)
     func mutatedMembers(seed: UInt64) throws {
-        var generator = SplitMix64(state: seed)
+        var generator = SplitMix64(seed: seed)
         let refunded = Samples.transaction.merging(Samples.refund) { first, _ in first }
         var samples = [refunded, Samples.renewal, Samples.appTransaction, Samples.notification]
         samples += Samples.containers.map { Samples.notification.with("data", nil).with($0.name, $0.members) }
@@ -80,7 +68,7 @@ struct TotalityTests {
 
     @Test("no mutation of a payload's bytes crashes", arguments: (100 as UInt64)..<108)
     func mutatedBytes(seed: UInt64) throws {
-        var generator = SplitMix64(state: seed)
+        var generator = SplitMix64(seed: seed)
         let samples = try [Samples.transaction, Samples.renewal, Samples.notification].map { try bytes($0) }
         for _ in 0..<250 {
             var text = try #require(samples.randomElement(using: &generator))

@@ -1,6 +1,7 @@
 import AppStorePayloads
 import EntitlementCore
 import OpenSSLCrypto
+import SeededRandom
 import Testing
 
 @testable import AppStoreServer

@@ -1,13 +1,14 @@
 import Foundation
+import SeededRandom
 import StoreSimulator
 import Testing
 
 /// Kills the service, and its database, at random moments.
-@Suite("Crashes", .serialized)
+@Suite("Crashes of service and database", .serialized)
 struct CrashTests {
     @Test("kill -9 at any moment loses nothing acknowledged and writes nothing twice", arguments: [UInt64(1)])
     func killed(seed: UInt64) async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)

@@ -1,11 +1,12 @@
 import AppStorePayloads
 import EntitlementCore
 import OpenSSLCrypto
+import SeededRandom
 import StoreSimulator
 import Testing
 
 /// Explanations of simulated lives: that they decide as the store recorded, and that what they cite suffices.
-@Suite("Explanations against the store's own record", .timeLimit(.minutes(20)))
+@Suite("Explanations against the simulator's record", .timeLimit(.minutes(20)))
 struct ExplanationOracleTests {
     @Test("random lives: at every boundary the cited events alone give the same decision, and none can be left out")
     func randomLives() throws {

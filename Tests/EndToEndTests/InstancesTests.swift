@@ -1,6 +1,7 @@
 import EmbeddedPostgres
 import Foundation
 import PostgresClient
+import SeededRandom
 import StoreSimulator
 import Synchronization
 import Testing
@@ -12,7 +13,7 @@ struct InstancesTests {
         "instances stopped, killed and cut off, with their database, leave one exact log",
         arguments: 1...UInt64(LongTests.factor))
     func chaos(seed: UInt64) async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)

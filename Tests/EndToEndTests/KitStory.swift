@@ -1,5 +1,6 @@
 import EntitlementKit
 import Foundation
+import SeededRandom
 import StoreSimulator
 import Testing
 

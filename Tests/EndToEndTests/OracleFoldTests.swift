@@ -1,11 +1,12 @@
 import AppStorePayloads
 import EntitlementCore
 import OpenSSLCrypto
+import SeededRandom
 import StoreSimulator
 import Testing
 
 /// The fold against the simulator's record, without signatures or a database: fast enough for many lives.
-@Suite("The fold against the store's own record")
+@Suite("The fold against the simulator's record")
 struct OracleFoldTests {
     @Test("every scenario reads as the store recorded it", arguments: Scenario.all.map(\.name))
     func scenarios(name: String) throws {

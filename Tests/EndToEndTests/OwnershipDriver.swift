@@ -1,5 +1,6 @@
 import EntitlementCore
 import Foundation
+import SeededRandom
 import StoreSimulator
 import Testing
 
@@ -11,7 +12,7 @@ struct OwnershipService {
     private let publishable: [String: HTTPClient]
 
     static func start() async throws -> OwnershipService {
-        let installation = try Installation()
+        let installation = try await Installation()
         func key(_ arguments: String...) async throws -> String {
             let (_, output, errors) = try await installation.run(["keys", "create"] + arguments)
             try #require(!output.isEmpty, "\(errors)")

@@ -1,9 +1,10 @@
 import Foundation
+import SeededRandom
 import StoreSimulator
 import Testing
 
 /// Kills the service while devices reconcile: what they were told to finish is gone from the devices for good.
-@Suite("Crashes amid reconcile", .serialized)
+@Suite("Crashes during reconcile", .serialized)
 struct ReconcileCrashTests {
     /// A device, its customer and what it posts, signed anew at each launch.
     private struct Device: Sendable {
@@ -48,9 +49,9 @@ struct ReconcileCrashTests {
         }
     }
 
-    @Test("what any device was told to finish is in the log after kill -9, and its owner's", arguments: [UInt64(1)])
+    @Test("after kill -9 the log holds all that devices were told to finish, under its owner", arguments: [UInt64(1)])
     func killed(seed: UInt64) async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)

@@ -1,4 +1,5 @@
 import EntitlementAPI
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
@@ -118,17 +119,6 @@ struct PassDocumentTests {
     }
 }
 
-/// Sebastiano Vigna's SplitMix64: the same numbers from the same seed, everywhere.
-private struct SplitMix64 {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next(below bound: Int64) -> Int64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return Int64((z ^ (z >> 31)) % UInt64(bound))
-    }
+extension SplitMix64 {
+    fileprivate mutating func next(below bound: Int64) -> Int64 { number(in: 0...(bound - 1)) }
 }

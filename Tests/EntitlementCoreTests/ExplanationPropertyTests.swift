@@ -1,8 +1,9 @@
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
 
-@Suite("Every explanation holds", .timeLimit(.minutes(10)))
+@Suite("Explanations of random histories", .timeLimit(.minutes(10)))
 struct ExplanationPropertyTests {
     /// A log about a few people and originals, in which statements collide and ownership changes hands.
     private func history(_ random: inout SplitMix64) -> CustomerHistory {
@@ -19,8 +20,8 @@ struct ExplanationPropertyTests {
                         takenBack(grantID, from: other),
                     ]), recorded: random.days(0...40)))
         }
-        if random.chance(3) {
-            let products = products.filter { _ in !random.chance(3) }
+        if random.once(in: 3) {
+            let products = products.filter { _ in !random.once(in: 3) }
             told.append(.fact(.catalog(Catalog(products: products, policy: random.policy())), recorded: 7))
         }
         return CustomerHistory(

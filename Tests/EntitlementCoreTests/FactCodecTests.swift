@@ -1,8 +1,9 @@
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
 
-@Suite("The canonical bytes of facts", .timeLimit(.minutes(5)))
+@Suite("FactCodec: the canonical bytes of facts", .timeLimit(.minutes(5)))
 struct FactCodecTests {
     @Test("every fact is read back as it was written, and written as it was read", arguments: 0..<10 as Range<UInt64>)
     func roundTrip(block: UInt64) throws {
@@ -39,7 +40,7 @@ struct FactCodecTests {
             for _ in 0..<Int.random(in: 1...3, using: &random) {
                 let index = Int.random(in: other.indices, using: &random)
                 other[index] =
-                    random.chance(2)
+                    random.once(in: 2)
                     ? random.pick([0, 1, 2, 127, 128, 255]) : other[index] ^ (1 << random.pick([0, 1, 5, 7]))
             }
             guard let read = try? FactCodec.decode(other) else { continue }

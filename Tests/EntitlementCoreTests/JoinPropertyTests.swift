@@ -1,3 +1,4 @@
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
@@ -49,7 +50,7 @@ private struct Told: Hashable {
     }
 }
 
-@Suite("The join is idempotent and free of order", .timeLimit(.minutes(5)))
+@Suite("The join of statements is idempotent and independent of order", .timeLimit(.minutes(5)))
 struct JoinPropertyTests {
     @Test(
         "any permutation and duplication of the same deliveries keeps the same facts and shows the same",
@@ -66,7 +67,7 @@ struct JoinPropertyTests {
             for _ in 0..<4 {
                 let other = given.with {
                     $0.originals = $0.originals.mapValues { statements in
-                        let repeated = statements.filter { _ in random.chance(3) }
+                        let repeated = statements.filter { _ in random.once(in: 3) }
                         return (statements + repeated).shuffled(using: &random)
                     }
                 }

@@ -1,8 +1,9 @@
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
 
-@Suite("Commands about links, decided")
+@Suite("Decisions about link commands")
 struct LinkDecisionTests {
     private let erin = IdentityRef(5)
 
@@ -81,7 +82,7 @@ struct LinkDecisionTests {
     }
 }
 
-@Suite("Commands about transfers and grants, decided")
+@Suite("Decisions about transfer and grant commands")
 struct TransferDecisionTests {
     private let original = Given(
         subscription("1", from: 0, to: 30), subscription("2", from: 30, to: 60, .renewal, of: bob))

@@ -1,8 +1,9 @@
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
 
-@Suite("Every timeline is whole", .timeLimit(.minutes(5)))
+@Suite("Timelines are ordered, disjoint and without gaps", .timeLimit(.minutes(5)))
 struct TimelinePropertyTests {
     private func eachGiven(_ block: UInt64, _ check: (Given, UInt64, inout SplitMix64) throws -> Void) rethrows {
         for seed in block * 10..<(block + 1) * 10 {
@@ -130,7 +131,7 @@ struct TimelinePropertyTests {
     }
 }
 
-@Suite("Chains and billing tails hold to the letter", .timeLimit(.minutes(5)))
+@Suite("Chains of periods and billing problems follow the rules at every instant", .timeLimit(.minutes(5)))
 struct ChainPropertyTests {
     @Test(
         "periods of one chain are ordered and disjoint, within what was paid for, and moved only by a neighbour",

@@ -1,4 +1,5 @@
 import EntitlementCore
+import SeededRandom
 import TestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import EntitlementCore
 import Foundation
 import PostgresClient
 import Schema
+import SeededRandom
 import TestSupport
 import Testing
 

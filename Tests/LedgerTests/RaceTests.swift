@@ -2,6 +2,7 @@ import EntitlementCore
 import Foundation
 import OpenSSLCrypto
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 

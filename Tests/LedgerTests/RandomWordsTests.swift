@@ -1,5 +1,6 @@
 import EntitlementCore
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 
@@ -100,7 +101,7 @@ private struct RandomWords {
     }
 }
 
-@Suite("Random words about whose things are", .timeLimit(.minutes(5)))
+@Suite("Random ownership events", .timeLimit(.minutes(5)))
 struct RandomWordsTests {
     @Test(
         "every customer reads the same from the views, from the log, and from what the log said then",

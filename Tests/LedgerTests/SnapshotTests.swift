@@ -1,5 +1,6 @@
 import EntitlementCore
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 

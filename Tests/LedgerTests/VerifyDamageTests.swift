@@ -1,12 +1,13 @@
 import EntitlementCore
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 
 @testable import Ledger
 
 /// Everything that a superuser can do to the tables behind the ledger's back is found, and named.
-@Suite("Damage")
+@Suite("Verify finds damage")
 struct VerifyDamageTests {
     /// A column, and the tables that verification may name for a change in it, the first being the column's own.
     struct Column: Sendable, CustomTestStringConvertible {

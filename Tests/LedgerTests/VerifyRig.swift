@@ -1,6 +1,7 @@
 import EntitlementCore
 import Foundation
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import EntitlementCore
 import Foundation
 import Ledger
 import PostgresClient
+import SeededRandom
 import TestSupport
 
 /// Appends the drafts of a seed in an order of its own and says what was acknowledged; made to be killed.

@@ -2,6 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 

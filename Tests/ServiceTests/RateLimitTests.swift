@@ -3,6 +3,7 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 import PostgresClient
+import SeededRandom
 import TestSupport
 import Testing
 

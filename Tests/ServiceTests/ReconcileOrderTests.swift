@@ -4,6 +4,7 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 import OpenSSLCrypto
+import SeededRandom
 import StoreSimulator
 import TestSupport
 import Testing
@@ -23,7 +24,7 @@ struct ReconcileOrderTests {
     }
 
     /// A few periods, some of them refunded, given back, re-signed, some in grace.
-    private static func life(_ random: inout TestSupport.SplitMix64, original: String) -> [Delivery] {
+    private static func life(_ random: inout SplitMix64, original: String) -> [Delivery] {
         func chance(_ oneIn: Int) -> Bool { Int.random(in: 0..<oneIn, using: &random) == 0 }
         func moment(_ range: ClosedRange<Int>) -> Double { Double(Int.random(in: range, using: &random)) }
         var deliveries: [Delivery] = []
@@ -96,7 +97,7 @@ struct ReconcileOrderTests {
         "whoever brings which statement, and in which order, the answers are those of the fold of them all",
         arguments: 1...12 as ClosedRange<UInt64>)
     func permutations(seed: UInt64) async throws {
-        var random = TestSupport.SplitMix64(seed: seed)
+        var random = SplitMix64(seed: seed)
         let lives = ["100": Self.life(&random, original: "100"), "200": Self.life(&random, original: "200")]
         let rig = try await ServiceRig.withCatalog()
         let expected = try Self.folded(lives, at: rig.clock.now)

@@ -1,6 +1,7 @@
 package import EntitlementCore
 package import Ledger
 import OpenSSLCrypto
+import SeededRandom
 
 /// Random but well-formed notifications about a few originals: material for the log, not for the meaning of the fold.
 package struct RandomDrafts: Sendable {

@@ -4,7 +4,7 @@ package struct RateLimit: Sendable, Hashable {
     package let burst: Int64
 
     /// The greatest of either.
-    static let greatest: Int64 = 1_000_000_000
+    package static let greatest: Int64 = 1_000_000_000
 
     /// Takes numbers from 1 to a thousand million.
     package init(perSecond: Int64, burst: Int64) {
@@ -23,33 +23,4 @@ package struct RateLimits: Sendable, Hashable {
     package var publishableKey = RateLimit(perSecond: 2000, burst: 20_000)
 
     package init() {}
-}
-
-extension RateLimits {
-    init(reading node: ConfigurationNode) throws(ConfigurationError) {
-        let members = try node.members(["address_per_second", "address_burst", "key_per_second", "key_burst"])
-        func limit(_ subject: String, _ preset: RateLimit) throws(ConfigurationError) -> RateLimit {
-            RateLimit(
-                perSecond: try members["\(subject)_per_second"]?.rate() ?? preset.perSecond,
-                burst: try members["\(subject)_burst"]?.rate() ?? preset.burst)
-        }
-        self.init()
-        address = try limit("address", address)
-        secretKey = try limit("key", secretKey)
-        publishableKey = try limit("key", publishableKey)
-    }
-
-    /// As the log shows it.
-    var summary: String {
-        [("client address", address), ("secret key", secretKey), ("publishable key", publishableKey)]
-            .map { "\($0) \($1.perSecond)/s, burst \($1.burst)" }.joined(separator: "; ")
-    }
-}
-
-extension ConfigurationNode {
-    fileprivate func rate() throws(ConfigurationError) -> Int64 {
-        let number = try positiveInteger()
-        guard number <= RateLimit.greatest else { throw error("must be at most \(RateLimit.greatest)") }
-        return number
-    }
 }

@@ -1,3 +1,5 @@
+import SeededRandom
+
 // What the store shows to a device when the app asks.
 extension SimulatedDevices {
     /// What is owned now; nothing while the device reads nothing.

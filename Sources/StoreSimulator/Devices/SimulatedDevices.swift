@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// What one device hands to an app: a signed transaction, and whether the device believes it.
 package struct DeviceStatement: Sendable, Hashable {
     /// The transaction it is about, as the store knows it, whatever the signed text says.

@@ -1,3 +1,5 @@
+import SeededRandom
+
 // What people do in a random world; nothing where it is not possible yet.
 extension OwnershipChance {
     /// A device posts some of what was bought on it.

@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// Somebody in a random world: a login of the app, and what it buys with.
 struct Person: Sendable {
     /// Under which name the app knows this person.

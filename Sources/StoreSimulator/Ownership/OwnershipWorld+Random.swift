@@ -1,3 +1,5 @@
+import SeededRandom
+
 extension OwnershipWorld {
     /// A world made up at random; equal seeds give equal worlds.
     ///

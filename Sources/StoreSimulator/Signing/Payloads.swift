@@ -1,3 +1,5 @@
+import SeededRandom
+
 // What the store writes: the unsigned payloads, made from its books.
 extension Storyteller {
     /// The outer fields that every notification has.

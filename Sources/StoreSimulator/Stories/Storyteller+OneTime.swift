@@ -1,3 +1,5 @@
+import SeededRandom
+
 // Purchases that never renew, and everything the store sends that changes nothing.
 extension Storyteller {
     /// A consumable, a non-consumable or a season is bought, or shared by a family member.

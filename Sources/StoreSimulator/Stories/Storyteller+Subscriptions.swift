@@ -1,3 +1,5 @@
+import SeededRandom
+
 // Subscriptions: bought, renewed, changed, left and taken up again.
 extension Storyteller {
     /// A first subscription in a group.

@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// Odd but legitimate habits of the store, as the percentage of statements that show them.
 package struct Quirks: Sendable, Equatable {
     /// Timestamps with a fraction of a millisecond.

@@ -1,5 +1,6 @@
 import EntitlementCore
 import Ledger
+import SeededRandom
 import StoreSimulator
 
 /// One subscriber's life, made up from its number: the same number always gives the same life.

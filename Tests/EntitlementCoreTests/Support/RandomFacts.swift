@@ -1,3 +1,5 @@
+import SeededRandom
+
 @testable import EntitlementCore
 
 /// Random facts of every kind, with every optional present and absent, for the codec.
@@ -8,11 +10,11 @@ extension SplitMix64 {
     }
 
     mutating func integer() -> Int64 {
-        chance(4) ? pick([.min, -1, 0, 1, .max]) : Int64.random(in: .min ... .max, using: &self)
+        once(in: 4) ? pick([.min, -1, 0, 1, .max]) : Int64.random(in: .min ... .max, using: &self)
     }
 
     mutating func anyInstant() -> Timestamp {
-        chance(5) ? pick([.earliest, .latest]) : Timestamp(milliseconds: integer() >> 18)
+        once(in: 5) ? pick([.earliest, .latest]) : Timestamp(milliseconds: integer() >> 18)
     }
 
     mutating func anyDigest() -> Digest {
@@ -33,7 +35,7 @@ extension SplitMix64 {
                     kind: $0.maybe(2) { Known($0.pick(["REFUND_PRORATED", $0.text()])) },
                     percentage: $0.maybe(2) { $0.integer() })
             },
-            isUpgraded: chance(2), reason: maybe(2) { Known($0.pick(["PURCHASE", $0.text()])) },
+            isUpgraded: once(in: 2), reason: maybe(2) { Known($0.pick(["PURCHASE", $0.text()])) },
             ownership: maybe(2) { Known($0.pick(["FAMILY_SHARED", $0.text()])) },
             accountToken: maybe(2) { $0.anyReference() }, appTransaction: maybe(2) { $0.anyReference() },
             offer: maybe(2) {
@@ -46,9 +48,9 @@ extension SplitMix64 {
     mutating func anyRenewal() -> RenewalFact {
         RenewalFact(
             payloadHash: anyDigest(), signedDate: maybe(2) { $0.anyInstant() }, originalTransactionID: text(),
-            autoRenewProductID: maybe(2) { $0.text() }, autoRenews: maybe(2) { $0.chance(2) },
-            isInBillingRetry: chance(2), graceEnd: maybe(2) { $0.anyInstant() },
-            expirationIntent: maybe(2) { $0.integer() }, isGraceWithoutEnd: chance(2))
+            autoRenewProductID: maybe(2) { $0.text() }, autoRenews: maybe(2) { $0.once(in: 2) },
+            isInBillingRetry: once(in: 2), graceEnd: maybe(2) { $0.anyInstant() },
+            expirationIntent: maybe(2) { $0.integer() }, isGraceWithoutEnd: once(in: 2))
     }
 
     mutating func anyCatalog() -> Catalog {
@@ -61,7 +63,7 @@ extension SplitMix64 {
         return Catalog(
             products: products,
             policy: AccessPolicy(
-                graceGivesAccess: chance(2), billingRetryGivesAccess: chance(2), leewaySeconds: integer(),
+                graceGivesAccess: once(in: 2), billingRetryGivesAccess: once(in: 2), leewaySeconds: integer(),
                 proratedRefund: pick([.endsAccess, .keepsAccess])))
     }
 

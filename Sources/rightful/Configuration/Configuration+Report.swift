@@ -1,16 +1,17 @@
-internal import EntitlementCore
+import EntitlementCore
+import Service
 
 extension Configuration {
     /// One setting as the log shows it.
-    package struct ReportLine: Sendable, Hashable {
-        package let key: String
-        package let source: String
+    struct ReportLine: Sendable, Hashable {
+        let key: String
+        let source: String
         /// Without passwords and keys.
-        package let value: String
+        let value: String
     }
 
     /// Every key, where its value comes from, and the value without secrets.
-    package var report: [ReportLine] {
+    var report: [ReportLine] {
         ConfigurationKey.allCases.map { key in
             ReportLine(
                 key: key.rawValue, source: (sources[key] ?? .byDefault).description, value: shownValue(of: key))

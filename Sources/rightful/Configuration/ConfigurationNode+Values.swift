@@ -1,5 +1,6 @@
-internal import EntitlementCore
-internal import Foundation
+import EntitlementCore
+import Foundation
+import Service
 
 extension ConfiguredApp {
     init(reading node: ConfigurationNode) throws(ConfigurationError) {

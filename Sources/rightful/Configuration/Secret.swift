@@ -1,19 +1,19 @@
-internal import Foundation
+import Foundation
 
 /// A value that must not be printed; only `reveal()` gives it away.
-package struct Secret: Sendable {
+struct Secret: Sendable {
     private let value: String
 
-    package init(_ value: String) { self.value = value }
+    init(_ value: String) { self.value = value }
 
     /// The value itself, for whoever needs it to connect or to sign.
-    package func reveal() -> String { value }
+    func reveal() -> String { value }
 }
 
 extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package var description: String { "(secret)" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: []) }
+    var description: String { "(secret)" }
+    var debugDescription: String { description }
+    var customMirror: Mirror { Mirror(self, children: []) }
 
     /// A database's URL without its password and parameters; nothing of what is not a URL.
     var redactedDatabaseURL: String {

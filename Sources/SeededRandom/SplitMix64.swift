@@ -1,4 +1,5 @@
-/// The generator behind every simulated life: small, fast, and the same on every platform.
+/// Sebastiano Vigna's SplitMix64, the generator behind every simulated life and random test: small, fast, and the same on
+/// every platform.
 ///
 /// Draws are reduced by remainder rather than by the standard library's `random(in:using:)`, whose algorithm may
 /// change between toolchains: a seed printed by a failing test has to mean the same life for ever.
@@ -10,6 +11,7 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
         state = seed
     }
 
+    /// The next 64 bits.
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

@@ -1,9 +1,10 @@
-internal import EntitlementAPI
-internal import EntitlementCore
+import EntitlementAPI
+import EntitlementCore
+import Service
 
 extension Configuration {
     /// Reads and checks a configuration; the first thing wrong with it is thrown by name.
-    package init(_ input: ConfigurationInput) throws(ConfigurationError) {
+    init(_ input: ConfigurationInput) throws(ConfigurationError) {
         let settings = try Settings(input)
         listen = try settings.listen()
         database = try settings.database()

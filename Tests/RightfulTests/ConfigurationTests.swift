@@ -1,7 +1,8 @@
 import EntitlementCore
+import Service
 import Testing
 
-@testable import Service
+@testable import rightful
 
 @Suite("Configuration")
 struct ConfigurationTests {

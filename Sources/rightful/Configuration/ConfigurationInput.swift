@@ -1,5 +1,5 @@
 /// What can be set, by its name in the file.
-package enum ConfigurationKey: String, Sendable, CaseIterable {
+enum ConfigurationKey: String, Sendable, CaseIterable {
     case listen
     case databaseURL = "database_url"
     case migrateDatabaseURL = "migrate_database_url"
@@ -12,7 +12,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
     case rateLimits = "rate_limits"
 
     /// The environment variable, for what one line can say.
-    package var variable: String? {
+    var variable: String? {
         switch self {
         case .listen: "RIGHTFUL_LISTEN"
         case .databaseURL: "DATABASE_URL"
@@ -24,7 +24,7 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
     }
 
     /// The command line's flag, where there is one.
-    package var flag: String? {
+    var flag: String? {
         switch self {
         case .listen: "--listen"
         case .databaseURL: "--database-url"
@@ -36,13 +36,13 @@ package enum ConfigurationKey: String, Sendable, CaseIterable {
 }
 
 /// Where a value comes from.
-package enum ConfigurationSource: Sendable, Hashable, CustomStringConvertible {
+enum ConfigurationSource: Sendable, Hashable, CustomStringConvertible {
     case flag(String)
     case variable(String)
     case file(String)
     case byDefault
 
-    package var description: String {
+    var description: String {
         switch self {
         case .flag(let name): "flag \(name)"
         case .variable(let name): "variable \(name)"
@@ -53,17 +53,17 @@ package enum ConfigurationSource: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// Everything a configuration is made of, before it is read.
-package struct ConfigurationInput: Sendable {
+struct ConfigurationInput: Sendable {
     /// The values given on the command line.
-    package var flags: [ConfigurationKey: String]
+    var flags: [ConfigurationKey: String]
     /// The process's environment.
-    package var environment: [String: String]
+    var environment: [String: String]
     /// The path and content of the file of `--config`.
-    package var file: (path: String, content: [UInt8])?
+    var file: (path: String, content: [UInt8])?
     /// Whether the process runs as root, which changes a default.
-    package var isRoot: Bool
+    var isRoot: Bool
 
-    package init(
+    init(
         flags: [ConfigurationKey: String] = [:], environment: [String: String] = [:],
         file: (path: String, content: [UInt8])? = nil, isRoot: Bool = false
     ) {
@@ -75,15 +75,15 @@ package struct ConfigurationInput: Sendable {
 }
 
 /// A key that is unknown, missing or has a bad value; the description names it and where it was found.
-package struct ConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
-    package let description: String
+struct ConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
+    let description: String
 
     init(_ key: String, _ source: ConfigurationSource, _ problem: String) {
         description = "configuration: \(key) (\(source)): \(problem)"
     }
 
     /// About a file that `--config` or a key names.
-    package init(file path: String, _ problem: String) {
+    init(file path: String, _ problem: String) {
         description = "configuration: \(path): \(problem)"
     }
 }

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// A JSON value, so that what is wrong with it can be said in the file's own words.
 enum ConfigurationValue: Decodable, Sendable {
