@@ -9,7 +9,7 @@ import Testing
 struct CommandLineTests {
     @Test("what fails says why in one line on standard error, and nothing else")
     func failures() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let directory = installation.directory.path()
         // Nobody listens on port 1.
@@ -31,9 +31,9 @@ struct CommandLineTests {
         }
     }
 
-    @Test("a key that could not be printed is a failure")
+    @Test("a command that cannot print its result exits with 1")
     func fullDisk() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let process = Process()
         process.executableURL = try Products.url("rightful")
@@ -50,7 +50,7 @@ struct CommandLineTests {
 
     @Test("a database from before the first release is refused in one line, and not touched")
     func unreleased() async throws {
-        let installation = try Installation()
+        let installation = try await Installation(isFresh: true)
         defer { installation.remove() }
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
         let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
@@ -75,7 +75,7 @@ struct CommandLineTests {
 
     @Test("the options of every command may stand before it; a publishable key can be asked for by name")
     func options() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let elsewhere = installation.directory.appending(path: "elsewhere").path()
         let key = try await installation.rightful(
@@ -88,7 +88,7 @@ struct CommandLineTests {
 
     @Test("entitlements prints what HTTP answers, in the past and in the other environment too")
     func entitlements() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let key = try await installation.rightful("keys", "create", "--name", "k", "--scopes", "admin")

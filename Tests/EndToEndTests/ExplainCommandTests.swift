@@ -10,7 +10,7 @@ import Testing
 struct ExplainCommandTests {
     @Test("the command says what HTTP says, and so does a file of the export, without a database")
     func threeWays() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)
@@ -24,7 +24,7 @@ struct ExplainCommandTests {
             #expect(answer.status == 200, "\(answer.text)")
         }
         let head = try await client.head()
-        let elsewhere = try Installation()
+        let elsewhere = try await Installation(isFresh: true)
         defer { elsewhere.remove() }
         for customer in life.record.customers {
             let (id, environment) = (customer.customerID, customer.environment.rawValue)

@@ -4,7 +4,7 @@ import StoreSimulator
 import Testing
 
 /// What the other tests of the device rely on: that their death is death, and their complaints are made.
-@Suite("The simulated device itself", .serialized, .timeLimit(.minutes(2)))
+@Suite("Kit end to end: the simulated device", .serialized, .timeLimit(.minutes(2)))
 struct KitHarnessTests {
     private func connection(_ device: KitDevice, _ process: KitProcess) -> KitConnection {
         KitConnection(process: process, proxy: device.proxy)
@@ -14,7 +14,7 @@ struct KitHarnessTests {
         Data(try bytes(["signed_transactions": statements]))
     }
 
-    @Test("a dead process reads nothing, writes nothing and is heard by nobody")
+    @Test("a killed device process reads, writes and sends nothing")
     func death() async throws {
         let rig = try KitRig(try await KitService.start())
         let device = rig.device()
@@ -42,7 +42,7 @@ struct KitHarnessTests {
         await rig.service.stop()
     }
 
-    @Test("what no answer listed is a violation to finish, also where the answer got lost")
+    @Test("finishing what no answer listed counts as a violation, also when the answer was lost")
     func finishing() async throws {
         let rig = try KitRig(try await KitService.start())
         let device = rig.device()

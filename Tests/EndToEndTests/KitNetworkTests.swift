@@ -4,7 +4,7 @@ import StoreSimulator
 import Testing
 
 /// What the network, other devices and the store's own gaps do to an app.
-@Suite("Devices, the server between them, and its absence", .serialized, .timeLimit(.minutes(2)))
+@Suite("Kit end to end: several devices, and outages of the server", .serialized, .timeLimit(.minutes(2)))
 struct KitNetworkTests {
     private typealias Product = StoreWorld.ProductID
 
@@ -221,7 +221,7 @@ struct KitNetworkTests {
         }
     }
 
-    @Test("what the device does not believe gives nothing, is not sent, and is never finished")
+    @Test("an unverified transaction gives no access, is not sent and is never finished")
     func unverified() async throws {
         try await KitRig.race("unverified") { rig in
             let device = rig.device()

@@ -5,7 +5,7 @@ import StoreSimulator
 import Testing
 
 /// The races an app loses without a library: each by name, with the real service behind it.
-@Suite("Races on the device", .serialized, .timeLimit(.minutes(2)))
+@Suite("Kit end to end: races between StoreKit, launch and server", .serialized, .timeLimit(.minutes(2)))
 struct KitRaceTests {
     private typealias Product = StoreWorld.ProductID
 

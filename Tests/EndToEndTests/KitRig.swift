@@ -3,6 +3,7 @@ import EntitlementCore
 import EntitlementKit
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// One device with its disk and its way to the server, on which the app is launched and killed.
@@ -23,7 +24,7 @@ final class KitDevice {
         self.configuration = configuration
         clock = service.clock
         proxy = KitProxy(service)
-        directory = FileManager.default.temporaryDirectory.appending(path: "rightful-kit-\(UUID().uuidString)")
+        directory = ScratchSpace.directory.appending(path: "rightful-kit-\(UUID().uuidString)")
     }
 
     var wasLaunched: Bool { app != nil }

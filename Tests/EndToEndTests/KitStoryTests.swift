@@ -3,7 +3,7 @@ import StoreSimulator
 import Testing
 
 /// Random lives of the real app library against the real service, with deaths anywhere.
-@Suite("The device, the server and the record", .serialized)
+@Suite("Kit end to end: random stories against the simulator's record", .serialized)
 struct KitStoryTests {
     @Test(
         "however launches, deaths, purchases and answers interleave, all three agree once everything is delivered",

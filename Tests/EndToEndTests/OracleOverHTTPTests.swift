@@ -3,11 +3,11 @@ import StoreSimulator
 import Testing
 
 /// The whole service, from signature to answer, against the simulator's record.
-@Suite("The service against the store's own record", .serialized)
+@Suite("The service against the simulator's record", .serialized)
 struct OracleOverHTTPTests {
     @Test("random lives, delivered in any order, at once and repeatedly, with the views deleted in between")
     func randomLives() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)

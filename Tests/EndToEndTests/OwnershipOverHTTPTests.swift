@@ -3,7 +3,7 @@ import StoreSimulator
 import Testing
 
 /// Who owns what, over HTTP, against the simulator's own record.
-@Suite("Several customers against the store's own record", .serialized)
+@Suite("Ownership over HTTP against the simulator's record", .serialized)
 struct OwnershipOverHTTPTests {
     @Test("every scenario comes to what the record says, step by step and in the end")
     func scenarios() async throws {

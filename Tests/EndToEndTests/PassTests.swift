@@ -3,6 +3,7 @@ import EntitlementCore
 import Foundation
 import OpenSSLCrypto
 import Service
+import TestSupport
 import Testing
 
 @testable import rightful
@@ -54,7 +55,7 @@ struct PassTests {
 
     @Test("with the published keys alone anybody verifies a pass, and refuses it after a change of any byte")
     func published() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let service = try await ServiceProcess.start(installation)
         let answer = try await HTTPClient(service.url).send("GET", "/.well-known/rightful-keys")
@@ -116,7 +117,7 @@ struct PassTests {
     @Test("of several who make the data directory's key at once, all end with the same")
     func makingAtOnce() async throws {
         for _ in 0..<10 {
-            let directory = FileManager.default.temporaryDirectory.appending(path: "rightful-\(UUID().uuidString)")
+            let directory = ScratchSpace.directory.appending(path: "rightful-\(UUID().uuidString)")
             try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
             defer { try? FileManager.default.removeItem(at: directory) }
             let sets = try await withThrowingTaskGroup(of: PassKeySetDocument.self) { group in
@@ -132,7 +133,7 @@ struct PassTests {
 
     @Test("serve refuses a pass key that could not sign, by its name in the configuration")
     func unusableKeys() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let directory = installation.directory
         try Data("no key".utf8).write(to: directory.appending(path: "text.pem"))

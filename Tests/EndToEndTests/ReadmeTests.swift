@@ -50,7 +50,7 @@ struct ReadmeTests {
 
     @Test("deploy/run shows what the README shows, every command works, and a second start keeps everything")
     func everyCommand() async throws {
-        let installation = try Installation()
+        let installation = try await Installation(isFresh: true)
         defer { installation.remove() }
         let blocks = try Self.blocks()
         let programs = try Products.url("rightful").deletingLastPathComponent()

@@ -12,7 +12,7 @@ import Testing
 struct RebuildTests {
     @Test("a rebuild killed without warning is finished by the next, while events are recorded")
     func killed() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         try await installation.rightful("status")
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
@@ -62,7 +62,7 @@ struct RebuildTests {
 
     @Test("views of another fold version, or deleted, are rebuilt behind a service whose answers stay the same")
     func background() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)
@@ -115,7 +115,7 @@ struct RebuildTests {
 
     @Test("the status says how the ledger stands, to people and to machines")
     func status() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let empty = try await installation.rightful("status")
         #expect(empty.contains("nothing is recorded yet") && empty.contains("rebuild"), "\(empty)")

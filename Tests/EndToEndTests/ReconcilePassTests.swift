@@ -3,7 +3,7 @@ import StoreSimulator
 import Testing
 
 /// The pass of a reconciliation, read by somebody who has the published keys and nothing else.
-@Suite("Passes of a reconciliation", .serialized)
+@Suite("Passes in the answer of reconcile", .serialized)
 struct ReconcilePassTests {
     private static func purchase(
         _ id: String, _ product: StoreProduct, _ world: StoreWorld, ends: Int64?
@@ -20,9 +20,9 @@ struct ReconcilePassTests {
         return .object(members)
     }
 
-    @Test("it says what the answer says, not longer than any of it, and to whoever asks for the keys")
+    @Test("a pass states what the answer states, ends with the first of it, and verifies with the published keys")
     func pass() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let key = try await installation.rightful(

@@ -3,12 +3,12 @@ import StoreSimulator
 import Testing
 
 /// What must not get in, against a running service.
-@Suite("Refusals", .serialized)
+@Suite("Refused notifications over HTTP", .serialized)
 struct RefusalTests {
     @Test("forged, misbound and malformed notifications are refused with their code and leave no event")
     func forgeries() async throws {
         for productionOnly in [false, true] {
-            let installation = try Installation(
+            let installation = try await Installation(
                 environments: productionOnly ? ["production"] : ["production", "sandbox"])
             defer { installation.remove() }
             let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "events:read")
@@ -37,7 +37,7 @@ struct RefusalTests {
 
     @Test("bodies that are no notification are refused as the documentation says")
     func bodies() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }

@@ -2,6 +2,7 @@ import Foundation
 import FoundationNetworking
 import StoreSimulator
 import Synchronization
+import TestSupport
 import Testing
 
 /// The built programs, beside the test bundle.
@@ -25,9 +26,12 @@ final class Installation: Sendable {
     let authority: SimulatedAuthority
     let world: StoreWorld
 
-    init(world: StoreWorld = .standard, environments: [String] = ["production", "sandbox"]) throws {
+    /// - Parameter isFresh: whether nothing may be there yet; else a migrated PostgreSQL, stopped, is.
+    init(
+        world: StoreWorld = .standard, environments: [String] = ["production", "sandbox"], isFresh: Bool = false
+    ) async throws {
         self.world = world
-        directory = FileManager.default.temporaryDirectory.appending(path: "rightful-e2e-\(UUID().uuidString)")
+        directory = ScratchSpace.directory.appending(path: "installation-\(UUID().uuidString)")
         let authorityDirectory = directory.appending(path: "authority")
         try FileManager.default.createDirectory(at: authorityDirectory, withIntermediateDirectories: true)
         authority = try SimulatedAuthority.kept(in: authorityDirectory.path())
@@ -42,6 +46,7 @@ final class Installation: Sendable {
         ]
         try JSONSerialization.data(withJSONObject: configuration).write(to: configurationFile)
         try Data(world.catalogFile.encoded()).write(to: catalogFile)
+        if !isFresh { try await InstalledCluster.shared.copy(to: dataDirectory) }
     }
 
     var dataDirectory: URL { directory.appending(path: "data") }

@@ -8,7 +8,7 @@ import Testing
 struct VerifyAndForgetTests {
     @Test("a forgotten customer is nobody, everybody else is as before, and the ledger verifies while it serves")
     func forgotten() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)
@@ -51,7 +51,7 @@ struct VerifyAndForgetTests {
 
     @Test("a difference is named, on the terminal and as JSON, with exit status 1")
     func difference() async throws {
-        let installation = try Installation()
+        let installation = try await Installation()
         defer { installation.remove() }
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
         do {

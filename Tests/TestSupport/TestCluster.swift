@@ -14,7 +14,6 @@ actor TestCluster {
     /// A database is dropped once this many younger ones exist and nobody is connected to it. Nothing tells when a test
     /// is over; but no test makes that many databases, and the tests of a process that use one run one after the other.
     private static let databasesKept = 24
-    private static let directoryPrefix = "rightful-tests-"
     private static let template = "migrated"
 
     private struct Running {
@@ -61,9 +60,7 @@ actor TestCluster {
     private func running() async throws -> Running {
         if let starting { return try await starting.value }
         let task = Task {
-            let parent = ScratchSpace.directory
-            Self.removeLeftovers(in: parent)
-            let directory = parent.appending(path: "\(Self.directoryPrefix)\(getpid())")
+            let directory = ScratchSpace.directory.appending(path: "cluster-\(getpid())")
             let cluster = try await EmbeddedCluster.acquire(
                 dataDirectory: directory.path(), options: EmbeddedCluster.Options(durability: .throwaway))
             let administrator = try await PostgresConnection.connect(cluster.ownerConninfo)
@@ -82,15 +79,5 @@ actor TestCluster {
         TestDatabase(
             ownerConninfo: cluster.ownerConninfo + " dbname=\(name)",
             serveConninfo: cluster.serveConninfo + " dbname=\(name)")
-    }
-
-    /// The server ends with its process; the directory with its log stays until the next run, for whoever wants to read
-    /// it.
-    private static func removeLeftovers(in parent: URL) {
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: parent.path())) ?? []
-        for name in names where name.hasPrefix(directoryPrefix) {
-            guard let pid = pid_t(name.dropFirst(directoryPrefix.count)), kill(pid, 0) != 0 else { continue }
-            try? FileManager.default.removeItem(at: parent.appending(path: name))
-        }
     }
 }
