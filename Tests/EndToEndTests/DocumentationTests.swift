@@ -1,22 +1,29 @@
 import Foundation
 import Testing
 
-/// Does what the README says, word by word, and sees what it shows.
-@Suite("The README", .serialized)
-struct ReadmeTests {
+/// Runs every command of the README and of docs/, against one service, and compares what the README shows.
+@Suite("Commands of the documentation", .serialized)
+struct DocumentationTests {
+    /// In the order in which their commands are run: later ones use what earlier ones set.
+    private static let pages = [
+        "README.md", "docs/operating.md", "docs/http.md", "docs/configuration.md", "docs/kit.md", "docs/design.md",
+    ]
     private static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    /// Its commands measure for minutes.
+    private static let pageNotRun = "docs/performance.md"
 
     private struct Block {
         let language: String
         let text: String
     }
 
-    private static func blocks() throws -> [Block] {
-        let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
+    private static func blocks(of page: String) throws -> [Block] {
+        let text = try String(contentsOf: root.appending(path: page), encoding: .utf8)
         var blocks: [Block] = []
         var open: (language: String, lines: [Substring])?
-        for line in readme.split(separator: "\n", omittingEmptySubsequences: false) {
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             if line.hasPrefix("```") {
                 if let block = open {
                     blocks.append(Block(language: block.language, text: block.lines.joined(separator: "\n")))
@@ -37,9 +44,9 @@ struct ReadmeTests {
             .split(separator: " ").joined(separator: " ")
     }
 
-    @Test("its two commands come first, and deploy/test is what continuous integration runs")
+    @Test("the README's first two commands are deploy/run and deploy/test, which continuous integration runs")
     func twoCommands() throws {
-        let shell = try Self.blocks().filter { $0.language == "sh" }.map(\.text)
+        let shell = try Self.blocks(of: "README.md").filter { $0.language == "sh" }.map(\.text)
         #expect(shell.prefix(2) == ["deploy/run", "deploy/test"])
         let integration = try String(contentsOf: Self.root.appending(path: ".ci/run"), encoding: .utf8)
         #expect(integration.contains("deploy/test"))
@@ -48,11 +55,38 @@ struct ReadmeTests {
         }
     }
 
+    @Test("the README has at most 200 lines, every page of docs/ is read here, and links lead somewhere")
+    func pagesAndLinks() throws {
+        let readme = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
+        #expect(readme.split(separator: "\n", omittingEmptySubsequences: false).count <= 201)
+        let names = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "docs").path())
+        let pages = ["README.md"] + names.filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }
+        #expect(Set(pages) == Set(Self.pages + [Self.pageNotRun]))
+        for page in pages {
+            let text = try String(contentsOf: Self.root.appending(path: page), encoding: .utf8)
+            let folder = Self.root.appending(path: page).deletingLastPathComponent()
+            for link in text.matches(of: /\]\(([^)#]+)(#[^)]*)?\)/) where !link.1.contains("://") {
+                let target = folder.appending(path: String(link.1)).standardizedFileURL
+                #expect(FileManager.default.fileExists(atPath: target.path()), "\(page) links to \(link.1)")
+                guard let anchor = link.2?.dropFirst(), target.pathExtension == "md" else { continue }
+                let headings = try String(contentsOf: target, encoding: .utf8).split(separator: "\n")
+                    .filter { $0.hasPrefix("#") }.map(Self.anchor)
+                #expect(headings.contains(String(anchor)), "\(page) links to \(link.1)#\(anchor)")
+            }
+        }
+    }
+
+    /// The name by which a heading is linked to.
+    private static func anchor(_ heading: Substring) -> String {
+        heading.drop { $0 == "#" || $0 == " " }.lowercased().replacing(" ", with: "-")
+            .filter { $0.isLetter || $0.isNumber || $0 == "-" || $0 == "_" }
+    }
+
     @Test("deploy/run shows what the README shows, every command works, and a second start keeps everything")
     func everyCommand() async throws {
         let installation = try await Installation(isFresh: true)
         defer { installation.remove() }
-        let blocks = try Self.blocks()
+        let blocks = try Self.pages.flatMap { try Self.blocks(of: $0) }
         let programs = try Products.url("rightful").deletingLastPathComponent()
         try Self.writeStandIn(for: programs, in: installation.directory)
         let environment = [
@@ -82,7 +116,7 @@ struct ReadmeTests {
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
     }
 
-    /// The README asks the package manager where the programs are; while the tests run it would wait for them.
+    /// The first look asks the package manager where the programs are; while the tests run it would wait for them.
     private static func writeStandIn(for programs: URL, in directory: URL) throws {
         let real = "\(ProcessInfo.processInfo.environment["PATH"] ?? "")"
         let script = """
@@ -135,7 +169,7 @@ struct ReadmeTests {
     private static func bash(
         _ script: String, _ environment: [String: String], _ installation: Installation
     ) async throws -> (status: Int32, errors: String) {
-        let file = installation.directory.appending(path: "readme.sh")
+        let file = installation.directory.appending(path: "documentation.sh")
         try Data(script.utf8).write(to: file)
         let process = Process()
         process.executableURL = URL(filePath: "/bin/bash")
