@@ -7,7 +7,7 @@ import Testing
 @testable import AppStoreServer
 
 /// Validly signed notifications that no store would send, and yet might.
-@Suite("Odd payloads, validly signed")
+@Suite("Signed payloads with unusual JSON")
 struct OddPayloadTests {
     private static let oddities: [(name: String, json: String)] = [
         ("a number beyond Double", "1e400"),

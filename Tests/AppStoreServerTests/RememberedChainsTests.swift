@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStoreServer
 
-@Suite("Remembered chains")
+@Suite("The cache of verified certificate chains")
 struct RememberedChainsTests {
     let store: TestStore
     let verifier: JWSVerifier

@@ -3,7 +3,7 @@ import Testing
 
 @testable import AppStoreServer
 
-@Suite("The form of a JWS")
+@Suite("The syntax of a JWS")
 struct UnverifiedJWSTests {
     static let header = Base64.encodeURL(#"{"alg":"ES256"}"#.utf8)
     static let payload = Base64.encodeURL(#"{"a":1}"#.utf8)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import EntitlementAPI
 
-@Suite("The wire contract")
+@Suite("Wire coding")
 struct WireTests {
     /// A grant, which has no value for most members.
     private let document: EntitlementsDocument = {

@@ -16,7 +16,7 @@ struct BillingTests {
                 ])
     }
 
-    @Test("before it was signed the first statement speaks too", arguments: [5.0, 30, 33, 200])
+    @Test("before its own signed date the first statement applies too", arguments: [5.0, 30, 33, 200])
     func beforeSigned(signed: Double) {
         #expect(
             Given(period, renewalInfo(signed: signed, graceEnd: 46)).timeline()[1] == "30..46 in_grace_period pro")

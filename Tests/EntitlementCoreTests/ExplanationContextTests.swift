@@ -57,7 +57,7 @@ struct ExplanationContextTests {
         }
     }
 
-    @Test("what would change a yes")
+    @Test("what would end access that is given")
     func changesOfYes() {
         func renews(_ flag: Bool) -> Entry { .statement(renewalInfo(signed: 1, renews: flag)) }
         let failing = Entry.statement(renewalInfo(signed: 30, graceEnd: 46, renews: true))
@@ -74,7 +74,7 @@ struct ExplanationContextTests {
         #expect(outlook([.statement(oneTime("1", "lifetime", .nonConsumable, at: 0))], at: 5) == ["refund"])
     }
 
-    @Test("what would change a no")
+    @Test("what would give access that is not given")
     func changesOfNo() {
         let retry = Entry.statement(renewalInfo(signed: 30, retry: true, renews: true))
         #expect(outlook([month], at: 40) == ["renewal", "grant"])
@@ -108,7 +108,7 @@ struct ExplanationContextTests {
         #expect(outlook(away, at: 40) == ["purchase", "grant"])
     }
 
-    @Test("what was claimed in vain is named until it is the customer's")
+    @Test("a claim that had no effect is named until the customer owns the purchase")
     func refusedClaims() {
         func conflict(_ claimant: IdentityRef) -> LedgerFact {
             .conflict(ConflictFact(originalTransactionID: "1000", claimant: claimant))

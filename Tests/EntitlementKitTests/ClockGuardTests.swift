@@ -3,13 +3,13 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("What time it is")
+@Suite("Kit: ClockGuard")
 struct ClockGuardTests {
     private func at(_ minutes: Int64) -> Timestamp {
         Timestamp(milliseconds: Statements.start).adding(milliseconds: minutes * 60_000)
     }
 
-    @Test("a clock set back goes on from the latest it ever said, also in the next process")
+    @Test("a clock set back continues from the latest time it showed, also in the next process")
     func setBack() {
         var clock = ClockGuard()
         let answer1 = clock.remember(wall: at(100), uptime: 0)
@@ -21,7 +21,7 @@ struct ClockGuardTests {
         #expect(next.now(wall: at(200), uptime: 0) == at(200))
     }
 
-    @Test("what the store signed has passed")
+    @Test("the time is never before a signed date of the store")
     func signed() {
         var clock = ClockGuard()
         clock.saw(signedDate: at(50))
@@ -29,7 +29,7 @@ struct ClockGuardTests {
         #expect(clock.now(wall: at(10), uptime: 0) == at(50))
     }
 
-    @Test("once the server has spoken, the calendar clock may be set to anything")
+    @Test("after an answer of the server a change of the calendar clock has no effect")
     func anchored() {
         var clock = ClockGuard()
         clock.heard(at(100), uptime: 5_000)
@@ -38,7 +38,7 @@ struct ClockGuardTests {
         }
     }
 
-    @Test("a clock that was set forward by mistake is forgiven when the server speaks")
+    @Test("an answer of the server corrects a clock that was set forward")
     func setForward() {
         var clock = ClockGuard()
         let answer2 = clock.remember(wall: at(1_000_000), uptime: 0)
@@ -50,7 +50,7 @@ struct ClockGuardTests {
         #expect(next.now(wall: at(11), uptime: 0) == at(11))
     }
 
-    @Test("a slow answer does not turn time back, and a server put right does")
+    @Test("a slow answer does not set the time back; a corrected clock of the server does")
     func slowAnswer() {
         var clock = ClockGuard()
         clock.heard(at(100), uptime: 0)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("What the store hands over")
+@Suite("Kit: verification results of the store")
 struct DeviceStoreTests {
     @Test("a statement is believed unless the device says why not")
     func statements() {

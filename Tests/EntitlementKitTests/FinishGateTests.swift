@@ -2,9 +2,11 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("Finish after grant")
+@Suite("Kit: when a transaction is finished")
 struct FinishGateTests {
-    @Test("nothing short of disk, published state and the server's word finishes", arguments: 0..<8, [true, false])
+    @Test(
+        "a transaction is finished only when it is on disk, published and listed by the server",
+        arguments: 0..<8, [true, false])
     func table(_ bits: Int, _ needsServer: Bool) {
         let (stored, published, allowed) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)
         var gate = FinishGate(needsServer: needsServer)
@@ -17,7 +19,7 @@ struct FinishGateTests {
         #expect(answer1 == (isReady ? ["1"] : []))
     }
 
-    @Test("what the store never called unfinished is not finished, and nothing is finished twice")
+    @Test("a transaction that the store did not list as unfinished is not finished, and none is finished twice")
     func once() {
         var gate = FinishGate(needsServer: true)
         for _ in 0..<3 {

@@ -5,9 +5,9 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("Who the customer is", .timeLimit(.minutes(1)))
+@Suite("Kit: identity and login", .timeLimit(.minutes(1)))
 struct IdentityTests {
-    @Test("before login it is whoever has this copy of the app, so that two devices agree")
+    @Test("before login the customer is apple:<appTransactionId>, the same on two devices")
     func appCustomer() async {
         let first = KitRig { $0.current = [Statements.transaction("1")] }
         await first.launch()
@@ -35,7 +35,7 @@ struct IdentityTests {
         #expect(rig.server.received.allSatisfy { $0.customerID == "apple:A" && $0.request.appTransaction != nil })
     }
 
-    @Test("a login takes nothing away while the server is silent, and its word counts when it comes")
+    @Test("a login takes nothing away until the server answers, and then its answer counts")
     func login() async {
         let rig = KitRig { $0.current = [Statements.transaction("1")] }
         await rig.launch()
@@ -58,7 +58,7 @@ struct IdentityTests {
         #expect(await rig.store.current.isLive)
     }
 
-    @Test("without a link what somebody else bought stays theirs, and is told as a conflict")
+    @Test("without a link a purchase of another customer stays theirs and is reported as a conflict")
     func notLinked() async {
         let rig = KitRig { $0.current = [Statements.transaction("1")] }
         await rig.launch()
@@ -108,15 +108,15 @@ struct IdentityTests {
         #expect(rig.server.received.last?.token == nil)
     }
 
-    @Test("nobody can be called nothing")
+    @Test("an empty customer id is refused")
     func invalid() async {
         #expect(!(await KitRig().store.identify(customerID: "")))
     }
 }
 
-@Suite("What a device tells of products and the past", .timeLimit(.minutes(1)))
+@Suite("Kit: products and history", .timeLimit(.minutes(1)))
 struct CatalogueTests {
-    @Test("a product says everywhere it can be bought")
+    @Test("a product says of every place whether it can be bought there")
     func products() async {
         struct Web: WebCheckout {
             func prices(for productIDs: [String]) async -> [String: String] { ["lifetime": "90 EUR"] }
@@ -149,7 +149,7 @@ struct CatalogueTests {
         await store.stop()
     }
 
-    @Test("the past holds trials and offers, whatever the store still shows")
+    @Test("history keeps trials and offers that the store no longer shows")
     func history() async {
         let trial = Statements.transaction("1", offer: ["offerType": 1, "offerDiscountType": "FREE_TRIAL"])
         let paid = Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("The store of an app, from launch to finish", .timeLimit(.minutes(1)))
+@Suite("Kit: EntitlementStore from launch to finish", .timeLimit(.minutes(1)))
 struct LifeTests {
     @Test("a purchase is granted at once, sent, and finished when the server lists it")
     func purchase() async throws {
@@ -58,7 +58,7 @@ struct LifeTests {
         await eventually("both are finished") { Set(rig.device.state.finished) == ["1", "2"] }
     }
 
-    @Test("a read that comes back empty downgrades nobody, also after a restart without network")
+    @Test("an empty read of the store takes no access away, also after a restart without network")
     func emptyRead() async {
         var rig = KitRig { $0.current = [Statements.transaction("1")] }
         await rig.launch()
@@ -210,7 +210,7 @@ struct LifeTests {
     }
 }
 
-@Suite("After the end", .timeLimit(.minutes(1)))
+@Suite("Kit: EntitlementStore after its end", .timeLimit(.minutes(1)))
 struct EndTests {
     @Test("whoever asks a store that has ended gets its last state, and nobody waits for ever")
     func stopped() async {

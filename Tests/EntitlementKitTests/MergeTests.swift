@@ -6,7 +6,7 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("Merging what store and server say")
+@Suite("Kit: merging statements of store and server")
 struct MergeTests {
     private static let configuration = EntitlementConfiguration(
         bundleID: Statements.bundleID,
@@ -50,7 +50,7 @@ struct MergeTests {
     }
 
     @Test(
-        "whatever part of the truth a read returns after the whole was known, nothing changes",
+        "a partial read after a whole one changes nothing",
         arguments: 0..<60 as Range<UInt64>)
     func partialReads(seed: UInt64) throws {
         var random = SeededGenerator(seed)
@@ -127,7 +127,7 @@ struct MergeTests {
         #expect(state.all.map(\.until) == told.map { $0.until?.date }, "seed \(seed)")
     }
 
-    @Test("an answer that proves less does not take the place of one that proved more")
+    @Test("an answer with less proof does not replace one with more")
     func unproven() async {
         let rig = KitRig {
             $0.current = [Statements.transaction("1")]

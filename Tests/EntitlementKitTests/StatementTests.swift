@@ -5,7 +5,7 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("What the device keeps of its store's statements")
+@Suite("Kit: the statement book")
 struct StatementTests {
     @Test("the hash is SHA-256, at every length around its blocks")
     func hash() {
@@ -20,7 +20,7 @@ struct StatementTests {
         #expect(throws: StatementRefusal.self) { try DeviceTransaction(SignedStatement(jws: jws)) }
     }
 
-    @Test("the same content signed later is no news, and another content is")
+    @Test("the same content signed again is not new; other content is")
     func content() throws {
         let first = try DeviceTransaction(Statements.transaction("1", signed: 1))
         let later = try DeviceTransaction(Statements.transaction("1", signed: 2))

@@ -8,7 +8,7 @@ import Testing
 import FoundationNetworking
 #endif
 
-@Suite("What is on disk", .timeLimit(.minutes(1)))
+@Suite("Kit: storage on disk", .timeLimit(.minutes(1)))
 struct StorageTests {
     private func withDirectory(_ body: (URL) async throws -> Void) async throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("kit-\(UUID().uuidString)")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("What is to be sent, and when")
+@Suite("Kit: SyncQueue")
 struct SyncQueueTests {
     private func key(_ id: String?, _ customer: String = "c") -> SyncQueue.Key {
         SyncQueue.Key(customerID: customer, transactionID: id)
@@ -35,7 +35,7 @@ struct SyncQueueTests {
         #expect(batch4?.transactionIDs == ["1"])
     }
 
-    @Test("a server that asks for patience gets it, and never less than the schedule", arguments: [0, 700, 60_000])
+    @Test("Retry-After is honoured, and never shortens the schedule", arguments: [0, 700, 60_000])
     func retryAfter(_ asked: Int64) throws {
         var queue = SyncQueue()
         _ = queue.add(key("1"))
@@ -44,7 +44,7 @@ struct SyncQueueTests {
         #expect(queue.nextDue { _ in true } == max(1_000, asked))
     }
 
-    @Test("while a server asks for patience nothing is sent, however urgent, and then all of it")
+    @Test("nothing is sent, however urgent, until Retry-After is over, and then all of it")
     func quiet() throws {
         var queue = SyncQueue()
         _ = queue.add(key("1"))
@@ -59,7 +59,7 @@ struct SyncQueueTests {
         #expect(late?.transactionIDs == ["1", "2"])
     }
 
-    @Test("what is refused by itself fails by itself")
+    @Test("an item that is refused on its own fails without the others")
     func refusedAlone() throws {
         var queue = SyncQueue()
         for id in ["1", "2", "3"] { _ = queue.add(key(id)) }
@@ -70,7 +70,7 @@ struct SyncQueueTests {
         #expect(queue.pending == [key("2")])
     }
 
-    @Test("one that no server can take is alone before it rests, wherever it stands", arguments: [0, 1, 37, 99])
+    @Test("an item that the server cannot take is sent alone before it rests", arguments: [0, 1, 37, 99])
     func poison(_ place: Int) throws {
         var queue = SyncQueue()
         let ids = (0..<100).map { String(1000 + $0) }
@@ -126,7 +126,7 @@ struct SyncQueueTests {
         #expect(queue.pending == [key("1")])
     }
 
-    @Test("the wish for an answer goes with what is sent, and is not kept")
+    @Test("a request for an answer goes with the next items that are sent, and is not stored")
     func ask() throws {
         var queue = SyncQueue()
         _ = queue.add(key(nil))

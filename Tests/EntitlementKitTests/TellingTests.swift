@@ -6,9 +6,9 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("What is told along the way", .timeLimit(.minutes(1)))
+@Suite("Kit: claims to the server, delegate and listeners", .timeLimit(.minutes(1)))
 struct TellingTests {
-    @Test("the server is told what the device holds, product by product, so that drift is found")
+    @Test("claims name each product that the device holds, so that the server finds drift")
     func claims() async {
         let rig = KitRig { $0.current = [Statements.transaction("1")] }
         await rig.launch()
@@ -52,7 +52,7 @@ struct TellingTests {
         #expect(await rig.gives())
     }
 
-    @Test("a delegate hears of success, failure and rest")
+    @Test("a delegate is told of success, failure and rest")
     func delegate() async {
         let listener = Listener()
         let rig = KitRig()
@@ -70,7 +70,7 @@ struct TellingTests {
         await eventually("rest") { listener.kinds.contains(.resting) }
     }
 
-    @Test("every listener begins with the current state, and hears of the next")
+    @Test("every listener gets the current state first, then each change")
     func listeners() async {
         let rig = KitRig()
         await rig.launch()

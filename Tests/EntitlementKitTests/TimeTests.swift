@@ -4,9 +4,9 @@ import Testing
 
 @testable import EntitlementKit
 
-@Suite("As time goes by", .timeLimit(.minutes(1)))
+@Suite("Kit: expiry, the offline bound and retries as time passes", .timeLimit(.minutes(1)))
 struct TimeTests {
-    @Test("what runs out ends by itself, and the server is asked whether it was renewed")
+    @Test("access ends at its expiry without a call, and the server is asked whether it was renewed")
     func expiry() async {
         let rig = KitRig(bound: .seconds(90 * 86_400)) { $0.current = [Statements.transaction("1")] }
         await rig.launch()
@@ -60,7 +60,7 @@ struct TimeTests {
         #expect(!(await rig.gives()))
     }
 
-    @Test("what nobody confirms ends at the bound, and comes back with the store's or the server's word")
+    @Test("unconfirmed access ends at the offline bound, and returns when store or server confirm it")
     func bound() async {
         let statement = Statements.transaction("1", product: "lifetime", until: nil)
         let rig = KitRig { $0.current = [statement] }
@@ -128,7 +128,7 @@ struct TimeTests {
         await eventually("both are finished") { rig.device.state.finished == ["2", "1"] }
     }
 
-    @Test("a failed launch is made good by itself")
+    @Test("a failed launch is repeated without a call of the app")
     func retriesAsking() async {
         let rig = KitRig(server: { $0.mood = .status(503, retryAfter: 20) })
         await rig.launch()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Service
 
-@Suite("Who may do what", .serialized, .timeLimit(.minutes(5)))
+@Suite("Scopes and bindings of keys", .serialized, .timeLimit(.minutes(5)))
 struct AccessTests {
     /// Every route that needs a scope, with the scope it is documented to need.
     private static let scopes: [String: APIScope] = [

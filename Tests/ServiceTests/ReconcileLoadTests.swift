@@ -7,7 +7,7 @@ import Testing
 
 @testable import Service
 
-@Suite("Steady devices", .serialized, .timeLimit(.minutes(5)))
+@Suite("Cost of launches without news", .serialized, .timeLimit(.minutes(5)))
 struct ReconcileLoadTests {
     private static let customer = Purchase.customer
 

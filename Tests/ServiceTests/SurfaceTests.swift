@@ -8,7 +8,7 @@ import Testing
 @testable import Service
 
 /// Corners of the outside surface that programs run into.
-@Suite("Corners of the outside surface", .serialized, .timeLimit(.minutes(5)))
+@Suite("Rarely used parts of the HTTP surface", .serialized, .timeLimit(.minutes(5)))
 struct SurfaceTests {
     @Test("an offset whose plus was not percent-encoded reads as what was meant")
     func unescapedPlus() async throws {

@@ -1,7 +1,7 @@
 import StoreSimulator
 import Testing
 
-@Suite("Lives made up at random")
+@Suite("Random lives of the simulator")
 struct StoreLifeTests {
     @Test("equal seeds give equal lives, other seeds others", arguments: 0..<10 as Range<UInt64>)
     func determinism(seed: UInt64) {
