@@ -32,6 +32,8 @@ package struct ConnectionOptions: Sendable {
         self.statementCacheLimit = statementCacheLimit
     }
 
+    /// The settings of every session, as SQL.
+    ///
     /// Nearly every statement is a handful of searches by index, whatever the values searched for and however large the
     /// tables are. So it is planned once, and held to such a plan: before a table's first ANALYZE the planner takes the
     /// ledger's number, which leads every index, for a choice of few rows, and would read whole tables into hash joins.
