@@ -49,9 +49,9 @@ extension LedgerReader {
                     AND environment IS NOT NULL
                 UNION
                 SELECT key.environment, $2 FROM unnest($5::smallint[]) AS key (environment)
-                WHERE EXISTS (
+                CROSS JOIN LATERAL (
                     SELECT FROM event WHERE ledger_id = $1 AND event.environment = key.environment
-                        AND original_transaction_id = $2)
+                        AND original_transaction_id = $2 LIMIT 1) AS known
                 UNION
                 SELECT name.environment, name.original_transaction_id FROM identity
                 JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = identity.identity

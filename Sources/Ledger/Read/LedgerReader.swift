@@ -60,10 +60,12 @@ package struct LedgerReader: Sendable {
             let result = try connection.query(
                 """
                 SELECT other.environment FROM identity CROSS JOIN unnest($3::smallint[]) AS other (environment)
-                WHERE identity.ledger_id = $1 AND identity.value = $2 AND EXISTS (
+                CROSS JOIN LATERAL (
                     SELECT FROM event_name AS name
                     WHERE name.ledger_id = $1 AND name.identity = identity.identity
-                        AND name.environment = other.environment AND name.kind IN (0, 2, 3) AND name.position <= $4)
+                        AND name.environment = other.environment AND name.kind IN (0, 2, 3) AND name.position <= $4
+                    LIMIT 1) AS known
+                WHERE identity.ledger_id = $1 AND identity.value = $2
                 ORDER BY 1
                 """,
                 [
