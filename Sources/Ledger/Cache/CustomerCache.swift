@@ -1,13 +1,32 @@
 package import EntitlementCore
 
+/// What a cached answer is about: a customer id as it was asked for, and the environment.
+///
+/// Keys are equal only byte for byte.
+package struct CustomerCacheKey: Hashable, Sendable {
+    package let customer: [UInt8]
+    package let environment: StoreEnvironment
+
+    /// A key for an id in UTF-8.
+    package init(customer: [UInt8], environment: StoreEnvironment) {
+        self.customer = customer
+        self.environment = environment
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        customer.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hasher.combine(environment == .sandbox)
+    }
+}
+
 /// Answers about customers, kept as long as the log says nothing new about them; for one thread.
 ///
 /// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `position`, and forgets
 /// every answer on which that bears. Memory is bounded: the answers that were not used for the longest time go first,
 /// roughly (the CLOCK algorithm).
-package final class CustomerCache<Answer> {
+package final class CustomerCache<Answer: AnyObject> {
     private final class Entry {
-        let key: Key
+        let key: CustomerCacheKey
         let answer: Answer
         /// The position the answer rests on.
         let position: Int64
@@ -18,7 +37,8 @@ package final class CustomerCache<Answer> {
         var isUsed = true
 
         init(
-            key: Key, answer: Answer, position: Int64, environment: StoreEnvironment, dependencies: [DependencyKey],
+            key: CustomerCacheKey, answer: Answer, position: Int64, environment: StoreEnvironment,
+            dependencies: [DependencyKey],
             bytes: Int
         ) {
             self.key = key
@@ -30,23 +50,6 @@ package final class CustomerCache<Answer> {
         }
     }
 
-    /// A customer id as it was asked for, and the environment.
-    package struct Key: Hashable {
-        package let customer: [UInt8]
-        package let environment: StoreEnvironment
-
-        /// Keys are equal only byte for byte.
-        package init(customer: [UInt8], environment: StoreEnvironment) {
-            self.customer = customer
-            self.environment = environment
-        }
-
-        package func hash(into hasher: inout Hasher) {
-            customer.withUnsafeBytes { hasher.combine(bytes: $0) }
-            hasher.combine(environment == .sandbox)
-        }
-    }
-
     /// What one entry takes beside what the caller counts: its object, its places in the tables, and its dependencies.
     package static var overheadPerEntry: Int { 320 }
     /// What each dependency of an entry takes.
@@ -55,7 +58,7 @@ package final class CustomerCache<Answer> {
     private let capacity: Int
     private var slots: [Entry?] = []
     private var freeSlots: [Int32] = []
-    private var slotOfKey: [Key: Int32] = [:]
+    private var slotOfKey: [CustomerCacheKey: Int32] = [:]
     private var dependents = DependencyIndex()
     private var recent = RecentChanges()
     private var hand = 0
@@ -71,7 +74,7 @@ package final class CustomerCache<Answer> {
     package init(capacityBytes: Int) { capacity = capacityBytes }
 
     /// The answer for a customer, and the position it rests on.
-    package func answer(of key: Key) -> (answer: Answer, position: Int64)? {
+    package func answer(of key: CustomerCacheKey) -> (answer: Answer, position: Int64)? {
         guard let slot = slotOfKey[key], let entry = slots[Int(slot)] else { return nil }
         entry.isUsed = true
         return (entry.answer, entry.position)
@@ -81,7 +84,8 @@ package final class CustomerCache<Answer> {
     ///
     /// - Parameter bytes: what the answer takes, without the customer's id and this cache's own tables.
     package func insert(
-        _ answer: Answer, for key: Key, restingOn position: Int64, _ dependencies: CustomerDependencies, bytes: Int
+        _ answer: Answer, for key: CustomerCacheKey, restingOn position: Int64, _ dependencies: CustomerDependencies,
+        bytes: Int
     ) {
         remove(key)
         let keys = DependencyKey.all(of: dependencies, key.environment)
@@ -99,7 +103,7 @@ package final class CustomerCache<Answer> {
     }
 
     /// Forgets an answer, such as one that has run out.
-    package func remove(_ key: Key) {
+    package func remove(_ key: CustomerCacheKey) {
         if let slot = slotOfKey[key] { remove(slot: slot) }
     }
 

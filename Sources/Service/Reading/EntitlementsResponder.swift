@@ -69,7 +69,7 @@ final class EntitlementsResponder: ImmediateHandler {
         arrived.append(
             HeldRead(
                 exchange: exchange,
-                key: CustomerCache.Key(
+                key: CustomerCacheKey(
                     customer: Array(request.target[target.customer]),
                     environment: target.environment ?? reader.environment),
                 reader: reader,
@@ -219,7 +219,7 @@ final class EntitlementsResponder: ImmediateHandler {
     }
 
     private func load(_ reads: [HeldRead]) {
-        var byKey: [CustomerCache<EncodedEntitlements>.Key: [HeldRead]] = [:]
+        var byKey: [CustomerCacheKey: [HeldRead]] = [:]
         for read in reads {
             if loadingCount < Self.loadingLimit {
                 loadingCount += 1

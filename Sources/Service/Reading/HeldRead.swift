@@ -4,7 +4,7 @@ import Ledger
 /// A read that waits for the proof that its answer is fresh, or to be loaded.
 struct HeldRead {
     let exchange: Exchange
-    let key: CustomerCache<EncodedEntitlements>.Key
+    let key: CustomerCacheKey
     let reader: RememberedReaders.Reader
     /// The value of `If-None-Match`.
     let knownTags: String?
