@@ -27,12 +27,3 @@ static inline void copenssl_extension_context(X509V3_CTX *context, X509 *issuer,
     X509V3_set_ctx(context, issuer, subject, NULL, NULL, 0);
     X509V3_set_ctx_nodb(context);
 }
-
-// Deprecated since OpenSSL 3.0, which still has it and offers nothing in its place: multiples of a group's generator,
-// computed once for all the multiplications by it.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-static inline int copenssl_precompute_multiples(EC_GROUP *group, BN_CTX *context) {
-    return EC_GROUP_precompute_mult(group, context) == 1 && EC_GROUP_have_precompute_mult(group) == 1;
-}
-#pragma GCC diagnostic pop

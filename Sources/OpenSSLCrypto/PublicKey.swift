@@ -1,5 +1,4 @@
 import COpenSSL
-import Synchronization
 
 /// The elliptic curves that App Store certificates use.
 package enum EllipticCurve: String, Sendable, CaseIterable {
@@ -18,14 +17,6 @@ package final class PublicKey: @unchecked Sendable {
     /// The key's curve; `nil` for RSA, another curve, or one with parameters of its own.
     package let curve: EllipticCurve?
     private let idle = IdleVerifyContexts()
-    /// How many signatures were found valid, and the key's multiples once these were worth being computed.
-    private let uses = Mutex<(valid: Int, multiples: P256Multiples?)>((0, nil))
-
-    /// After so many valid signatures a key is one that goes on signing, and its multiples are computed.
-    ///
-    /// They have paid for themselves as many signatures later. Only valid ones count, so that nobody but who holds a
-    /// trusted key has work done.
-    static let validBeforeMultiples = 1_000
 
     /// Takes over one reference to the key.
     init(owning handle: OpaquePointer) {
@@ -55,18 +46,9 @@ package final class PublicKey: @unchecked Sendable {
     /// False for any other length and for a key that is not on P-256. Both of a signature's two forms, s and n-s, are
     /// valid; so identity must never rest on a signature's bytes.
     package func isValidES256(signature: [UInt8], digest: [UInt8]) -> Bool {
-        guard curve == .p256, digest.count == SHA256.length else { return false }
-        let multiples = uses.withLock(\.multiples)
-        let valid =
-            multiples?.isValid(signature: signature, digest: digest)
-            ?? isValidForOpenSSL(signature: signature, digest: digest)
-        if valid, multiples == nil { noteValidSignature() }
-        return valid
-    }
-
-    /// The same, verified by OpenSSL as a whole.
-    func isValidForOpenSSL(signature: [UInt8], digest: [UInt8]) -> Bool {
-        guard let context = idle.take() ?? VerifyContext(handle) else { return false }
+        guard curve == .p256, digest.count == SHA256.length, let context = idle.take() ?? VerifyContext(handle) else {
+            return false
+        }
         defer { idle.put(context) }
         let valid = signature.withUnsafeBytes { raw in
             ES256Signature.withDER(fromRaw: raw) { der in
@@ -75,18 +57,6 @@ package final class PublicKey: @unchecked Sendable {
         }
         if valid != true { ERR_clear_error() }
         return valid ?? false
-    }
-
-    /// Looks for the key's multiples at the first signature, and computes them at the thousandth.
-    private func noteValidSignature() {
-        let count = uses.withLock { uses in
-            uses.valid += 1
-            return uses.valid
-        }
-        guard count == 1 || count == Self.validBeforeMultiples, let point = try? p256Point() else { return }
-        let remembered = RememberedMultiples.shared
-        let multiples = count == 1 ? remembered.multiples(of: point) : remembered.compute(of: point)
-        uses.withLock { $0.multiples = multiples }
     }
 
     /// Whether the 64 bytes `r || s` are an ES256 signature of the message by this key.
