@@ -61,7 +61,7 @@ struct CommandKeysTests {
         let ledger = try await TestLedger(now: { Self.noon })
         let keys = CommandKeys(pool: ledger.pool)
         let hash = Self.digest("put")
-        let draft = TestLedger.catalogDraft(TestLedger.catalog, identity: .command(key: "k", requestHash: hash))
+        let draft = TestLedger.catalogDraft(TestLedger.catalog, deduplication: .command(key: "k", requestHash: hash))
         let position = try await ledger.writer.append(draft).position
         let found = try await keys.find(key: "k", requestHash: hash, now: Self.noon)
         #expect(found?.position == position)
@@ -71,7 +71,7 @@ struct CommandKeysTests {
         _ = try await keys.remember(key: "l", requestHash: Self.digest("token"), now: Self.noon)
         await #expect(throws: AppendRefusal.idempotencyConflict) {
             try await ledger.writer.append(
-                TestLedger.catalogDraft(TestLedger.catalog, identity: .command(key: "l", requestHash: hash)))
+                TestLedger.catalogDraft(TestLedger.catalog, deduplication: .command(key: "l", requestHash: hash)))
         }
     }
 
@@ -83,7 +83,7 @@ struct CommandKeysTests {
         let batch = [composed, decomposed, composed].map { key in
             PreparedEvent(
                 TestLedger.catalogDraft(
-                    TestLedger.catalog, identity: .command(key: key, requestHash: Self.digest("same"))))
+                    TestLedger.catalog, deduplication: .command(key: key, requestHash: Self.digest("same"))))
         }
         for isAgain in [false, true] {
             let outcome = try await ledger.pool.withConnection { connection in

@@ -17,7 +17,7 @@ struct CommandTests {
         func send(_ key: String, _ request: String) async throws -> AppendOutcome {
             try await ledger.writer.append(
                 TestLedger.catalogDraft(
-                    Self.other, identity: .command(key: key, requestHash: RandomDrafts.digest(request))))
+                    Self.other, deduplication: .command(key: key, requestHash: RandomDrafts.digest(request))))
         }
         #expect(try await send("k", "a") == AppendOutcome(position: 1, isDuplicate: false))
         #expect(try await send("k", "a") == AppendOutcome(position: 1, isDuplicate: true))

@@ -32,14 +32,14 @@ struct CustomerHistoryTests {
                     payloadHash: RandomDrafts.digest(uuid), bundleID: "com.example", transaction: transaction,
                     renewal: nil, remarks: [])),
             identities: identities,
-            identity: .statement(id: "notification:\(uuid)", payloadHash: RandomDrafts.digest(uuid)),
+            deduplication: .statement(id: "notification:\(uuid)", payloadHash: RandomDrafts.digest(uuid)),
             evidence: .received(Array("evidence of \(uuid), which names \(identities.joined(separator: " "))".utf8)))
     }
 
     private func command(_ fact: LedgerFact, _ identities: String...) -> EventDraft {
         EventDraft(
             environment: .production, source: .api, type: "commanded", occurredAt: nil, fact: fact,
-            identities: identities, identity: .unique)
+            identities: identities, deduplication: .unique)
     }
 
     private func told(_ drafts: [EventDraft]) async throws -> TestLedger {

@@ -17,7 +17,7 @@ struct FaultTests {
         case "expected catalog": TestLedger.catalogDraft(TestLedger.catalog, expected: 0)
         case "command":
             TestLedger.catalogDraft(
-                TestLedger.catalog, identity: .command(key: "k", requestHash: RandomDrafts.digest("r")))
+                TestLedger.catalog, deduplication: .command(key: "k", requestHash: RandomDrafts.digest("r")))
         default: RandomDrafts(seed: 11, originals: 1).drafts(1)[0]
         }
     }

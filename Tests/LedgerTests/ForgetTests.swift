@@ -35,7 +35,7 @@ struct ForgetTests {
         EventDraft(
             environment: nil, source: .api, type: "linked", occurredAt: nil,
             fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
-            identities: [identity, customer], identity: .unique)
+            identities: [identity, customer], deduplication: .unique)
     }
 
     /// A withdrawn consent: it names nobody in its facts.
@@ -47,7 +47,7 @@ struct ForgetTests {
         return EventDraft(
             environment: .production, source: .notification, type: "consent_rescinded", occurredAt: nil,
             fact: .notification(fact), identities: [],
-            identity: .statement(id: "notification:\(fact.uuid)", payloadHash: fact.payloadHash),
+            deduplication: .statement(id: "notification:\(fact.uuid)", payloadHash: fact.payloadHash),
             evidence: .received(VerifyRig.signed("{\"appTransactionId\":\"\(app)\"}")))
     }
 

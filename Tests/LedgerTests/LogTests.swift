@@ -26,11 +26,11 @@ struct TestLedger {
     static let catalog = Catalog(products: [CatalogProduct(productID: "com.example.pro", entitlements: ["pro"])])
 
     static func catalogDraft(
-        _ catalog: Catalog, expected: Int64? = nil, identity: EventIdentity = .unique
+        _ catalog: Catalog, expected: Int64? = nil, deduplication: Deduplication = .unique
     ) -> EventDraft {
         EventDraft(
             environment: nil, source: .api, type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog),
-            identities: [], identity: identity, expectedCatalogPosition: expected)
+            identities: [], deduplication: deduplication, expectedCatalogPosition: expected)
     }
 }
 
@@ -244,7 +244,7 @@ extension EventDraft {
         (fact.uuid, fact.payloadHash) = (uuid, payloadHash)
         var draft = self
         draft.fact = .notification(fact)
-        draft.identity = .statement(id: "notification:\(uuid)", payloadHash: payloadHash)
+        draft.deduplication = .statement(id: "notification:\(uuid)", payloadHash: payloadHash)
         return draft
     }
 }

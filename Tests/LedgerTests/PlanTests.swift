@@ -46,7 +46,7 @@ struct PlanTests {
             EventDraft(
                 environment: .production, source: .api, occurredAt: nil,
                 fact: .transfer(TransferFact(originalTransactionID: "20001", customer: IdentityRef(0))),
-                identities: ["receiver"], identity: .command(key: "k", requestHash: RandomDrafts.digest("r")),
+                identities: ["receiver"], deduplication: .command(key: "k", requestHash: RandomDrafts.digest("r")),
                 unchangedSince: UnchangedSince(
                     61, customers: ["receiver"],
                     originals: [OriginalKey(environment: .production, originalTransactionID: "20001")])))
@@ -81,15 +81,15 @@ struct PlanTests {
         _ = try await reader.drifts(of: customer, .production, limit: 5)
         _ = try await reader.conflicts(on: ["20001"], .production)
         _ = try await reader.otherEnvironments(of: customer, than: .production, upTo: 60)
-        #expect(try await writer.append(drafts[1]).isDuplicate || drafts[1].identity == .unique)
+        #expect(try await writer.append(drafts[1]).isDuplicate || drafts[1].deduplication == .unique)
         var news = RandomDrafts(seed: 62, originals: 2).drafts(2)[0]
-        news.identity = .news
+        news.deduplication = .news
         _ = try await writer.append(news)
         _ = try await writer.append(
             EventDraft(
                 environment: nil, source: .api, occurredAt: nil,
                 fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
-                identities: ["alias-\(state)", "receiver"], identity: .unique,
+                identities: ["alias-\(state)", "receiver"], deduplication: .unique,
                 unchangedSince: UnchangedSince(
                     .max, customers: ["receiver"],
                     originals: [OriginalKey(environment: .production, originalTransactionID: "20001")])))

@@ -98,7 +98,7 @@ struct RaceTests {
         drafts[7].type = "nul\u{0}"
         // Of a key of fixed size, however long the id.
         drafts[11] = drafts[11].posing(as: long, payloadHash: RandomDrafts.digest("long"))
-        drafts[13].identity = .command(key: long, requestHash: RandomDrafts.digest("long"))
+        drafts[13].deduplication = .command(key: long, requestHash: RandomDrafts.digest("long"))
         drafts[17].identities = ["\u{0}"]
         drafts[20].identities = (0..<1000).map { "someone-\($0)" }
         drafts[22].evidence = .received([UInt8](repeating: 0xff, count: 12 << 20))

@@ -46,7 +46,7 @@ struct VerifyRig {
                         GrantFact(
                             grantID: "grant-\(index)", customer: IdentityRef(0), entitlementID: "pro", until: nil,
                             reason: "a test")),
-                    identities: [source.customer(of: original)], identity: .unique)
+                    identities: [source.customer(of: original)], deduplication: .unique)
             case 2...6:
                 transaction.appTransaction = IdentityRef(1)
                 draft.identities.append("apple:\(app)")

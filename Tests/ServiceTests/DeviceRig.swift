@@ -236,7 +236,7 @@ extension ServiceRig {
         try await application.writer.append(
             EventDraft(
                 environment: environment, source: .api, occurredAt: nil, fact: fact, identities: identities,
-                identity: .unique)
+                deduplication: .unique)
         ).position
     }
 

@@ -174,7 +174,7 @@ struct GrantCommandTests {
                 environment: .production, source: .device, occurredAt: nil,
                 fact: .conflict(
                     ConflictFact(originalTransactionID: "2000000123456780", claimant: IdentityRef(0))),
-                identities: ["eve"], identity: .unique))
+                identities: ["eve"], deduplication: .unique))
         let explained = try await rig.get("/v1/customers/eve/explain?entitlement=premium").json
         #expect(explained["entitlements"]?[0]?["rule"]?["code"] == .string("never_held"))
         #expect(explained["conflicts"]?[0]?["position"] == .int(3))

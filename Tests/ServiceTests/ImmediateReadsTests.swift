@@ -68,7 +68,7 @@ struct ImmediateReadsTests {
                 EventDraft(
                     environment: .production, source: .api, occurredAt: nil,
                     fact: .claim(ClaimFact(originalTransactionID: "35", customer: IdentityRef(0))),
-                    identities: ["c-1"], identity: .unique))
+                    identities: ["c-1"], deduplication: .unique))
         },
         Step(name: "family share") { rig in
             var shared = Purchase()

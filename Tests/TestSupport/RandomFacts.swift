@@ -49,7 +49,7 @@ package struct RandomDrafts: Sendable {
                     type: "DID_RENEW", subtype: nil, uuid: uuid, signedDate: signed, payloadHash: payloadHash,
                     bundleID: "com.example", transaction: transaction, renewal: renewal, remarks: [])),
             identities: [customer(of: original)],
-            identity: .statement(id: "notification:\(uuid)", payloadHash: payloadHash),
+            deduplication: .statement(id: "notification:\(uuid)", payloadHash: payloadHash),
             evidence: .received(Array("evidence \(seed) \(index)".utf8)))
     }
 

@@ -16,7 +16,7 @@ package struct CommandRecord: Sendable, Hashable {
 
 /// The idempotency keys under which commands were carried out.
 ///
-/// A command that becomes an event is remembered by the transaction that appends it (`EventIdentity.command`). This is
+/// A command that becomes an event is remembered by the transaction that appends it (`Deduplication.command`). This is
 /// for the others, and for whoever must know beforehand.
 package struct CommandKeys: Sendable {
     /// Keys deleted by one statement, so that none holds its locks for long.

@@ -93,7 +93,7 @@ struct AppendPlan: Sendable {
     }
 
     private func precedent(of event: PreparedEvent) -> Precedent {
-        switch event.draft.identity {
+        switch event.draft.deduplication {
         case .statement(let id, let payloadHash):
             guard let known = statements[ExactText(id)] else { return .none(idIsReused: false) }
             guard let position = known[payloadHash] else { return .none(idIsReused: !known.isEmpty) }
@@ -126,7 +126,7 @@ struct AppendPlan: Sendable {
 
     /// Lets later drafts of the batch find this one as its precedent.
     private mutating func remember(_ event: PreparedEvent, position: Int64) {
-        switch event.draft.identity {
+        switch event.draft.deduplication {
         case .statement(let id, let payloadHash):
             statements[ExactText(id), default: [:]][payloadHash] = position
         case .command(let key, let requestHash):

@@ -32,7 +32,7 @@ struct PreparedEvent: Sendable {
     }
 
     var commandKey: String? {
-        guard case .command(let key, _) = draft.identity else { return nil }
+        guard case .command(let key, _) = draft.deduplication else { return nil }
         return key
     }
 
@@ -43,7 +43,7 @@ struct PreparedEvent: Sendable {
 
     /// The original transaction whose state decides whether the event is news; `nil` where nothing has to be decided.
     var decidingOriginal: OriginalKey? {
-        guard case .news = draft.identity else { return nil }
+        guard case .news = draft.deduplication else { return nil }
         return originalKey
     }
 }

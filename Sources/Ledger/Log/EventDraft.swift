@@ -21,7 +21,7 @@ package enum EventSource: String, Sendable, Hashable {
 }
 
 /// What makes two deliveries one event.
-package enum EventIdentity: Sendable, Hashable {
+package enum Deduplication: Sendable, Hashable {
     /// A signed statement: the source's own id, such as `notification:<uuid>`, with the SHA-256 of the decoded
     /// payload. The same id with another payload is an event of its own, remarked `id_reused`.
     case statement(id: String, payloadHash: Digest)
@@ -81,7 +81,7 @@ package struct EventDraft: Sendable {
     package var fact: LedgerFact
     /// Customer ids in clear; the log gets a number for each.
     package var identities: [String]
-    package var identity: EventIdentity
+    package var deduplication: Deduplication
     /// The append is refused unless the catalog in force was written at this position (0: unless there is none).
     package var expectedCatalogPosition: Int64?
     package var unchangedSince: UnchangedSince?
@@ -90,7 +90,7 @@ package struct EventDraft: Sendable {
 
     package init(
         environment: StoreEnvironment?, source: EventSource, type: String = "stated", occurredAt: Timestamp?,
-        fact: LedgerFact, identities: [String], identity: EventIdentity, expectedCatalogPosition: Int64? = nil,
+        fact: LedgerFact, identities: [String], deduplication: Deduplication, expectedCatalogPosition: Int64? = nil,
         unchangedSince: UnchangedSince? = nil, evidence: EventEvidence? = nil
     ) {
         self.environment = environment
@@ -99,7 +99,7 @@ package struct EventDraft: Sendable {
         self.occurredAt = occurredAt
         self.fact = fact
         self.identities = identities
-        self.identity = identity
+        self.deduplication = deduplication
         self.expectedCatalogPosition = expectedCatalogPosition
         self.unchangedSince = unchangedSince
         self.evidence = evidence

@@ -26,7 +26,7 @@ package struct ForgettingScope: Sendable {
                     ForgettingFact(
                         identities: identities.indices.map { IdentityRef(Int64($0)) },
                         evidencePositions: Array(listed))),
-                identities: identities.map(\.ref.name), identity: .unique)
+                identities: identities.map(\.ref.name), deduplication: .unique)
         }
     }
 

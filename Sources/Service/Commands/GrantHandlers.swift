@@ -9,7 +9,7 @@ extension Application {
         let customer = try call.customerID()
         let request = try call.command(GrantRequest.self)
         let environment = try call.environment(named: request.environment)
-        let identity = try commandIdentity(of: call)
+        let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
             if let until = request.until, until <= now() {
                 throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
@@ -21,7 +21,7 @@ extension Application {
                         GrantFact(
                             grantID: Self.newGrantID(), customer: IdentityRef(0), entitlementID: request.entitlement,
                             until: request.until, reason: request.reason)),
-                    identities: [customer.value], identity: identity))
+                    identities: [customer.value], deduplication: deduplication))
         } answer: { position in
             try await grantAnswer(position)
         }
@@ -32,7 +32,7 @@ extension Application {
         let customer = try call.customerID()
         let request = try call.command(RevokeGrantRequest.self)
         let environment = try call.environment(named: request.environment)
-        let identity = try commandIdentity(of: call)
+        let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
             let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
             let grant: GrantState
@@ -42,7 +42,7 @@ extension Application {
                 throw Problem(error)
             }
             // Under a key even what was done becomes an event, since the event is what remembers the key.
-            if let position = grant.revokedPosition, identity == .unique { return .answer(position) }
+            if let position = grant.revokedPosition, deduplication == .unique { return .answer(position) }
             // By the name the grant was given to, so that of two revocations at once one sees the other.
             let holder = try await knownNames(of: [grant.customer]).first ?? customer.value
             return .append(
@@ -50,7 +50,7 @@ extension Application {
                     environment: environment, source: .api, occurredAt: nil,
                     fact: .grantRevocation(
                         GrantRevocationFact(grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason)),
-                    identities: [holder], identity: identity,
+                    identities: [holder], deduplication: deduplication,
                     unchangedSince: UnchangedSince(snapshot.position, customers: [holder])))
         } answer: { position in
             try await revocationAnswer(position)

@@ -10,7 +10,7 @@ extension Application {
         let request = try call.command(LinkRequest.self)
         let command = LinkCommand(
             customer: customer, environment: try call.environment(named: request.environment),
-            identity: try commandIdentity(of: call))
+            deduplication: try deduplication(of: call))
         return try await carryOut(call) {
             switch request.target {
             case .undo(let position): try await undoLink(at: position, command)
@@ -50,7 +50,7 @@ extension Application {
             throw Problem(error)
         }
         // Under a key even what holds already becomes an event, since the event is what remembers the key.
-        if case .standing(let position) = decision, command.identity == .unique { return .answer(position) }
+        if case .standing(let position) = decision, command.deduplication == .unique { return .answer(position) }
         let others = try await knownNames(of: Set(map.path(of: fact.customer)))
         return .append(
             command.draft(linked.value, to: command.customer.value, restingOn: others, asOf: snapshot.position))
@@ -108,7 +108,7 @@ extension Application {
 private struct LinkCommand: Sendable {
     let customer: CustomerID
     let environment: StoreEnvironment
-    let identity: EventIdentity
+    let deduplication: Deduplication
 
     func draft(
         _ linked: String, to customer: String, restingOn others: [String], asOf position: Int64
@@ -117,7 +117,7 @@ private struct LinkCommand: Sendable {
         return EventDraft(
             environment: environment, source: .api, occurredAt: nil,
             fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1))),
-            identities: isOwn ? [linked] : [linked, customer], identity: identity,
+            identities: isOwn ? [linked] : [linked, customer], deduplication: deduplication,
             unchangedSince: UnchangedSince(position, customers: [linked, customer] + others))
     }
 }

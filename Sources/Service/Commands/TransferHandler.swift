@@ -10,7 +10,7 @@ extension Application {
         let request = try call.command(TransferRequest.self)
         let command = TransferCommand(
             customer: customer, environment: try call.environment(named: request.environment),
-            change: request.change, identity: try commandIdentity(of: call))
+            change: request.change, deduplication: try deduplication(of: call))
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
             if let key = try commandKey(of: call) {
@@ -78,7 +78,7 @@ extension Application {
         return (
             EventDraft(
                 environment: command.environment, source: .api, occurredAt: nil, fact: fact,
-                identities: question.customers, identity: command.identity,
+                identities: question.customers, deduplication: command.deduplication,
                 unchangedSince: UnchangedSince(
                     snapshot.position, customers: names,
                     originals: question.originals.map {
@@ -144,7 +144,7 @@ private struct TransferCommand: Sendable {
     let customer: CustomerID
     let environment: StoreEnvironment
     let change: TransferRequest.Change
-    let identity: EventIdentity
+    let deduplication: Deduplication
 }
 
 /// A transfer, or the undoing of one, that was or would be recorded, and who asked for it.

@@ -74,7 +74,7 @@ extension EventDraft {
             environment: notification.environment, source: .notification, type: notification.eventLabel,
             occurredAt: notification.signedDate, fact: .notification(notification.fact),
             identities: notification.identities,
-            identity: .statement(id: "notification:" + notification.uuid, payloadHash: notification.payloadHash),
+            deduplication: .statement(id: "notification:" + notification.uuid, payloadHash: notification.payloadHash),
             evidence: .verified([notification.evidenceParts]))
     }
 }

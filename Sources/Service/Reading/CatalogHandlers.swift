@@ -22,11 +22,11 @@ extension Application {
         } catch {
             throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
-        let identity = try commandIdentity(of: call)
+        let deduplication = try self.deduplication(of: call)
         let current = try await reader.catalog()
         let expected = try Self.expectedPosition(call.request, current: current.writtenAt)
         // Under a key even the same catalog becomes an event, since the event is what remembers the key.
-        if identity == .unique {
+        if deduplication == .unique {
             if let expected, expected != current.writtenAt {
                 throw AppendRefusal.catalogChanged(writtenAt: current.writtenAt)
             }
@@ -37,7 +37,7 @@ extension Application {
         let outcome = try await writer.append(
             EventDraft(
                 environment: nil, source: .api, type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog),
-                identities: [], identity: identity, expectedCatalogPosition: expected))
+                identities: [], deduplication: deduplication, expectedCatalogPosition: expected))
         return try Self.answer(catalog, writtenAt: outcome.position, position: outcome.position)
     }
 

@@ -95,7 +95,7 @@ extension Application {
         let environment = decision.posting.environment
         let dayAgo = now().adding(milliseconds: -Timestamp.millisecondsPerDay)
         let past = try await reader.drifts(of: decision.customer, environment, limit: Self.driftLimit * 10)
-        // Moves on with what is recorded here, so that only others' words overtake.
+        // Moves on with what is recorded here, so that only what others append is in conflict with it.
         var decidedAt = decision.snapshot.position
         var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
         // A device that says two things of one product would have news at every launch.
@@ -122,7 +122,7 @@ extension Application {
                 let outcome = try await writer.append(
                     EventDraft(
                         environment: environment, source: .device, occurredAt: nil, fact: .drift(fact),
-                        identities: [decision.customer.value], identity: .unique,
+                        identities: [decision.customer.value], deduplication: .unique,
                         unchangedSince: UnchangedSince(decidedAt, customers: [decision.customer.value])))
                 decidedAt = outcome.position
                 metrics.count(.drift, ["recorded"])

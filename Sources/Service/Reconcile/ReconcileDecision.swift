@@ -107,7 +107,7 @@ struct ReconcileDecision: Sendable {
             return EventDraft(
                 environment: posting.environment, source: .device, type: "device_report",
                 occurredAt: (fact.transactions.map(\.signedDate) + fact.renewals.map(\.signedDate)).compactMap(\.self)
-                    .max(), fact: .statements(fact), identities: identities.customerIDs, identity: .news,
+                    .max(), fact: .statements(fact), identities: identities.customerIDs, deduplication: .news,
                 evidence: .verified(evidence))
         }
     }
@@ -131,7 +131,7 @@ struct ReconcileDecision: Sendable {
         let key = OriginalKey(environment: posting.environment, originalTransactionID: originalTransactionID)
         return EventDraft(
             environment: posting.environment, source: .device, occurredAt: nil, fact: fact,
-            identities: [customer.value], identity: .unique,
+            identities: [customer.value], deduplication: .unique,
             unchangedSince: UnchangedSince(snapshot.position, originals: [key]))
     }
 }

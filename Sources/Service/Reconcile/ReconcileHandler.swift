@@ -29,12 +29,12 @@ extension Application {
                 _ = try await append(statements)
                 continue
             }
-            let words = decision.ownershipDrafts(reported: try await reported(decision))
+            let ownership = decision.ownershipDrafts(reported: try await reported(decision))
             // A conflict that others leave no room for is counted, and reported when the device comes again.
             let mayWait = attempt == Self.reconcileAttempts && decision.reconciliation.claims.isEmpty
-            if words.isEmpty || mayWait { return try await answer(decision, first: first ?? decision, request) }
+            if ownership.isEmpty || mayWait { return try await answer(decision, first: first ?? decision, request) }
             // Whoever came first is seen the next time round.
-            _ = try await append(words)
+            _ = try await append(ownership)
         }
         throw Problem.unavailable("Others are changing whose these purchases are at this moment; send it again.")
     }
@@ -47,7 +47,7 @@ extension Application {
         return conflicts.isEmpty ? [:] : try await reader.conflicts(on: conflicts, decision.posting.environment)
     }
 
-    /// Appends drafts at once; those that somebody else's word overtook are left out.
+    /// Appends drafts at once; those in conflict with what somebody else appended first are left out.
     private func append(_ drafts: [EventDraft]) async throws -> [AppendOutcome] {
         try await withThrowingTaskGroup(of: AppendOutcome?.self) { group in
             for draft in drafts {

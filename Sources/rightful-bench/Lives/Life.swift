@@ -75,7 +75,7 @@ struct Life: Sendable {
         return EventDraft(
             environment: .production, source: .notification, type: event.kind.label, occurredAt: signed,
             fact: .notification(fact), identities: [token, "apple:7" + original.dropFirst()],
-            identity: .statement(id: "notification:" + uuid, payloadHash: hash),
+            deduplication: .statement(id: "notification:" + uuid, payloadHash: hash),
             evidence: .verified([evidence]))
     }
 

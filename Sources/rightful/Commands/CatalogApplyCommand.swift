@@ -39,7 +39,7 @@ struct CatalogApplyCommand: Command {
             let outcome = try await writer.append(
                 EventDraft(
                     environment: nil, source: .operatorCommand, type: "catalog_applied", occurredAt: nil,
-                    fact: .catalog(catalog), identities: [], identity: .unique))
+                    fact: .catalog(catalog), identities: [], deduplication: .unique))
             return "the catalog is written at position \(outcome.position)\n"
         }
         try context.output.write(line)

@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 /// Random words about a few people and original transactions, in any order and of any sense.
-private struct RandomWords {
+private struct RandomOwnershipEvents {
     static let people = ["ann", "ben", "cid", "dan", "eve"]
     static let originals = ["1", "2", "3"]
     private var random: SplitMix64
@@ -33,7 +33,7 @@ private struct RandomWords {
         func command(_ fact: LedgerFact, _ identities: String...) -> EventDraft {
             EventDraft(
                 environment: environment, source: .api, occurredAt: nil, fact: fact, identities: identities,
-                identity: .unique)
+                deduplication: .unique)
         }
         switch Int.random(in: 0..<16, using: &random) {
         case 0..<4:
@@ -97,18 +97,18 @@ private struct RandomWords {
                         reason: .known(number == 0 ? .purchase : .renewal), ownership: .known(.purchased),
                         accountToken: token, appTransaction: app),
                     renewal: nil, remarks: [])),
-            identities: identities, identity: .statement(id: "notification:\(position)", payloadHash: hash))
+            identities: identities, deduplication: .statement(id: "notification:\(position)", payloadHash: hash))
     }
 }
 
 @Suite("Random ownership events", .timeLimit(.minutes(5)))
-struct RandomWordsTests {
+struct RandomOwnershipTests {
     @Test(
         "every customer reads the same from the views, from the log, and from what the log said then",
         arguments: 1...8 as ClosedRange<UInt64>)
     func sameAnswers(seed: UInt64) async throws {
         let ledger = try await TestLedger()
-        var words = RandomWords(seed: seed)
+        var words = RandomOwnershipEvents(seed: seed)
         _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
         var then: [String: [EntitlementTimeline]] = [:]
         let last: Int64 = 61
@@ -136,7 +136,7 @@ struct RandomWordsTests {
         _ ledger: TestLedger, at knownAt: KnownAt
     ) async throws -> [String: [EntitlementTimeline]] {
         var all: [String: [EntitlementTimeline]] = [:]
-        for person in RandomWords.people {
+        for person in RandomOwnershipEvents.people {
             for environment in StoreEnvironment.allCases {
                 let customer = try #require(CustomerID(person))
                 all["\(person) \(environment)"] = try await ledger.reader.customerFacts(

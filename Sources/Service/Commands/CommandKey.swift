@@ -25,7 +25,7 @@ extension Application {
     }
 
     /// The same for a command that becomes an event.
-    func commandIdentity(of call: Call) throws(Problem) -> EventIdentity {
+    func deduplication(of call: Call) throws(Problem) -> Deduplication {
         guard let command = try commandKey(of: call) else { return .unique }
         return .command(key: command.key, requestHash: command.requestHash)
     }
