@@ -13,6 +13,7 @@ package actor PostgresConnection {
     private let executor: QueueExecutor
     private let handle: ConnectionHandle
     var statements: StatementCache
+    var planAge = PlanAge()
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 

@@ -30,12 +30,19 @@ enum StateQuery {
     }
 
     /// Joins the snapshots of rows with columns `environment` and `original`; $1 is the ledger.
+    ///
+    /// LIMIT holds the planner to one search for each row. All snapshots share ledger and generation, and before the first
+    /// ANALYZE the planner takes these two for a choice of few: it would read every snapshot once and compare.
     static func snapshotJoin(of rows: String, version: String, upTo position: String? = nil) -> String {
         """
-        LEFT JOIN original_view AS view ON view.ledger_id = $1
-            AND view.generation = (SELECT view_generation FROM ledger_head WHERE ledger_id = $1)
-            AND view.environment = \(rows).environment AND view.original_transaction_id = \(rows).original
-            AND view.fold_version = \(version) \(position.map { "AND view.last_position <= \($0)" } ?? "")
+        LEFT JOIN LATERAL (
+            SELECT stored.last_position, stored.events, stored.state FROM original_view AS stored
+            WHERE stored.ledger_id = $1
+                AND stored.generation = (SELECT view_generation FROM ledger_head WHERE ledger_id = $1)
+                AND stored.environment = \(rows).environment AND stored.original_transaction_id = \(rows).original
+                AND stored.fold_version = \(version) \(position.map { "AND stored.last_position <= \($0)" } ?? "")
+            LIMIT 1
+        ) AS view ON true
         """
     }
 
