@@ -65,7 +65,7 @@ extension ClusterLayout {
             shared_buffers = \(buffers)MB
             max_wal_size = \(logSize)
             checkpoint_timeout = 15min
-            wal_compression = on
+            wal_compression = lz4
             fsync = on
             synchronous_commit = on
             jit = off
