@@ -1,5 +1,4 @@
 import EntitlementCore
-import OpenSSLCrypto
 
 /// A draft made ready outside the lock: its evidence taken apart and hashed.
 struct PreparedEvent: Sendable {
@@ -10,25 +9,15 @@ struct PreparedEvent: Sendable {
 
     init(_ draft: EventDraft) {
         self.draft = draft
-        switch draft.evidence {
-        case .received(let bytes):
-            evidence = EvidenceParts(jws: bytes)
-            evidenceHash = Digest(SHA256.hash(bytes))
-        case .verified(let statements):
-            evidence = EvidenceParts(statements)
-            evidenceHash = Self.hash(of: statements)
-        case nil:
-            evidence = nil
-            evidenceHash = nil
-        }
+        let prepared =
+            switch draft.evidence {
+            case .received(let bytes): PreparedEvidence(received: bytes)
+            case .verified(let statements): PreparedEvidence(statements)
+            case nil: nil as PreparedEvidence?
+            }
+        evidence = prepared?.parts
+        evidenceHash = prepared?.hash
         dedupKey = draft.fact.dedupKey
-    }
-
-    /// The SHA-256 of the received bytes, one statement a line.
-    private static func hash(of statements: [JWSParts]) -> Digest? {
-        if statements.count == 1 { return statements[0].hash }
-        let lines = statements.map(\.compact).joined(separator: [UInt8(ascii: "\n")])
-        return Digest(SHA256.hash(Array(lines)))
     }
 
     var commandKey: String? {

@@ -6,9 +6,9 @@ struct RebuildCommand: Command {
     static let usage = CommandUsage(
         "rebuild", "Fold the views again from the log, beside the live ones, and swap them.",
         details: """
-            Services go on serving and recording meanwhile. The new views are compared with a fresh fold of the whole
-            log before they take the place of the old ones, in one step. A rebuild that was stopped goes on where it
-            was. On a terminal it shows how far it is.
+            Services go on serving and recording meanwhile. What is stored is compared with what was folded before the new
+            views take the place of the old ones, in one step. What was recorded meanwhile is for the running service. A
+            rebuild that was stopped goes on where it was. On a terminal it shows how far it is.
             """)
 
     private let arguments: ParsedArguments
@@ -28,8 +28,8 @@ struct RebuildCommand: Command {
         let seconds = report.duration / .seconds(1)
         try context.output.write(
             """
-            rebuilt \(report.originals) views from \(report.events) events, proven and live since position \
-            \(report.position); \(seconds.rounded(to: 1)) s\(report.isResumed ? ", resumed" : "")
+            rebuilt the views of \(report.originals) original transactions from \(report.events) events, proven and live \
+            since position \(report.position); \(seconds.rounded(to: 1)) s\(report.isResumed ? ", resumed" : "")
 
             """)
     }
