@@ -128,6 +128,15 @@ struct RebuildLeaseTests {
         try await rig.expectRebuilt()
     }
 
+    @Test("looking for leftovers of a ledger that was never rebuilt does not make it one that was")
+    func neverRebuilt() async throws {
+        let rig = try await RebuildRig(seed: 31, originals: 2, events: 5)
+        try await rig.rebuilder().clearLeftovers()
+        #expect(try await rig.ledger.reader.statistics().rebuild == nil)
+        _ = try await rig.rebuilder().run()
+        #expect(try await rig.ledger.reader.statistics().rebuild?.phase == .done)
+    }
+
     @Test("kinds of remarks and products are counted behind the log, each event once")
     func seen() async throws {
         let rig = try await RebuildRig(seed: 27, originals: 2, events: 30)
