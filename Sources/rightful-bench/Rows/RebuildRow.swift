@@ -1,14 +1,28 @@
 /// `rightful rebuild` as a process, beside `COPY` of what the fold reads on one connection.
+///
+/// Twice: with usual lives, most of which are too short for a snapshot, and with lives so long that nearly every event is
+/// folded into one.
 struct RebuildRow: Row {
+    private static let longLives = LifeStream.Shape(fewestPeriods: 20, mostPeriods: 60)
+
     func run(_ bench: Bench) throws {
-        try bench.withRig("rebuild") { rig in
-            _ = try bench.load(rig, events: bench.options.events)
-            try RebuildRow.measure(bench, rig, events: bench.options.events)
+        let events = bench.options.events
+        for (directory, shape, note) in [
+            ("rebuild", LifeStream.Shape(), nil),
+            ("rebuild-long", Self.longLives, "lives of 20 to 60 months, each with a snapshot to write"),
+        ] {
+            try bench.withRig(directory) { rig in
+                _ = try bench.load(rig, shape, events: events)
+                try RebuildRow.measure(bench, rig, events: events, note: note)
+            }
         }
     }
 
     /// Rebuilds a ledger of that size.
-    static func measure(_ bench: Bench, _ rig: Rig, events: Int) throws {
+    ///
+    /// - Parameter note: what is special about its lives.
+    static func measure(_ bench: Bench, _ rig: Rig, events: Int, note: String? = nil) throws {
+        let name = "\(events) events" + (note == nil ? "" : ", long lives")
         let count = Double(try rig.number("SELECT count(*) FROM event WHERE facts IS NOT NULL", limit: .seconds(600)))
         var memory = 0
         let (copy, rebuild) = try bench.inTurn(
@@ -34,11 +48,11 @@ struct RebuildRow: Row {
             })
         bench.report.add(
             Figure(
-                "rebuild", "\(events) events", unit: "events/s", rebuild,
+                "rebuild", name, unit: "events/s", rebuild,
                 limit: ("COPY (what the fold reads) TO STDOUT (FORMAT binary), one connection", copy)
-            ).placed(events: events).judged(.ratio(atLeast: 0.5)))
+            ).placed(events: events).noting(note).judged(.ratio(atLeast: 0.5)))
         bench.report.add(
-            Figure("rebuild", "\(events) events, peak memory", unit: "MiB", value: Double(memory) / Double(1 << 20))
+            Figure("rebuild", "\(name), peak memory", unit: "MiB", value: Double(memory) / Double(1 << 20))
                 .placed(events: events).judged(.value(atMost: 512)))
     }
 
