@@ -137,10 +137,29 @@ struct RebuildLeaseTests {
         #expect(try await rig.ledger.reader.statistics().rebuild?.phase == .done)
     }
 
+    @Test("rows that somebody else wrote into the new views stop the rebuild, and the next one heals it")
+    func strayRows() async throws {
+        let rig = try await RebuildRig(seed: 32, originals: 6, events: 80)
+        try await rig.interrupt { $0.phase == .folding && $0.originals >= 1 }
+        let live = try await rig.views.generation()
+        try await rig.owner.execute(
+            script: """
+                INSERT INTO original_view
+                SELECT 1, \(live + 1), environment, original_transaction_id, 1, max(position), count(*), 'x' FROM event
+                WHERE original_transaction_id IS NOT NULL GROUP BY environment, original_transaction_id
+                ON CONFLICT DO NOTHING
+                """)
+        let error = await #expect(throws: LedgerError.self) { try await rig.rebuilder().run() }
+        #expect(error?.code == .corrupt)
+        #expect(try await rig.views.generation() == live)
+        _ = try await rig.rebuilder().run()
+        try await rig.expectRebuilt()
+    }
+
     @Test("kinds of remarks and products are counted behind the log, each event once")
     func seen() async throws {
         let rig = try await RebuildRig(seed: 27, originals: 2, events: 30)
-        let projector = SeenProjector(pool: rig.ledger.pool)
+        let projector = SeenProjector(pool: rig.ledger.pool, pageEvents: 4)
         #expect(try await projector.catchUp())
         let odd = RandomDrafts(seed: 28, originals: 2).drafts(3).map { draft -> EventDraft in
             var draft = draft
@@ -150,10 +169,27 @@ struct RebuildLeaseTests {
             return draft
         }
         for draft in odd { _ = try await rig.ledger.writer.append(draft) }
+        // Several transactions at once have no column of their own, and a claim speaks of no product.
+        let several = odd.compactMap(\.fact.transaction)
+        var another = several[1]
+        another.productID = "com.example.other"
+        let original = several[0].originalTransactionID
+        for fact in [
+            LedgerFact.statements(
+                StatementsFact(
+                    originalTransactionID: original, transactions: [several[0], another, several[2]], renewals: [],
+                    remarks: [])),
+            .claim(ClaimFact(originalTransactionID: original, customer: IdentityRef(0))),
+        ] {
+            _ = try await rig.ledger.writer.append(
+                EventDraft(
+                    environment: .production, source: .device, occurredAt: nil, fact: fact,
+                    identities: ["somebody", "else"], deduplication: .unique))
+        }
         for _ in 0..<2 {
             try await projector.catchUp()
             let summary = try await projector.summary()
-            #expect(summary.checkpoint == 34)
+            #expect(summary.checkpoint == 36)
             #expect(
                 summary.remarks == [
                     SeenName(name: "grace_without_end", events: 3, firstPosition: 32, lastPosition: 34),
@@ -161,7 +197,8 @@ struct RebuildLeaseTests {
                 ])
             #expect(
                 summary.products == [
-                    SeenName(name: "com.example.pro", events: 33, firstPosition: 2, lastPosition: 34)
+                    SeenName(name: "com.example.pro", events: 34, firstPosition: 2, lastPosition: 35),
+                    SeenName(name: "com.example.other", events: 1, firstPosition: 35, lastPosition: 35),
                 ])
             try await projector.reset()
         }

@@ -35,6 +35,7 @@ struct RebuildRig: Sendable {
     static func limits(_ change: (inout Rebuilder.Limits) -> Void = { _ in }) -> Rebuilder.Limits {
         var limits = Rebuilder.Limits()
         limits.pageEvents = 7
+        limits.walkEvents = 20
         limits.pageRows = 3
         limits.policy = .early
         limits.lease = .milliseconds(400)

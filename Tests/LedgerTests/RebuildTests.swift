@@ -35,9 +35,30 @@ struct RebuildTests {
             try await rig.expectRebuilt(damage)
             #expect(report.events == 150 && !report.isResumed)
             #expect(report.originals == Int64(try await rig.views.lives().count))
-            #expect(progress.all.allSatisfy { $0.page <= 7 })
+            #expect(progress.all.allSatisfy { $0.held <= 7 })
             #expect(Set(progress.all.map(\.phase)).isSuperset(of: [.emptying, .folding, .proving, .clearing]))
         }
+    }
+
+    @Test(
+        "however much is read at a time, the same rows are written, and nothing twice",
+        arguments: [(1, 1), (3, 2), (5, 1000), (7, 20), (40, 13), (1000, 1000)])
+    func pageSizes(events: Int, counted: Int64) async throws {
+        let rig = try await RebuildRig(seed: 30, originals: 6, events: 130)
+        let truth = try await rig.folded()
+        let lives = try await rig.views.lives()
+        #expect(lives.values.contains { $0.events.count > 20 }, "no life is longer than a page")
+        let progress = ProgressKeeper()
+        let report = try await rig.rebuilder {
+            $0.pageEvents = events
+            $0.walkEvents = counted
+        }.run { progress.keep($0) }
+        #expect(try await rig.views.rows() == truth)
+        #expect(report.events == 130 && report.originals == Int64(lives.count))
+        let folding = progress.all.filter { $0.phase == .folding }
+        #expect(folding.reduce(0) { $0 + $1.passed } == 130)
+        #expect(folding.allSatisfy { $0.held <= events })
+        try await rig.expectRebuilt()
     }
 
     @Test("an empty log has empty views")

@@ -58,62 +58,35 @@ extension Verifier {
     }
 
     private func compare(_ rows: [SnapshotRow], on connection: isolated PostgresConnection) throws {
-        for row in rows where !row.isOutdated {
-            let fold = try fold(row, on: connection)
-            try row.check(against: fold.state, events: fold.events)
-        }
-    }
-
-    /// What the log alone says of an original up to the end of its snapshot, a bounded number of events at a time.
-    private func fold(
-        _ row: SnapshotRow, on connection: isolated PostgresConnection
-    ) throws -> (state: OriginalState, events: Int64) {
-        var state = OriginalState()
-        var events: Int64 = 0
-        var after: Int64 = 0
-        while true {
-            let page = try connection.query(
-                """
-                SELECT position, source, facts FROM event
-                WHERE ledger_id = $1 AND environment = $2 AND original_transaction_id = $3
-                    AND position > $4 AND position <= $5
-                ORDER BY environment, original_transaction_id, position LIMIT $6
-                """,
-                [
-                    .int(ledgerID), .int2(Int16(row.environment)), .text(row.original), .int(after),
-                    .int(row.lastPosition), .int(Int64(limits.events)),
-                ])
-            for event in page.rows {
-                let position = try event.int(0)
-                after = position
-                events += 1
-                do {
-                    state.join(
-                        try FactCodec.decode(event.bytes(2)), originalTransactionID: row.original,
-                        source: try EventSource(stored: event.int(1)).statementSource, position: position)
-                } catch {
-                    throw VerificationDifference(event: position, "cannot be read: \(error)")
-                }
+        let rows = rows.filter { !$0.isOutdated }
+        let fold = LifeFold(limit: limits.events)
+        for part in fold.parts(of: rows.map(\.life)) {
+            let folded: [LifeFold.Folded]
+            do {
+                folded = try fold.fold(part, on: connection)
+            } catch let error as LifeFold.UnreadableEvent {
+                throw VerificationDifference(event: error.position, "cannot be read: \(error.problem)")
             }
-            if page.rowCount < limits.events { return (state, events) }
+            for (row, folded) in zip(rows[part.indices], folded) {
+                try row.check(against: folded.state, events: folded.events)
+            }
         }
     }
 }
 
 /// One snapshot of the live generation, as it is stored.
 struct SnapshotRow: Sendable {
-    let environment: Int64
-    let original: String
-    let lastPosition: Int64
+    /// What the log holds of the original transaction up to where the snapshot ends.
+    let life: LifeSpan
     private let version: Int64
     private let events: Int64
     private let state: [UInt8]
 
     private init(_ row: PostgresRow) throws {
-        environment = try row.int(0)
-        original = try row.text(1)
+        life = LifeSpan(
+            environment: Int16(clamping: try row.int(0)), original: try row.text(1), position: try row.int(3),
+            events: try row.int(6))
         version = try row.int(2)
-        lastPosition = try row.int(3)
         events = try row.int(4)
         state = try row.bytes(5)
     }
@@ -123,16 +96,17 @@ struct SnapshotRow: Sendable {
 
     func check(against fold: OriginalState, events count: Int64) throws {
         guard count > 0 else { throw differs("the log has no event of this original transaction") }
-        guard fold.lastPosition == lastPosition else {
-            throw differs("last_position is \(lastPosition); the last event up to there is \(fold.lastPosition)")
+        guard fold.lastPosition == life.position else {
+            throw differs("last_position is \(life.position); the last event up to there is \(fold.lastPosition)")
         }
         guard events == count else { throw differs("events is \(events); there are \(count) up to its end") }
         guard state == fold.encoded() else { throw differs("state is not the fold of its events") }
     }
 
     private func differs(_ problem: String) -> VerificationDifference {
+        let environment = Int64(life.environment)
         let name = (try? StoreEnvironment(stored: environment))?.rawValue ?? "environment \(environment)"
-        return VerificationDifference("original_view", "\(name) \(original)", problem)
+        return VerificationDifference("original_view", "\(name) \(life.original)", problem)
     }
 
     /// The next snapshots in the order of their keys.
@@ -141,13 +115,19 @@ struct SnapshotRow: Sendable {
     ) throws -> [SnapshotRow] {
         try connection.query(
             """
-            SELECT environment, original_transaction_id, fold_version, last_position, events, state FROM original_view
+            SELECT environment, original_transaction_id, fold_version, last_position, events, state, (
+                    SELECT count(*) FROM event
+                    WHERE event.ledger_id = $1 AND event.environment = original_view.environment
+                        AND event.original_transaction_id = original_view.original_transaction_id
+                        AND event.position <= original_view.last_position
+                )
+            FROM original_view
             WHERE ledger_id = $1 AND generation = (SELECT view_generation FROM ledger_head WHERE ledger_id = $1)
                 AND (environment, original_transaction_id) > ($2, $3)
             ORDER BY environment, original_transaction_id LIMIT $4
             """,
             [
-                .int(ledgerID), .int2(Int16(after?.environment ?? 0)), .text(after?.original ?? ""),
+                .int(ledgerID), .int2(after?.life.environment ?? 0), .text(after?.life.original ?? ""),
                 .int(Int64(limit)),
             ]
         ).rows.map { try SnapshotRow($0) }

@@ -118,14 +118,16 @@ package struct RebuildUnderWay: Error, Sendable, CustomStringConvertible {
 /// How far a rebuild has come, for whoever watches.
 package struct RebuildProgress: Sendable {
     package let phase: RebuildPhase
-    /// Events folded or compared in this phase.
+    /// Events gone through in this phase: counted, and folded where the life is long enough for a snapshot.
     package let events: Int64
     /// Originals done in this phase.
     package let originals: Int64
     /// About how many events this phase has to go through; 0 where that is not known.
     package let total: Int64
-    /// Events read since the last report, at most a page.
-    package let page: Int
+    /// Events gone through since the last report.
+    package let passed: Int
+    /// The most events that were read into memory at a time for them.
+    package let held: Int
 }
 
 /// What a rebuild came to.

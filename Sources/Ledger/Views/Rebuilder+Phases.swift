@@ -5,71 +5,119 @@ extension Rebuilder {
     typealias Report = @Sendable (RebuildProgress) -> Void
 
     /// Folds the log into the new generation, original by original, as of the position at which the rebuild started.
+    ///
+    /// What is written is written in the order of the walk, so the last original written tells the next rebuild where to
+    /// go on. Meanwhile the steps that follow are read and folded on connections of their own.
     func fold(_ state: inout RebuildState, _ report: Report) async throws {
-        let limit = limits.pageEvents
-        var walk = KeyOrderFold(after: state.cursor, policy: limits.policy)
-        while true {
-            let step = try await page(&state) { [walk] connection, state in
-                try connection.walkByIndex()
-                var walk = walk
-                let page = try walk.nextPage(upTo: state.startPosition, limit: limit, on: connection)
-                if let page {
-                    try SnapshotTable.upsert(page.snapshots, generation: state.generation, on: connection)
-                    state.advance(by: page)
+        let fold = LifeFold(limit: limits.pageEvents)
+        var walk: LifeWalk? = LifeWalk(
+            after: state.milestone, upTo: state.startPosition, policy: limits.policy, fold: fold,
+            pageEvents: limits.walkEvents)
+        try await withThrowingTaskGroup(of: FoldedStep.self) { group in
+            var steps: ArraySlice<LifeWalk.Step> = []
+            var folded: [Int: FoldedStep] = [:]
+            var (started, written) = (0, 0)
+            while true {
+                let start = clock.now
+                while started - written < max(1, limits.stepsAhead) {
+                    if steps.isEmpty, let from = walk {
+                        let next = try await retrying { connection in
+                            try connection.transaction(.readCommittedReadOnly) { connection in
+                                try connection.walkByIndex()
+                                return try from.next(on: connection)
+                            }
+                        }
+                        walk = next?.rest
+                        steps = (next?.steps ?? [])[...]
+                    }
+                    guard let step = steps.popFirst() else { break }
+                    group.addTask { [number = started] in
+                        try await retrying { try FoldedStep(number, step, by: fold, on: $0) }
+                    }
+                    started += 1
                 }
-                return (walk: walk, page: page)
+                if written == started { return }
+                while folded[written] == nil, let step = try await group.next() { folded[step.number] = step }
+                guard let step = folded.removeValue(forKey: written) else { return }
+                let before = state.events
+                do {
+                    try await page(&state, since: start) { connection, state in
+                        try Self.write(step, &state, on: connection)
+                    }
+                } catch let error as StrayRows {
+                    try await startOver(&state)
+                    throw LedgerError(.corrupt, error.description)
+                }
+                written += 1
+                report(
+                    RebuildProgress(state, total: state.startPosition, passed: state.events - before, held: step.held))
             }
-            guard let page = step.page else { return }
-            walk = step.walk
-            report(RebuildProgress(state, total: state.startPosition, page: page.read))
+        }
+    }
+
+    /// Writes a step's snapshots, and notes in `state` that it is done.
+    private static func write(
+        _ step: FoldedStep, _ state: inout RebuildState, on connection: isolated PostgresConnection
+    ) throws {
+        state.advance(by: step)
+        // A commit whose answer was lost is not repeated.
+        if let stored = try RebuildState.read(on: connection), stored.phase == state.phase,
+            stored.cursor == state.cursor
+        {
+            return
+        }
+        // If the server crashes, the page and the note that it was done are lost together; the swap waits for all of it.
+        try connection.execute(script: "SET LOCAL synchronous_commit = off")
+        do {
+            try SnapshotTable.insert(step.snapshots, generation: state.generation, on: connection)
+        } catch  where error.kind == .uniqueViolation {
+            throw StrayRows()
         }
     }
 
     /// Reads the new generation back and compares it with what was folded.
     ///
-    /// Only the holder of the lease writes to it, so the proof holds however long it takes and whatever is appended
-    /// meanwhile.
+    /// The database hashes the states that it has stored, and the sum of all hashes must be that of what was folded. Only
+    /// the holder of the lease writes to the generation, so the proof holds however long it takes and whatever is
+    /// appended meanwhile.
     func prove(_ state: inout RebuildState, _ report: Report) async throws {
         var digest = SnapshotDigest()
-        var after: (environment: Int64, original: String)? = (0, "")
-        while let from = after {
-            let limit = limits.pageRows
-            let (rows, last) = try await page(&state) { [digest] connection, state in
-                try connection.walkByIndex()
-                let rows = try connection.query(
-                    """
-                    SELECT environment, original_transaction_id, last_position, events, state, fold_version
-                    FROM original_view WHERE ledger_id = $1 AND generation = $2
-                        AND (environment, original_transaction_id) > ($3, $4)
-                    ORDER BY environment, original_transaction_id LIMIT $5
-                    """,
-                    [
-                        .int(ledgerID), .int4(Int32(state.generation)), .int2(Int16(from.environment)),
-                        .text(from.original), .int(limit),
-                    ]
-                ).rows
-                var sum = digest
-                for row in rows {
-                    guard try row.int(5) == Int64(OriginalState.foldVersion) else { continue }
-                    sum.add(
-                        environment: try row.int(0), original: try row.text(1), lastPosition: try row.int(2),
-                        events: try row.int(3), state: try row.bytes(4))
+        let parts = try await retrying { [state] in
+            try ProofPart.divide(state.generation, rows: state.written.rows, on: $0)
+        }
+        try await withThrowingTaskGroup(of: (SnapshotDigest, rest: ProofPart?).self) { group in
+            func add(_ part: ProofPart) {
+                group.addTask { [rows = limits.pageRows] in
+                    try await retrying { connection in
+                        try connection.transaction(.readCommittedReadOnly) { connection in
+                            try connection.walkByIndex()
+                            return try part.next(rows, on: connection)
+                        }
+                    }
                 }
-                let last = try rows.last.map { (environment: try $0.int(0), original: try $0.text(1)) }
-                return (sum, Int64(rows.count) < limit ? nil : last)
             }
-            digest = rows
-            after = last
-            report(RebuildProgress(state, total: state.written.rows, page: 0))
+            for part in parts { add(part) }
+            var start = clock.now
+            while let (found, rest) = try await group.next() {
+                if let rest { add(rest) }
+                digest.add(found)
+                try await page(&state, since: start) { _, _ in }
+                start = clock.now
+                report(RebuildProgress(state, total: state.written.rows))
+            }
         }
         guard digest == state.written else {
-            // What is wrong once is not gone on from.
-            try await page(&state) { _, state in state.enter(.emptying) }
+            try await startOver(&state)
             throw LedgerError(
                 .corrupt,
                 "the rebuilt views are not what was folded (\(digest.rows) rows are stored, \(state.written.rows) were "
                     + "written), and stay unused; run `rightful rebuild` again")
         }
+    }
+
+    /// What is wrong once is not gone on from.
+    private func startOver(_ state: inout RebuildState) async throws {
+        try await page(&state) { _, state in state.enter(.emptying) }
     }
 
     /// Makes the new generation live, in one step; returns the position as of which it is the fold of the log.
@@ -122,7 +170,7 @@ extension Rebuilder {
                 state.originals += Int64(deleted)
                 return Int64(deleted) < limit
             }
-            report(RebuildProgress(state, total: 0, page: 0))
+            report(RebuildProgress(state, total: 0))
         }
     }
 
@@ -132,18 +180,67 @@ extension Rebuilder {
     }
 }
 
+/// The new generation holds rows that the rebuild did not write.
+struct StrayRows: Error, CustomStringConvertible {
+    var description: String {
+        "rows were written into the new views by somebody else; they stay unused; run `rightful rebuild` again"
+    }
+}
+
+/// A step of the walk, folded.
+private struct FoldedStep: Sendable {
+    let number: Int
+    let end: LifeWalk.Milestone
+    private(set) var snapshots: [Snapshot] = []
+    private(set) var digest = SnapshotDigest()
+    /// The most events that were in memory at a time.
+    private(set) var held = 0
+
+    init(
+        _ number: Int, _ step: LifeWalk.Step, by fold: LifeFold, on connection: isolated PostgresConnection
+    ) throws {
+        self.number = number
+        end = step.end
+        guard !step.lives.isEmpty else { return }
+        let states: [LifeFold.Folded]
+        do {
+            states = try fold.fold(step.lives, on: connection)
+        } catch let error as LifeFold.UnreadableEvent {
+            throw LedgerError(.corrupt, error.description)
+        }
+        for (life, folded) in zip(step.lives, states) {
+            guard folded.events == life.events else {
+                throw LedgerError(
+                    .corrupt,
+                    "the log's index counts \(life.events) events of original transaction \(life.original), and the log "
+                        + "holds \(folded.events)")
+            }
+            let snapshot = Snapshot(
+                environment: life.environment, original: life.original, state: folded.state, events: folded.events)
+            snapshots.append(snapshot)
+            digest.add(snapshot)
+        }
+        held = states.map(\.held).max() ?? 0
+    }
+}
+
 extension RebuildState {
-    /// Notes that the originals of a page are done.
-    mutating func advance(by page: KeyOrderFold.Page) {
-        events += Int64(page.read)
-        originals += page.originals
-        for snapshot in page.snapshots { written.add(snapshot) }
-        if let last = page.last { cursor = last }
+    /// Where the walk is to go on.
+    fileprivate var milestone: LifeWalk.Milestone? {
+        cursor.map { LifeWalk.Milestone(key: $0, events: events, originals: originals) }
+    }
+
+    /// Notes that the originals of a step are done.
+    fileprivate mutating func advance(by step: FoldedStep) {
+        (cursor, events, originals) = (step.end.key, step.end.events, step.end.originals)
+        written.add(step.digest)
     }
 }
 
 extension RebuildProgress {
-    init(_ state: RebuildState, total: Int64, page: Int) {
-        self.init(phase: state.phase, events: state.events, originals: state.originals, total: total, page: page)
+    fileprivate init(_ state: RebuildState, total: Int64, passed: Int64 = 0, held: Int = 0) {
+        self.init(
+            phase: state.phase, events: state.events, originals: state.originals, total: total, passed: Int(passed),
+            held: held)
     }
 }

@@ -7,8 +7,12 @@ package import PostgresClient
 package struct Rebuilder: Sendable {
     /// What bounds a rebuild.
     package struct Limits: Sendable {
-        /// Events read at a time, and so held in memory.
+        /// Events read at a time, and so held in memory, by each connection that folds.
         package var pageEvents = 10_000
+        /// Events counted at a time by the log's index.
+        package var walkEvents: Int64 = 100_000
+        /// Steps that are read and folded while the one before them is written; each takes a connection.
+        package var stepsAhead = 2
         /// Which original transactions get a snapshot.
         package var policy = SnapshotPolicy()
         /// View rows read back or deleted at a time.
@@ -29,7 +33,7 @@ package struct Rebuilder: Sendable {
     let pool: PostgresPool
     let limits: Limits
     let lease: RebuildLease
-    private let clock = ContinuousClock()
+    let clock = ContinuousClock()
 
     package init(pool: PostgresPool, limits: Limits = Limits()) {
         self.pool = pool
@@ -118,13 +122,15 @@ package struct Rebuilder: Sendable {
 
     /// Runs one page in a transaction that holds the lease, saves what the page made of `state`, and then rests for
     /// the share of time that is not the rebuild's.
+    ///
+    /// - Parameter begun: when the work for this page began, where that was before the call.
     @discardableResult
     func page<Value: Sendable>(
-        _ state: inout RebuildState,
+        _ state: inout RebuildState, since begun: ContinuousClock.Instant? = nil,
         _ body: @escaping @Sendable (isolated PostgresConnection, inout RebuildState) throws -> Value
     ) async throws -> Value {
         try Task.checkCancellation()
-        let start = clock.now
+        let start = begun ?? clock.now
         let lease = lease
         let (value, after) = try await retrying { [state] connection in
             try connection.transaction { connection in
@@ -144,7 +150,7 @@ package struct Rebuilder: Sendable {
     }
 
     /// Tries again what failed for a reason that passes; a page whose commit was not answered does no harm twice.
-    private func retrying<Value: Sendable>(
+    func retrying<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
         var attempt = 1
@@ -155,6 +161,8 @@ package struct Rebuilder: Sendable {
                 try await Task.sleep(for: .milliseconds(100 << attempt))
                 attempt += 1
             } catch let error as CancellationError {
+                throw error
+            } catch let error as StrayRows {
                 throw error
             } catch {
                 throw LedgerError(error, doing: "rebuilding the views")

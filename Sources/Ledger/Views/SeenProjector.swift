@@ -23,11 +23,15 @@ package struct SeenSummary: Sendable, Equatable {
 package struct SeenProjector: Sendable {
     /// Changes whenever the same log would be counted otherwise.
     private static let version: Int64 = 1
-    private static let pageEvents: Int64 = 2000
 
     private let pool: PostgresPool
+    private let pageEvents: Int64
 
-    package init(pool: PostgresPool) { self.pool = pool }
+    /// - Parameter pageEvents: how many positions one transaction goes through.
+    package init(pool: PostgresPool, pageEvents: Int64 = 10_000) {
+        self.pool = pool
+        self.pageEvents = pageEvents
+    }
 
     /// Counts on from the checkpoint, at most `events` events; returns whether the head was reached.
     @discardableResult
@@ -35,9 +39,9 @@ package struct SeenProjector: Sendable {
         var counted: Int64 = 0
         while counted < events {
             try Task.checkCancellation()
-            let page = try await with { try Self.page($0) }
-            counted += page
-            if page < Self.pageEvents { return true }
+            let passed = try await with { try page($0) }
+            counted += passed
+            if passed < pageEvents { return true }
         }
         return false
     }
@@ -92,6 +96,12 @@ package struct SeenProjector: Sendable {
         var events: Int64 = 0
         var first: Int64
         var last: Int64
+
+        mutating func add(_ events: Int64, first: Int64, last: Int64) {
+            self.events += events
+            self.first = min(self.first, first)
+            self.last = max(self.last, last)
+        }
     }
 
     private struct Subject: Hashable {
@@ -100,48 +110,74 @@ package struct SeenProjector: Sendable {
     }
 
     /// Returns how many events it counted.
-    private static func page(_ connection: isolated PostgresConnection) throws -> Int64 {
+    private func page(_ connection: isolated PostgresConnection) throws -> Int64 {
         // A look first: an idle service writes nothing.
         let isCurrent = try connection.query(
             """
             SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
             WHERE ledger_id = $1 AND name = 'seen' AND version = $2 AND checkpoint = head.position
-            """, [.int(ledgerID), .int4(Int32(version))]
+            """, [.int(ledgerID), .int4(Int32(Self.version))]
         ).first
         if isCurrent != nil { return 0 }
         return try connection.transaction { connection in
-            let checkpoint = try checkpoint(on: connection)
-            let rows = try connection.query(
-                """
-                SELECT position, facts FROM event WHERE ledger_id = $1 AND position > $2
-                ORDER BY position LIMIT $3
-                """, [.int(ledgerID), .int(checkpoint), .int(pageEvents)]
-            ).rows
-            guard let last = try rows.last?.int(0) else { return 0 }
-            var counts: [Subject: Count] = [:]
-            for row in rows {
-                let position = try row.int(0)
-                var subjects: Set<Subject> = []
-                // What does not decode is for `verify` to name, and no reason to stop counting.
-                if let fact = try? FactCodec.decode(row.bytes(1)) {
-                    for transaction in fact.transactions {
-                        subjects.insert(Subject(kind: "product", name: transaction.productID))
-                    }
-                    for remark in fact.remarks {
-                        subjects.insert(Subject(kind: "remark", name: String(remark.prefix { $0 != ":" })))
-                    }
-                }
-                for subject in subjects {
-                    counts[subject, default: Count(first: position, last: position)].events += 1
-                    counts[subject]?.last = position
-                }
-            }
-            try add(counts, on: connection)
+            let checkpoint = try Self.checkpoint(on: connection)
+            let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
+            guard let head = try head.first?.int(0), head > checkpoint else { return 0 }
+            let end = min(checkpoint + pageEvents, head)
+            try connection.walkByIndex()
+            try Self.add(Self.counts(from: checkpoint, to: end, on: connection), on: connection)
             try connection.query(
                 "UPDATE projection SET checkpoint = $2 WHERE ledger_id = $1 AND name = 'seen'",
-                [.int(ledgerID), .int(last)])
-            return Int64(rows.count)
+                [.int(ledgerID), .int(end)])
+            return end - checkpoint
         }
+    }
+
+    /// Counts a stretch of the log.
+    ///
+    /// Nearly all events state one transaction, whose product is a column of the log, and have no remarks: these the
+    /// database counts, and only the facts of the others are read. The facts of signed statements end in the list of
+    /// their remarks, so an empty list is four zero bytes; no remark ends in such.
+    private static func counts(
+        from start: Int64, to end: Int64, on connection: isolated PostgresConnection
+    ) throws -> [Subject: Count] {
+        let groups = try connection.query(
+            """
+            SELECT product, count(*), min(position), max(position), (array_agg(facts))[1]
+            FROM (
+                SELECT position, CASE WHEN is_plain THEN product_id END AS product,
+                    CASE WHEN NOT is_plain THEN position END AS single, CASE WHEN NOT is_plain THEN facts END AS facts
+                FROM (
+                    SELECT position, product_id, facts, product_id IS NOT NULL
+                        AND substr(facts, octet_length(facts) - 3) = '\\x00000000' AS is_plain
+                    FROM event
+                    WHERE ledger_id = $1 AND position > $2 AND position <= $3
+                        AND NOT (product_id IS NULL AND type = ANY ($4))
+                    OFFSET 0
+                ) AS looked
+            ) AS event
+            GROUP BY product, single
+            """,
+            [.int(ledgerID), .int(start), .int(end), .textArray(LedgerFact.eventTypes.sorted())]
+        ).rows
+        var counts: [Subject: Count] = [:]
+        for row in groups {
+            let (events, first, last) = (try row.int(1), try row.int(2), try row.int(3))
+            for subject in try subjects(product: row.optionalText(0), facts: row.optionalBytes(4)) {
+                counts[subject, default: Count(first: first, last: last)].add(events, first: first, last: last)
+            }
+        }
+        return counts
+    }
+
+    /// What an event speaks of: its product, or else what its facts say.
+    private static func subjects(product: String?, facts: [UInt8]?) -> Set<Subject> {
+        if let product { return [Subject(kind: "product", name: product)] }
+        // What does not decode is for `verify` to name, and no reason to stop counting.
+        guard let facts, let fact = try? FactCodec.decode(facts) else { return [] }
+        let products = fact.transactions.map { Subject(kind: "product", name: $0.productID) }
+        let remarks = fact.remarks.map { Subject(kind: "remark", name: String($0.prefix { $0 != ":" })) }
+        return Set(products + remarks)
     }
 
     private static func add(_ counts: [Subject: Count], on connection: isolated PostgresConnection) throws {

@@ -4,10 +4,22 @@ import PostgresClient
 
 /// One row of `original_view`.
 struct Snapshot: Sendable {
-    let key: OriginalKey
-    let state: OriginalState
+    /// As the table numbers it.
+    let environment: Int16
+    let original: String
+    let lastPosition: Int64
     /// How many events are folded into it.
     let events: Int64
+    /// The canonical bytes of the state.
+    let state: [UInt8]
+
+    init(environment: Int16, original: String, state: OriginalState, events: Int64) {
+        self.environment = environment
+        self.original = original
+        lastPosition = state.lastPosition
+        self.events = events
+        self.state = state.encoded()
+    }
 }
 
 /// Which original transactions have a snapshot, and when it is written anew.
@@ -44,11 +56,36 @@ enum SnapshotTable {
             """,
             [
                 .int4(Int32(ledgerID)), .int4(Int32(generation)), .int4(Int32(OriginalState.foldVersion)),
-                .int2Array(snapshots.map(\.key.environment.number)),
-                .textArray(snapshots.map(\.key.originalTransactionID)),
-                .intArray(snapshots.map(\.state.lastPosition)), .intArray(snapshots.map(\.events)),
-                .bytesArray(snapshots.map { $0.state.encoded() }),
+                .int2Array(snapshots.map(\.environment)), .textArray(snapshots.map(\.original)),
+                .intArray(snapshots.map(\.lastPosition)), .intArray(snapshots.map(\.events)),
+                .bytesArray(snapshots.map(\.state)),
             ])
+    }
+
+    /// Adds snapshots to a generation that holds none of the same originals.
+    ///
+    /// - Throws: `PostgresError` of kind `uniqueViolation` where it does.
+    static func insert(
+        _ snapshots: [Snapshot], generation: Int64, on connection: isolated PostgresConnection
+    ) throws(PostgresError) {
+        guard !snapshots.isEmpty else { return }
+        var rows = CopyRows(columns: 8, capacity: snapshots.reduce(0) { $0 + $1.state.count + 128 })
+        for snapshot in snapshots {
+            rows.beginRow()
+            rows.int4(Int32(ledgerID))
+            rows.int4(Int32(generation))
+            rows.int2(snapshot.environment)
+            try rows.text(snapshot.original)
+            rows.int4(Int32(OriginalState.foldVersion))
+            rows.int8(snapshot.lastPosition)
+            rows.int8(snapshot.events)
+            rows.bytes(snapshot.state)
+        }
+        try connection.copy(
+            into: """
+                original_view (ledger_id, generation, environment, original_transaction_id, fold_version, last_position,
+                    events, state)
+                """, rows)
     }
 }
 
@@ -64,20 +101,28 @@ struct SnapshotDigest: Sendable, Equatable {
         self.bytes = bytes
     }
 
-    mutating func add(environment: Int64, original: String, lastPosition: Int64, events: Int64, state: [UInt8]) {
+    /// Adds a row, whose state is given by its SHA-256.
+    mutating func add(environment: Int64, original: String, lastPosition: Int64, events: Int64, stateHash: [UInt8]) {
         var writer = CanonicalWriter()
         writer.integer(environment)
         writer.text(original)
         writer.integer(lastPosition)
         writer.integer(events)
-        writer.data(state)
-        rows += 1
-        for (index, byte) in SHA256.hash(writer.bytes).enumerated() { bytes[index] ^= byte }
+        writer.data(stateHash)
+        join(rows: 1, bytes: SHA256.hash(writer.bytes))
     }
 
     mutating func add(_ snapshot: Snapshot) {
         add(
-            environment: Int64(snapshot.key.environment.number), original: snapshot.key.originalTransactionID,
-            lastPosition: snapshot.state.lastPosition, events: snapshot.events, state: snapshot.state.encoded())
+            environment: Int64(snapshot.environment), original: snapshot.original, lastPosition: snapshot.lastPosition,
+            events: snapshot.events, stateHash: SHA256.hash(snapshot.state))
+    }
+
+    /// Adds what was summed up of other rows.
+    mutating func add(_ other: SnapshotDigest) { join(rows: other.rows, bytes: other.bytes) }
+
+    private mutating func join(rows count: Int64, bytes other: [UInt8]) {
+        rows += count
+        for index in bytes.indices { bytes[index] ^= other[index] }
     }
 }

@@ -108,7 +108,11 @@ package struct ViewProjector: Sendable {
         let states = try StateQuery.states(of: due.map(\.key), upTo: end, on: connection)
         try SnapshotTable.upsert(
             due.compactMap { item in
-                states[item.key].map { Snapshot(key: item.key, state: $0, events: item.events) }
+                states[item.key].map {
+                    Snapshot(
+                        environment: item.key.environment.number, original: item.key.originalTransactionID, state: $0,
+                        events: item.events)
+                }
             }, generation: generation, on: connection)
     }
 }

@@ -83,7 +83,7 @@ struct DueSnapshots: Sendable {
     private static let pageOriginals: Int64 = 5000
 
     private let policy: SnapshotPolicy
-    private var pending = KeyOrderFold.environments[...]
+    private var pending = LifeWalk.environments[...]
     private var after = ""
 
     init(policy: SnapshotPolicy) { self.policy = policy }

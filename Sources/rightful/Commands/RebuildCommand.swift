@@ -16,13 +16,12 @@ struct RebuildCommand: Command {
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
 
     func run(_ context: CommandContext) async throws {
-        let report = try await DatabaseSession.with(arguments, context) { session in
+        let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
             let meter = ProgressMeter(context)
             defer { meter.end() }
+            async let counted: Void = count(SeenProjector(pool: session.pool))
             let report = try await Rebuilder(pool: session.pool).run { meter.show($0) }
-            let seen = SeenProjector(pool: session.pool)
-            try await seen.reset()
-            try await seen.catchUp()
+            try await counted
             return report
         }
         let seconds = report.duration / .seconds(1)
@@ -32,6 +31,15 @@ struct RebuildCommand: Command {
             since position \(report.position); \(seconds.rounded(to: 1)) s\(report.isResumed ? ", resumed" : "")
 
             """)
+    }
+
+    /// For each step that is folded, for the one that is written, and for what the log speaks of.
+    private static let connections = 4
+
+    /// Counts anew what the log speaks of.
+    private func count(_ seen: SeenProjector) async throws {
+        try await seen.reset()
+        try await seen.catchUp()
     }
 }
 
@@ -44,7 +52,7 @@ private struct ProgressMeter: Sendable {
     init(_ context: CommandContext) { self.context = context }
 
     func show(_ progress: RebuildProgress) {
-        rate.add(progress.page)
+        rate.add(progress.passed)
         guard context.isTerminal, throttle.passes() else { return }
         let share = progress.total > 0 ? " of about \(progress.total)" : ""
         context.draw(

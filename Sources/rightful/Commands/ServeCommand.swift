@@ -126,10 +126,11 @@ struct ServeCommand: Command {
     /// Fewer than the embedded server's `max_connections`, so that short commands find room beside several services.
     private static let connections = 16
 
-    /// Half of the time, so that those who ask are served first.
+    /// Half of the time and one step after the other, so that those who ask are served first.
     private static var rebuildLimits: Rebuilder.Limits {
         var limits = Rebuilder.Limits()
         limits.share = 0.5
+        limits.stepsAhead = 1
         return limits
     }
 

@@ -42,13 +42,13 @@ struct DatabaseSession: Sendable {
 
     /// Opens the database for as long as `body` needs it.
     static func with<Value: Sendable>(
-        _ arguments: ParsedArguments, _ context: CommandContext, refusesSchema: Bool = true,
+        _ arguments: ParsedArguments, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
         _ body: @Sendable (DatabaseSession) async throws -> Value
     ) async throws -> Value {
         let configuration = try context.configuration(arguments)
-        let session = try await open(configuration, context, refusesSchema: refusesSchema) {
-            context.progress($0)
-        }
+        let session = try await open(
+            configuration, context, connections: connections, refusesSchema: refusesSchema
+        ) { context.progress($0) }
         do {
             let value = try await body(session)
             try await session.close()
