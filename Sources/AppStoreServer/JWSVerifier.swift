@@ -20,7 +20,8 @@ package struct VerifiedJWS: Sendable {
 
     fileprivate init(_ jws: UnverifiedJWS, _ header: VouchedHeader, hash: Digest, payloadHash: Digest) {
         parts = JWSParts(
-            compact: jws.compact, hash: hash, header: header.parts, payload: jws.payload, signature: jws.signature)
+            compact: jws.compact, hash: hash, header: header.parts, payload: jws.payload, signature: jws.signature,
+            isExact: true)
         self.payloadHash = payloadHash
         chain = header.chain.identity
     }

@@ -56,7 +56,7 @@ struct NotificationParts {
             embedded: statements.compactMap { statement, member in
                 guard let statement, let range = member?.range else { return nil }
                 return JWSParts.Embedded(range: range, parts: statement.parts)
-            })
+            }, isExact: whole.isExact)
     }
 
     /// Whether any part is dated later than the clock may be wrong.

@@ -1,7 +1,8 @@
 /// A compact JWS (RFC 7515, section 7.1) taken apart: what is stored of it as evidence is put together from this.
 ///
-/// Whoever verified it hands on what was decoded on the way, so that nobody decodes it again. By itself it proves nothing:
-/// whoever stores the parts instead of the received bytes first makes sure that these can be had back from them.
+/// Whoever verified it hands on what was decoded on the way, so that nobody decodes it again. Unless it is `isExact`, it
+/// proves nothing by itself: whoever stores the parts instead of the received bytes first makes sure that these can be had
+/// back from them.
 ///
 /// Two are equal when the received bytes are.
 package struct JWSParts: Hashable, Sendable {
@@ -41,11 +42,15 @@ package struct JWSParts: Hashable, Sendable {
     package let signature: [UInt8]
     /// The JWS that the payload carries, in the order of their places.
     package let embedded: [Embedded]
+    /// Whether header, payload and signature were decoded strictly from these very bytes, so that encoding them again can
+    /// give nothing else.
+    package let isExact: Bool
 
     package init(
         compact: [UInt8], hash: Digest, header: Header, payload: [UInt8], signature: [UInt8],
-        embedded: [Embedded] = []
+        embedded: [Embedded] = [], isExact: Bool = false
     ) {
+        self.isExact = isExact
         self.compact = compact
         self.hash = hash
         self.header = header

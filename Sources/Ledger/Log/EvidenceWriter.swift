@@ -53,15 +53,17 @@ extension JWSParts {
         guard depth < EvidenceParts.depthLimit, header.encoded.count >= EvidenceParts.headerMinimum, start <= end,
             compact[start - 1] == dot, compact[end] == dot
         else { return false }
-        let isSame = compact.withUnsafeBytes { compact in
-            header.encoded.withUnsafeBytes { areEqual($0, compact[..<(start - 1)]) }
-                && payload.withUnsafeBytes {
-                    Base64.isURLEncoding(UnsafeRawBufferPointer(rebasing: compact[start..<end]), of: $0)
-                }
-                && signature.withUnsafeBytes {
-                    Base64.isURLEncoding(UnsafeRawBufferPointer(rebasing: compact[(end + 1)...]), of: $0)
-                }
-        }
+        let isSame =
+            isExact
+            || compact.withUnsafeBytes { compact in
+                header.encoded.withUnsafeBytes { areEqual($0, compact[..<(start - 1)]) }
+                    && payload.withUnsafeBytes {
+                        Base64.isURLEncoding(UnsafeRawBufferPointer(rebasing: compact[start..<end]), of: $0)
+                    }
+                    && signature.withUnsafeBytes {
+                        Base64.isURLEncoding(UnsafeRawBufferPointer(rebasing: compact[(end + 1)...]), of: $0)
+                    }
+            }
         guard isSame else { return false }
         var written = 0
         for embedded in embedded {
