@@ -17,10 +17,12 @@ enum Help {
                          and reads with If-None-Match
           past-reads     the same with `at`, an instant at random, and `known_at`, a position at random
                          limit: plain reads by as many connections
-          append         a process appends verified facts with evidence through the ledger's writer, 1, 8, 64 and 256 at
-                         a time
+          append         a process appends verified facts with evidence, made beforehand, through the ledger's writer,
+                         1, 8, 64 and 256 at a time
                          limit: batches of 100 rows of the same bytes (facts, evidence, keys) into a table that has only
                          a primary key, by the same client library
+                         also: psql's \\copy of the rows written last into tables with the same indexes, one
+                         transaction for each table: what PostgreSQL alone needs for them
           notifications  distinct signed notifications, made beforehand, by wrk, each once
                          limit: a third of `openssl speed ecdsap256` on all cores, for each has three signatures
                          also: bytes on disk of all tables and indexes after a checkpoint, beside the request bodies

@@ -33,8 +33,44 @@ struct AppendRow: Row {
                         value: sample.perSecond
                     )
                     .judged(.value(atLeast: 9 * 4500)))
+                bench.report.add(
+                    Figure(
+                        "append", "PostgreSQL alone, the same rows by psql's \\copy", unit: "events/s",
+                        try Self.copyAlone(bench, rig), limit: ("100-row batches into a plain table", limit)))
             }
         }
+    }
+
+    /// The tables that an append writes, and what their rows are ordered by.
+    private static let tables = [
+        ("event", "position"), ("evidence", "position"), ("event_name", "position"), ("identity", "identity"),
+    ]
+
+    /// Copies the events written last, and what was written with them, into tables with the same indexes.
+    private static func copyAlone(_ bench: Bench, _ rig: Rig) throws -> Sample {
+        let last = try rig.position()
+        let first = max(2, last - 200_000)
+        let firstIdentity = try rig.number("SELECT min(identity) FROM event_name WHERE position >= \(first)")
+        try rig.query("CREATE SCHEMA alone")
+        var copies: [String] = []
+        for (table, key) in tables {
+            try rig.query("CREATE TABLE alone.\(table) (LIKE public.\(table) INCLUDING ALL)")
+            let file = bench.directory.path("alone-\(table)")
+            let from = key == "identity" ? firstIdentity : first
+            try rig.query(
+                "\\copy (SELECT * FROM \(table) WHERE \(key) >= \(from) ORDER BY \(key)) TO '\(file)' (FORMAT binary)")
+            copies += ["--command", "\\copy alone.\(table) FROM '\(file)' (FORMAT binary)"]
+        }
+        try rig.query("CHECKPOINT")
+        let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
+        let start = ContinuousClock.now
+        let ending = try ChildProgram(
+            [rig.postgres("psql"), "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", rig.ownerConninfo]
+                + copies, in: rig.directory
+        ).finish(limit: .seconds(600)).ending
+        var sample = Sample(operations: Double(last - first + 1), seconds: start.duration(to: .now) / .seconds(1))
+        sample.reading = meter.read(load: ending.processorTime)
+        return sample
     }
 
     /// Appends for so many seconds, going on in the stream where the last call stopped.

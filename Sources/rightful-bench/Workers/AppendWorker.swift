@@ -6,13 +6,29 @@ import Synchronization
 
 /// Appends verified facts with their evidence through the ledger's writer, so many at a time.
 struct AppendWorker {
+    /// Events made before the time begins, for each second of a measurement; those beyond are made meanwhile.
+    private static let madePerSecond = 60_000.0
+
     private let request: WorkerRequest.Append
     private let stream: LifeStream
+    private let made: [EventDraft]
+    private let taken = Ticket()
 
     init(_ request: WorkerRequest.Append) throws {
         self.request = request
         stream = LifeStream(request.shape, evidence: try Workload.evidence())
         stream.skip(request.skip)
+        var made: [EventDraft] = []
+        for _ in 0..<Int(request.seconds * Self.madePerSecond) {
+            guard let draft = stream.next() else { break }
+            made.append(draft)
+        }
+        self.made = made
+    }
+
+    private func next() -> EventDraft? {
+        let number = taken.take()
+        return number < made.count ? made[number] : stream.next()
     }
 
     func run() async throws -> WorkerResult {
@@ -22,7 +38,7 @@ struct AppendWorker {
         let writer = LedgerWriter(pool: pool, now: Workload.now) { batches.add($0) }
         // Connections are made and statements prepared before the time begins.
         var warm = 0
-        while warm < 3, let draft = stream.next() {
+        while warm < 3, let draft = next() {
             _ = try await writer.append(draft)
             warm += 1
         }
@@ -55,7 +71,7 @@ struct AppendWorker {
                 group.addTask {
                     var (count, samples) = (0, [Double]())
                     var now = ContinuousClock.now
-                    while now < end, ticket.take() < limit, let draft = stream.next() {
+                    while now < end, ticket.take() < limit, let draft = next() {
                         _ = try await writer.append(draft)
                         let after = ContinuousClock.now
                         // Of a long run, a part says enough.
