@@ -17,7 +17,8 @@ CREATE TABLE event (
     -- the app transaction's beside an account token.
     identity bigint,
     other_identity bigint,
-    -- The first 16 bytes of the SHA-256 of the source's own id: finds a second delivery of the same notification.
+    -- 16 bytes of a SHA-256 of the source's own id: of the id alone for the first event under it, of the id and the
+    -- payload's hash for an event with another payload.
     dedup_key bytea,
     -- Canonical bytes; the hash covers exactly these.
     facts bytea NOT NULL,
@@ -35,7 +36,8 @@ WHERE original_transaction_id IS NOT NULL;
 CREATE INDEX event_transaction ON event (ledger_id, transaction_id)
 WHERE transaction_id <> original_transaction_id;
 
-CREATE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL;
+-- One signed statement is one event: the database itself refuses a second.
+CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL;
 
 -- The few events that concern everybody: they change the catalog, or say that a person was forgotten.
 CREATE INDEX event_general ON event (ledger_id, type, position) WHERE type IN ('catalog_applied', 'forgotten');

@@ -84,8 +84,8 @@ package struct CopyRows: Sendable {
         bytes.append(contentsOf: value)
     }
 
-    /// The whole message, trailer included.
-    var finished: [UInt8] { bytes + [0xFF, 0xFF] }
+    /// What follows the last row.
+    static let trailer: [UInt8] = [0xFF, 0xFF]
 
     private mutating func append(_ value: some FixedWidthInteger) {
         Swift.withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
@@ -103,29 +103,64 @@ extension PostgresConnection {
     ///   - rows: with as many fields as there are columns.
     /// - Throws: `PostgresError`; the statement is then undone, and a transaction around it has failed.
     package func copy(into target: String, _ rows: CopyRows) throws(PostgresError) {
-        let sql = "COPY \(target) FROM STDIN (FORMAT binary)"
-        let started = PQexec(pointer, sql)
+        try copy([(target, rows)])
+    }
+
+    /// Runs `COPY table (columns) FROM STDIN (FORMAT binary)` for each target in turn.
+    ///
+    /// - Parameters:
+    ///   - copies: each a table and its columns, such as `event (ledger_id, position)`, and rows with as many fields.
+    ///   - script: runs before the first, such as `BEGIN`.
+    /// - Throws: `PostgresError`; the statements are then undone, and a transaction around them has failed.
+    package func copy(_ copies: [(target: String, rows: CopyRows)], after script: String? = nil) throws(PostgresError) {
+        let commands = copies.map { "COPY \($0.target) FROM STDIN (FORMAT binary)" }
+        let sql = ([script].compactMap(\.self) + commands).joined(separator: "; ")
+        guard PQsendQuery(pointer, sql) == 1 else { throw unsent(sql) }
+        do throws(PostgresError) {
+            if let script { _ = try checked(PQgetResult(pointer), script) }
+            for (copy, command) in zip(copies, commands) { try send(copy.rows, command) }
+        } catch {
+            readToEnd()
+            throw error
+        }
+        readToEnd()
+    }
+
+    /// Answers a command that waits for rows.
+    private func send(_ rows: CopyRows, _ command: String) throws(PostgresError) {
+        let started = PQgetResult(pointer)
         guard let started, PQresultStatus(started) == PGRES_COPY_IN else {
-            _ = try checked(started, sql)
-            throw PostgresError(kind: .other, message: "the server did not begin to copy", statement: sql)
+            _ = try checked(started, command)
+            throw PostgresError(kind: .other, message: "the server did not begin to copy", statement: command)
         }
         PQclear(started)
-        let message = rows.finished
-        for start in stride(from: 0, to: message.count, by: Self.copyPiece) {
-            let piece = message[start..<min(start + Self.copyPiece, message.count)]
-            let accepted = piece.withUnsafeBytes { raw in
-                PQputCopyData(pointer, raw.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(raw.count))
-            }
-            guard accepted == 1 else {
-                throw PostgresError(connection: pointer, fallback: "the rows could not be sent", statement: sql)
-            }
+        for start in stride(from: 0, to: rows.bytes.count, by: Self.copyPiece) {
+            try put(rows.bytes[start..<min(start + Self.copyPiece, rows.bytes.count)], command)
         }
-        guard PQputCopyEnd(pointer, nil) == 1 else {
-            throw PostgresError(connection: pointer, fallback: "the rows could not be sent", statement: sql)
+        try put(CopyRows.trailer[...], command)
+        guard PQputCopyEnd(pointer, nil) == 1 else { throw unsent(command) }
+        _ = try checked(PQgetResult(pointer), command)
+    }
+
+    private func put(_ piece: ArraySlice<UInt8>, _ command: String) throws(PostgresError) {
+        let accepted = piece.withUnsafeBytes { raw in
+            PQputCopyData(pointer, raw.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(raw.count))
         }
-        let result = PQgetResult(pointer)
-        // The end of the command's results has to be read whatever they say.
-        while let rest = PQgetResult(pointer) { PQclear(rest) }
-        _ = try checked(result, sql)
+        guard accepted == 1 else { throw unsent(command) }
+    }
+
+    /// Reads the rest of a command's results, whatever they say; after an error the server skips what was to follow.
+    private func readToEnd() {
+        while let rest = PQgetResult(pointer) {
+            let status = PQresultStatus(rest)
+            PQclear(rest)
+            // A copy that is under way would be announced again and again.
+            if status == PGRES_COPY_IN, PQputCopyEnd(pointer, "not sent") != 1 { return }
+            if PQstatus(pointer) == CONNECTION_BAD { return }
+        }
+    }
+
+    private func unsent(_ command: String) -> PostgresError {
+        PostgresError(connection: pointer, fallback: "the rows could not be sent", statement: command)
     }
 }

@@ -103,7 +103,8 @@ struct PrivilegeTests {
         let ledger = try await TestLedger()
         let owner = try await ledger.database.owner()
         var drafts = RandomDrafts(seed: 3, originals: 2).drafts(10)
-        // With a header that no writer remembers.
+        // Of somebody, and with a header, that no writer remembers.
+        drafts[2].identities = drafts[2].identities.map { "new-" + $0 }
         drafts[6].evidence = .received(VerifyRig.signed("{}"))
         for (index, right) in [
             "INSERT ON identity", "INSERT ON evidence", "INSERT ON event_name", "INSERT ON event",

@@ -230,10 +230,12 @@ struct VerifyDamageTests {
         (
             "two dedup keys swapped",
             """
-            UPDATE event SET dedup_key = other.dedup_key
-            FROM event AS other, (
-                SELECT min(position) AS low, max(position) AS high FROM event WHERE dedup_key IS NOT NULL) AS bounds
-            WHERE event.position IN (low, high) AND other.position = low + high - event.position
+            CREATE TEMPORARY TABLE swapped AS SELECT position, dedup_key FROM event WHERE position IN (
+                SELECT unnest(ARRAY[min(position), max(position)]) FROM event WHERE dedup_key IS NOT NULL);
+            UPDATE event SET dedup_key = NULL WHERE position IN (SELECT position FROM swapped);
+            UPDATE event SET dedup_key = other.dedup_key FROM swapped AS other
+            WHERE event.position IN (SELECT position FROM swapped) AND other.position <> event.position;
+            DROP TABLE swapped
             """, "event"
         ),
         ("the first name gone", "DELETE FROM event_name WHERE position = 2", "event_name"),

@@ -212,7 +212,11 @@ struct ViewInspection: Sendable {
             "\(comment) \(names.subtracting(expected)) instead of \(expected.subtracting(names))")
         let expectedKeys = events.map { event -> [UInt8]? in
             guard case .notification(let fact) = event.fact else { return nil }
-            return Array(SHA256.hash(Array("notification:\(fact.uuid)".utf8)).prefix(16))
+            let isReused = fact.remarks.contains("id_reused")
+            return Array(
+                SHA256.hash(
+                    Array("notification:\(fact.uuid)".utf8) + (isReused ? [0xFF] + fact.payloadHash.bytes : [])
+                ).prefix(16))
         }
         #expect(keys == expectedKeys, "\(comment)")
     }

@@ -13,9 +13,8 @@ struct LedgerHead: Sendable, Equatable {
 /// What a batch needs to know, read under the head's lock.
 struct AppendContext: Sendable {
     var head: LedgerHead
-    /// The statements already in the log whose dedup key is one of the batch's: payload hash → position, by the source's
-    /// own id.
-    var statements: [ExactText: [Digest: Int64]] = [:]
+    /// The statements already in the log under the batch's dedup keys.
+    var statements: [DedupKey: RecordedStatement] = [:]
     /// The commands carried out under the batch's idempotency keys.
     var commands: [ExactText: CommandRecord] = [:]
     /// Where a customer or original transaction that a condition names was last spoken of by an ownership event or report.
@@ -24,6 +23,14 @@ struct AppendContext: Sendable {
     /// Of the originals on whose state it depends whether an event is news.
     var states: [OriginalKey: OriginalState] = [:]
     var knownHeaders: Set<Digest> = []
+    /// What the writer remembers besides.
+    var memory: WriterMemory?
+}
+
+/// Which payload has a dedup key, and where.
+struct RecordedStatement: Sendable {
+    let payloadHash: Digest
+    let position: Int64
 }
 
 /// What links, claims, transfers, grants, conflicts and drift are about.

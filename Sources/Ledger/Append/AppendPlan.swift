@@ -11,6 +11,8 @@ struct AppendPlan: Sendable {
         let isOfNewIdentity: Bool
     }
 
+    /// The end of the log that the plan goes on from.
+    let base: LedgerHead
     private(set) var head: LedgerHead
     private(set) var outcomes: [Result<AppendOutcome, AppendRefusal>] = []
     private(set) var events: [EventRecord] = []
@@ -18,32 +20,40 @@ struct AppendPlan: Sendable {
     private(set) var evidence: [(position: Int64, parts: [UInt8])] = []
     private(set) var newNames: [NewName] = []
     private(set) var newCommands: [ExactText: CommandRecord] = [:]
-    private(set) var newIdentities: [(value: String, ref: IdentityRef)] = []
+    private(set) var newIdentities: [(value: ExactText, ref: IdentityRef)] = []
     private(set) var newHeaders: [Digest: [UInt8]] = [:]
 
-    private let firstNewIdentity: Int64
-    private var statements: [ExactText: [Digest: Int64]]
+    private var statements: [DedupKey: RecordedStatement]
     private var commands: [ExactText: CommandRecord]
     private var lastOwnershipEvents: [OwnershipSubject: Int64]
     private var identities: [ExactText: IdentityRef]
     private var states: [OriginalKey: OriginalState]
     private var knownHeaders: Set<Digest>
     private var namedInBatch: Set<EventName> = []
+    private let memory: WriterMemory?
+
+    /// The statements it records, by their dedup keys.
+    private(set) var newStatements: [(key: DedupKey, statement: RecordedStatement)] = []
 
     /// Gives each draft its position, or the one it already has.
     init(_ batch: [PreparedEvent], context: AppendContext, now: Timestamp) {
+        base = context.head
         head = context.head
         // A clock set back must not make time run backwards along the log; and no two batches share an instant, so that
         // nothing can be added to what was recorded by the head's.
         head.recordedAt = max(now, context.head.recordedAt.adding(milliseconds: 1))
-        firstNewIdentity = context.head.nextIdentity
         statements = context.statements
         commands = context.commands
         lastOwnershipEvents = context.lastOwnershipEvents
         identities = context.identities
         states = context.states
         knownHeaders = context.knownHeaders
+        memory = context.memory
+        outcomes.reserveCapacity(batch.count)
         events.reserveCapacity(batch.count)
+        dedupKeys.reserveCapacity(batch.count)
+        evidence.reserveCapacity(batch.count)
+        newStatements.reserveCapacity(batch.count)
         for event in batch { add(event) }
     }
 
@@ -68,11 +78,12 @@ struct AppendPlan: Sendable {
             return
         }
         let position = head.position + 1
-        let references = draft.identities.map { reference(for: $0) }
+        let references = event.identities.map { reference(for: $0) }
         var fact = draft.fact.replacingIdentities { references[Int($0.number)] }
-        if isReused { fact = fact.remarking("id_reused") }
+        if isReused { fact = fact.remarking(LedgerFact.reusedID) }
+        let dedupKey = isReused ? event.reusedDedupKey : event.dedupKey
         let record = record(of: event, fact: fact, position: position)
-        remember(event, position: position)
+        remember(event, dedupKey, position: position)
         note(fact, of: draft, event.originalKey, position: position)
         addNames(of: fact, in: draft.environment, hasEvidence: event.evidence != nil, position: position)
         if let parts = event.evidence {
@@ -80,7 +91,7 @@ struct AppendPlan: Sendable {
             for (name, header) in parts.headers where knownHeaders.insert(name).inserted { newHeaders[name] = header }
         }
         events.append(record)
-        dedupKeys.append(event.dedupKey)
+        dedupKeys.append(dedupKey)
         head.position = position
         head.hash = record.hash
         outcomes.append(.success(AppendOutcome(position: position, isDuplicate: false, idIsReused: isReused)))
@@ -94,10 +105,15 @@ struct AppendPlan: Sendable {
 
     private func precedent(of event: PreparedEvent) -> Precedent {
         switch event.draft.deduplication {
-        case .statement(let id, let payloadHash):
-            guard let known = statements[ExactText(id)] else { return .none(idIsReused: false) }
-            guard let position = known[payloadHash] else { return .none(idIsReused: !known.isEmpty) }
-            return .outcome(.success(AppendOutcome(position: position, isDuplicate: true)))
+        case .statement(_, let payloadHash):
+            guard let first = event.dedupKey.flatMap({ statement(of: $0) }) else { return .none(idIsReused: false) }
+            if first.payloadHash == payloadHash {
+                return .outcome(.success(AppendOutcome(position: first.position, isDuplicate: true)))
+            }
+            guard let again = event.reusedDedupKey.flatMap({ statement(of: $0) }) else {
+                return .none(idIsReused: true)
+            }
+            return .outcome(.success(AppendOutcome(position: again.position, isDuplicate: true)))
         case .command(let key, let requestHash):
             guard let record = commands[ExactText(key)], record.counts(at: head.recordedAt) else {
                 return .none(idIsReused: false)
@@ -114,6 +130,8 @@ struct AppendPlan: Sendable {
         }
     }
 
+    private func statement(of key: DedupKey) -> RecordedStatement? { statements[key] ?? memory?.statement(of: key) }
+
     /// Whether statements would change what is known of their original transaction.
     private func isNews(_ draft: EventDraft, to state: OriginalState) -> Bool {
         let references = draft.identities.compactMap { identities[ExactText($0)] }
@@ -125,10 +143,13 @@ struct AppendPlan: Sendable {
     }
 
     /// Lets later drafts of the batch find this one as its precedent.
-    private mutating func remember(_ event: PreparedEvent, position: Int64) {
+    private mutating func remember(_ event: PreparedEvent, _ dedupKey: DedupKey?, position: Int64) {
         switch event.draft.deduplication {
-        case .statement(let id, let payloadHash):
-            statements[ExactText(id), default: [:]][payloadHash] = position
+        case .statement(_, let payloadHash):
+            guard let dedupKey else { break }
+            let statement = RecordedStatement(payloadHash: payloadHash, position: position)
+            statements[dedupKey] = statement
+            newStatements.append((dedupKey, statement))
         case .command(let key, let requestHash):
             let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
             commands[ExactText(key)] = record
@@ -156,18 +177,20 @@ struct AppendPlan: Sendable {
         of fact: LedgerFact, in environment: StoreEnvironment?, hasEvidence: Bool, position: Int64
     ) {
         for name in fact.names(in: environment, hasEvidence: hasEvidence) {
-            if name.kind.isFirstOnly, !namedInBatch.insert(name).inserted { continue }
+            let isKnown =
+                name.kind.isFirstOnly && (!namedInBatch.insert(name).inserted || memory?.hasName(name) == true)
+            if isKnown { continue }
             newNames.append(
                 NewName(
-                    name: name, position: position, isOfNewIdentity: name.identity.number >= firstNewIdentity))
+                    name: name, position: position, isOfNewIdentity: name.identity.number >= base.nextIdentity))
         }
     }
 
-    private mutating func reference(for identity: String) -> IdentityRef {
-        if let known = identities[ExactText(identity)] { return known }
+    private mutating func reference(for identity: ExactText) -> IdentityRef {
+        if let known = identities[identity] { return known }
         let reference = IdentityRef(head.nextIdentity)
         head.nextIdentity += 1
-        identities[ExactText(identity)] = reference
+        identities[identity] = reference
         newIdentities.append((identity, reference))
         return reference
     }

@@ -24,6 +24,36 @@ enum AppendRead {
         }
         return try questions.context(from: results, batch, memory: memory, on: connection)
     }
+
+    /// Reads what `known` lacks, outside any transaction.
+    ///
+    /// Numbers and headers that are found never change. What is not found is not there as long as nobody but this writer
+    /// appends, and whoever plans with it makes sure of that before the commit.
+    static func missing(
+        from known: WriterMemory.Knowledge, on connection: isolated PostgresConnection
+    ) throws -> [PostgresResult] {
+        try connection.pipeline([
+            Statements.identities(of: known.unknownIdentities.map(\.text)), headers(known.unknownHeaders),
+        ])
+    }
+
+    fileprivate static func headers(_ names: Set<Digest>) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY ($2)",
+            [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
+    }
+}
+
+extension AppendContext {
+    /// Reads the rows of `Statements.identities`.
+    mutating func learnIdentities(from result: PostgresResult) throws {
+        for row in result.rows { identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1)) }
+    }
+
+    /// Reads the names of stored headers.
+    mutating func learnHeaders(from result: PostgresResult) throws {
+        for row in result.rows { knownHeaders.insert(try row.digest(0)) }
+    }
 }
 
 /// The statements of one batch, and how their results are read.
@@ -45,28 +75,21 @@ private struct Questions {
 
     private(set) var statements: [PostgresStatement]
     private var kinds: [Question] = []
-    private var identities: [ExactText: IdentityRef] = [:]
-    private var knownHeaders: Set<Digest> = []
+    private let known: WriterMemory.Knowledge
     private let deciding: [OriginalKey]
 
     init(_ batch: [PreparedEvent], memory: WriterMemory) {
         statements = [AppendRead.lockHead, Self.forgotten(since: memory.position)]
         deciding = Set(batch.compactMap(\.decidingOriginal)).sorted()
+        known = memory.knowledge(of: batch)
 
-        let dedupKeys = Set(batch.compactMap(\.dedupKey))
+        let dedupKeys = Set(batch.compactMap(\.dedupKey)).union(batch.compactMap(\.reusedDedupKey))
         if !dedupKeys.isEmpty { ask(.precedents, Self.precedents(dedupKeys)) }
 
-        let values = Set(batch.lazy.flatMap(\.draft.identities).map { ExactText($0) })
-        let names = Set(batch.lazy.compactMap(\.evidence).flatMap(\.headers.keys))
-        (identities, knownHeaders) = memory.lookUp { known in
-            var identities: [ExactText: IdentityRef] = [:]
-            for value in values { identities[value] = known.identity(of: value) }
-            return (identities, names.filter { known.hasHeader($0) })
+        if !known.unknownIdentities.isEmpty {
+            ask(.identities, Statements.identities(of: known.unknownIdentities.map(\.text)))
         }
-        let unknown = values.filter { identities[$0] == nil }.map(\.text)
-        if !unknown.isEmpty { ask(.identities, Statements.identities(of: unknown)) }
-        let headers = names.subtracting(knownHeaders)
-        if !headers.isEmpty { ask(.headers, Self.headers(headers)) }
+        if !known.unknownHeaders.isEmpty { ask(.headers, AppendRead.headers(known.unknownHeaders)) }
 
         if !deciding.isEmpty { ask(.states, StateQuery.lives(of: deciding)) }
         let commands = Set(batch.compactMap(\.commandKey).map { ExactText($0) })
@@ -90,22 +113,22 @@ private struct Questions {
     ) throws -> AppendContext {
         guard let head = results[Self.headIndex].first else { throw Statements.missingHead }
         var context = AppendContext(head: try LedgerHead(head))
-        context.identities = identities
-        context.knownHeaders = knownHeaders
+        context.identities = known.identities
+        context.knownHeaders = known.headers
+        context.memory = memory
         for key in deciding { context.states[key] = OriginalState() }
         for (kind, result) in zip(kinds, results[Self.optionalIndex...]) {
             switch kind {
             case .precedents:
                 for row in result.rows {
-                    guard let key = try FactCodec.decode(row.bytes(1)).statementKey else { continue }
-                    context.statements[ExactText(key.id), default: [:]][key.payloadHash] = try row.int(0)
+                    guard let statement = try FactCodec.decode(row.bytes(1)).statementKey,
+                        let key = DedupKey(stored: try row.bytes(2))
+                    else { continue }
+                    context.statements[key] = RecordedStatement(
+                        payloadHash: statement.payloadHash, position: try row.int(0))
                 }
-            case .identities:
-                for row in result.rows {
-                    context.identities[ExactText(try row.text(0))] = IdentityRef(try row.int(1))
-                }
-            case .headers:
-                for row in result.rows { context.knownHeaders.insert(try row.digest(0)) }
+            case .identities: try context.learnIdentities(from: result)
+            case .headers: try context.learnHeaders(from: result)
             case .states:
                 let states = try StateQuery.states(
                     from: result, of: deciding, upTo: context.head.position, on: connection)
@@ -128,7 +151,7 @@ private struct Questions {
                 }
             }
         }
-        memory.learn(identities: context.identities, headers: context.knownHeaders, at: context.head.position)
+        memory.learn(identities: context.identities, headers: context.knownHeaders, at: context.head)
         return context
     }
 
@@ -141,14 +164,8 @@ private struct Questions {
 
     private static func precedents(_ keys: Set<DedupKey>) -> PostgresStatement {
         PostgresStatement(
-            "SELECT position, facts FROM event WHERE ledger_id = $1 AND dedup_key = ANY ($2)",
+            "SELECT position, facts, dedup_key FROM event WHERE ledger_id = $1 AND dedup_key = ANY ($2)",
             [.int(ledgerID), .bytesArray(keys.map(\.bytes))])
-    }
-
-    private static func headers(_ names: Set<Digest>) -> PostgresStatement {
-        PostgresStatement(
-            "SELECT sha256 FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY ($2)",
-            [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
     }
 
     private static func commands(_ keys: Set<ExactText>) -> PostgresStatement {

@@ -13,7 +13,7 @@ enum AppendWrite {
         """
     private static let eventColumnCount = 17
 
-    /// Writes a plan, with `more` in the same commit.
+    /// Writes a plan in the transaction that holds the head's lock, with `more` in the same commit.
     static func run(
         _ plan: AppendPlan, and more: [PostgresStatement] = [], on connection: isolated PostgresConnection
     ) throws {
@@ -21,24 +21,64 @@ enum AppendWrite {
             try connection.execute(script: "COMMIT")
             return
         }
+        let statements = try writeEvents(plan, beginning: false, on: connection) + [moveHead(plan.head)] + more
+        _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
+    }
+
+    /// Writes a plan of a head that is only believed, in a transaction of its own, and commits it if the belief is true.
+    ///
+    /// - Parameters:
+    ///   - previous: the transaction that writes the events before; its commit is waited for before the head is touched.
+    ///   - mayCommit: asked last before the commit.
+    /// - Throws: `NotWritten` when the events before were not committed, or `mayCommit` says no; `PostgresError` for
+    ///   anything else, a head that somebody else moved or holds included. The transaction is then open or failed.
+    static func runAhead(
+        _ plan: AppendPlan, after previous: TransactionTurn?, mayCommit: () -> Bool,
+        on connection: isolated PostgresConnection
+    ) throws {
+        var statements = try writeEvents(plan, beginning: true, on: connection)
+        if let previous, !previous.isFinished {
+            if !statements.isEmpty { _ = try connection.pipeline(statements) }
+            statements = []
+        }
+        guard previous?.wait() ?? true, mayCommit() else { throw NotWritten() }
+        do {
+            _ = try connection.pipeline(statements + takeHead(from: plan.base, to: plan.head))
+        } catch {
+            guard error.kind == .connection else { throw error }
+            throw CommitInDoubt()
+        }
+    }
+
+    /// Nothing was committed.
+    struct NotWritten: Error {}
+
+    /// The connection went before the commit was answered.
+    struct CommitInDoubt: Error {}
+
+    /// Writes a plan's events, and returns the statements that write the rest, which may share a round trip with others.
+    ///
+    /// The events come first in every transaction: who holds the first of them keeps everybody else from its position, and
+    /// waits for nobody while holding anything else.
+    private static func writeEvents(
+        _ plan: AppendPlan, beginning: Bool, on connection: isolated PostgresConnection
+    ) throws -> [PostgresStatement] {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
         var statements: [PostgresStatement] = []
-        if !plan.newIdentities.isEmpty { statements.append(insertIdentities(plan)) }
-        if !plan.newHeaders.isEmpty { statements.append(insertHeaders(plan)) }
         if plan.events.count >= copyThreshold {
-            try connection.copy(into: eventColumns, eventRows(plan))
-            if !plan.evidence.isEmpty {
-                try connection.copy(into: "evidence (ledger_id, position, parts)", evidenceRows(plan))
-            }
+            var copies = [(eventColumns, try eventRows(plan))]
+            if !plan.evidence.isEmpty { copies.append(("evidence (ledger_id, position, parts)", evidenceRows(plan))) }
+            try connection.copy(copies, after: beginning ? begin : nil)
         } else {
+            if beginning { statements.append(PostgresStatement(begin)) }
             statements.append(insertEvents(plan))
             if !plan.evidence.isEmpty { statements.append(insertEvidence(plan)) }
         }
+        if !plan.newIdentities.isEmpty { statements.append(insertIdentities(plan)) }
+        if !plan.newHeaders.isEmpty { statements.append(insertHeaders(plan)) }
         statements += insertNames(plan)
         if !plan.newCommands.isEmpty { statements.append(insertCommands(plan)) }
-        statements.append(moveHead(plan.head))
-        statements += more
-        statements.append(PostgresStatement("COMMIT"))
-        _ = try connection.pipeline(statements)
+        return statements
     }
 
     private static func eventRows(_ plan: AppendPlan) throws -> CopyRows {
@@ -117,7 +157,7 @@ enum AppendWrite {
             "INSERT INTO identity (ledger_id, identity, value) SELECT $1, * FROM unnest($2::bigint[], $3::text[])",
             [
                 .int4(Int32(ledgerID)), .intArray(plan.newIdentities.map(\.ref.number)),
-                .textArray(plan.newIdentities.map(\.value)),
+                .textArray(plan.newIdentities.map(\.value.text)),
             ])
     }
 
@@ -187,5 +227,28 @@ enum AppendWrite {
                 .int(ledgerID), .int(head.position), .timestamp(head.recordedAt.milliseconds), .bytes(head.hash.bytes),
                 .int(head.nextIdentity), .int(head.catalogPosition),
             ])
+    }
+
+    /// Moves the head if it is where it is believed to be, and commits; else an error undoes the transaction.
+    ///
+    /// Nobody is waited for: whoever holds the head may be waiting for an event of this transaction.
+    private static func takeHead(from base: LedgerHead, to head: LedgerHead) -> [PostgresStatement] {
+        [
+            PostgresStatement(
+                "SELECT FROM ledger_head WHERE ledger_id = $1 FOR UPDATE NOWAIT", [.int(ledgerID)]),
+            // A head that is elsewhere gets no hash, which its column refuses.
+            PostgresStatement(
+                """
+                UPDATE ledger_head SET position = $2, recorded_at = $3,
+                    hash = CASE WHEN position = $7 AND hash = $8 THEN $4 END, next_identity = $5, catalog_position = $6
+                WHERE ledger_id = $1
+                """,
+                [
+                    .int(ledgerID), .int(head.position), .timestamp(head.recordedAt.milliseconds),
+                    .bytes(head.hash.bytes), .int(head.nextIdentity), .int(head.catalogPosition),
+                    .int(base.position), .bytes(base.hash.bytes),
+                ]),
+            PostgresStatement("COMMIT"),
+        ]
     }
 }

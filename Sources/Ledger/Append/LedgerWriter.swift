@@ -1,12 +1,18 @@
 package import EntitlementCore
 package import PostgresClient
+import Synchronization
 
 /// Appends events, many requests to one transaction and one fsync.
 ///
-/// While one batch is being committed the next one gathers, so a batch is as large as the load makes it and a lone
-/// request waits for nothing. A request is answered only after the commit that holds its event. Any number of writers
-/// may run against one ledger, in this process or others: the head row orders them.
-package actor LedgerWriter {
+/// While one batch is being written the next one gathers, so a batch is as large as the load makes it and a lone request
+/// waits for nothing. A request is answered only after the commit that holds its event. Any number of writers may run
+/// against one ledger, in this process or others: the head row orders them.
+///
+/// As long as nobody else appends, a batch needs no lock while it is decided and written: it goes on from the head that
+/// the batch before it leaves, is written beside that one on a connection of its own, and takes the head only to commit
+/// (`AheadAppend`). Where that fails, and for what depends on more than a writer remembers, a batch is decided under the
+/// head's lock (`AppendTransaction`).
+package final class LedgerWriter: Sendable {
     package struct Limits: Sendable {
         /// Events of one transaction.
         package var batchEvents = 2048
@@ -18,6 +24,9 @@ package actor LedgerWriter {
         package var attempts = 3
         /// How long a session may hold the head while the server waits for its program.
         package var stalledMilliseconds = 5000
+        /// Batches decided under the head's lock after one that was written ahead of it failed: others append as well, or
+        /// statements come twice.
+        package var lockedBatches = 16
 
         package init() {}
     }
@@ -30,139 +39,82 @@ package actor LedgerWriter {
         package let duration: Duration
     }
 
-    private struct Waiter {
+    /// A request with whoever waits for its answer.
+    struct Waiter: Sendable {
         let event: PreparedEvent
         let continuation: CheckedContinuation<Result<AppendOutcome, any Error>, Never>
     }
 
-    private let pool: PostgresPool
-    private let limits: Limits
-    private let now: @Sendable () -> Timestamp
-    private let report: @Sendable (BatchReport) -> Void
-    private let memory = WriterMemory()
-    private var waiting: [Waiter] = []
-    private var isRunning = false
-    private var drained: [CheckedContinuation<Void, Never>] = []
+    private let queue: AppendQueue
+    private let ahead: AheadAppend
+    private let locked: LockedAppend
 
     package init(
         pool: PostgresPool, limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp,
         report: @escaping @Sendable (BatchReport) -> Void = { _ in }
     ) {
-        self.pool = pool
-        self.limits = limits
-        self.now = now
-        self.report = report
+        let memory = WriterMemory()
+        queue = AppendQueue(limits: limits)
+        ahead = AheadAppend(
+            pool: pool, lockedBatches: limits.lockedBatches, memory: memory, now: now, report: report)
+        locked = LockedAppend(pool: pool, limits: limits, memory: memory, now: now, report: report)
     }
 
     /// Returns once the event is durable and visible, or was so before.
     ///
     /// Throws `AppendRefusal` for a command that must not be carried out, else `LedgerError`.
-    package nonisolated func append(_ draft: EventDraft) async throws -> AppendOutcome {
-        try await enqueue(PreparedEvent(draft)).get()
-    }
-
-    private func enqueue(_ event: PreparedEvent) async -> Result<AppendOutcome, any Error> {
-        guard waiting.count < limits.waiting else {
-            return .failure(LedgerError(.unavailable, "\(waiting.count) appends are waiting; try again later"))
-        }
-        return await withCheckedContinuation { continuation in
-            waiting.append(Waiter(event: event, continuation: continuation))
-            if !isRunning {
-                isRunning = true
-                Task { await self.run() }
+    package func append(_ draft: EventDraft) async throws -> AppendOutcome {
+        let event = PreparedEvent(draft)
+        let result = await withCheckedContinuation { continuation in
+            switch queue.enqueue(Waiter(event: event, continuation: continuation)) {
+            case .waits: break
+            case .isFirst: Task { await self.run() }
+            case .isTooMany(let waiting):
+                let error = LedgerError(.unavailable, "\(waiting) appends are waiting; try again later")
+                continuation.resume(returning: .failure(error))
             }
         }
+        return try result.get()
     }
 
     /// Waits until nothing is waiting or under way; for an orderly stop.
-    package func drain() async {
-        guard isRunning else { return }
-        await withCheckedContinuation { drained.append($0) }
-    }
+    package func drain() async { await queue.drain() }
 
     private func run() async {
-        while !waiting.isEmpty { await commit(nextBatch()) }
-        isRunning = false
-        for continuation in drained { continuation.resume() }
-        drained = []
-    }
-
-    private func nextBatch() -> [Waiter] {
-        var bytes = 0
-        var count = 0
-        for waiter in waiting.prefix(limits.batchEvents) {
-            bytes += waiter.event.evidence?.bytes.count ?? 0
-            if count > 0, bytes > limits.batchBytes { break }
-            count += 1
-        }
-        let batch = Array(waiting.prefix(count))
-        waiting.removeFirst(count)
-        return batch
-    }
-
-    private func commit(_ batch: [Waiter]) async {
-        let clock = ContinuousClock()
-        let start = clock.now
-        do {
-            let plan = try await write(batch.map(\.event))
-            report(
-                BatchReport(
-                    requests: batch.count, events: plan.events.count, position: plan.head.position,
-                    duration: start.duration(to: clock.now)))
-            for (waiter, outcome) in zip(batch, plan.outcomes) {
-                waiter.continuation.resume(returning: outcome.mapError { $0 })
-            }
-        } catch {
-            let failure = LedgerError(error, doing: "appending to the log")
-            // One event that the database refuses must not take its neighbours with it.
-            if failure.code != .unavailable, batch.count > 1 {
-                for waiter in batch { await commit([waiter]) }
-            } else {
-                for waiter in batch { waiter.continuation.resume(returning: .failure(failure)) }
-            }
-        }
-    }
-
-    /// Writes one batch, again after a lost connection or lock.
-    private func write(_ batch: [PreparedEvent]) async throws -> AppendPlan {
-        var inDoubt: AppendPlan?
-        var attempt = 1
         while true {
-            let failure: PostgresError
-            do {
-                let outcome = try await pool.withConnection { [inDoubt, memory, now] connection in
-                    try AppendTransaction.run(batch, inDoubt: inDoubt, memory: memory, now: now, on: connection)
-                }
-                switch outcome {
-                case .committed(let plan): return plan
-                case .inDoubt(let plan, let error): (inDoubt, failure) = (plan, error)
-                }
-            } catch let error as PostgresError where error.isPassing {
-                failure = error
+            switch await queue.next() {
+            case .done: return
+            case .batch(let batch): await write(batch)
+            case .returned(let batches):
+                // What was planned after a batch that failed rests on it.
+                ahead.giveUp()
+                for batch in batches { await lockAndWrite(batch.waiters, inDoubt: batch.inDoubt) }
             }
-            if failure.kind == .lockTimeout { await endStalledHolders() }
-            guard attempt < limits.attempts else { throw failure }
-            // Longer than the pool refuses at once after a failure to connect.
-            if failure.kind == .connection { try? await Task.sleep(for: .milliseconds(100 * attempt)) }
-            attempt += 1
         }
     }
 
-    /// Ends sessions that hold the head while their program does not move.
-    ///
-    /// The server's own timeouts end a session that is idle in a transaction, and one whose statement takes long. One
-    /// whose program stopped half-way through sending a batch is neither, and would hold the ledger until it goes on.
-    private func endStalledHolders() async {
-        _ = try? await pool.withConnection { connection in
-            try connection.query(
-                """
-                SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS lock JOIN pg_stat_activity AS activity USING (pid)
-                WHERE lock.locktype = 'relation' AND lock.relation = 'ledger_head'::regclass AND lock.granted
-                    AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                    AND activity.usename = current_user AND activity.state = 'active'
-                    AND activity.wait_event IN ('ClientRead', 'ClientWrite')
-                    AND activity.state_change < clock_timestamp() - $1 * interval '1 millisecond'
-                """, [.double(Double(limits.stalledMilliseconds))])
+    private func write(_ batch: [Waiter]) async {
+        guard ahead.isAdvisable, batch.allSatisfy(\.event.isDecidedByMemory) else {
+            await queue.landing()
+            // A batch before this one that failed has to be written before it.
+            if queue.give(back: batch) { return }
+            return await lockAndWrite(batch)
         }
+        guard let plan = try? await ahead.plan(batch.map(\.event)), !plan.events.isEmpty else {
+            await queue.landing()
+            if queue.give(back: batch) { return }
+            return await lockAndWrite(batch)
+        }
+        let flight = queue.takeOff(batch)
+        Task { [ahead, queue] in
+            let landing = await ahead.write(plan, batch, as: flight) { queue.hasBegun(flight) }
+            queue.land(flight, batch, landing)
+        }
+    }
+
+    private func lockAndWrite(_ batch: [Waiter], inDoubt: AppendPlan? = nil) async {
+        let headWasKnown = ahead.expectedHead
+        let plan = await locked.commit(batch, inDoubt: inDoubt)
+        ahead.learn(from: plan, expecting: headWasKnown)
     }
 }

@@ -1,11 +1,16 @@
 import EntitlementCore
 
 /// A draft made ready outside the lock: its evidence taken apart and hashed.
-struct PreparedEvent: Sendable {
+///
+/// A class, because it is handed on several times and holds dozens of strings and arrays.
+final class PreparedEvent: Sendable {
     let draft: EventDraft
     let evidence: EvidenceParts?
     let evidenceHash: Digest?
+    /// The key of the first event under its source's id.
     let dedupKey: DedupKey?
+    /// The draft's identities, as they are compared.
+    let identities: [ExactText]
 
     init(_ draft: EventDraft) {
         self.draft = draft
@@ -18,6 +23,23 @@ struct PreparedEvent: Sendable {
         evidence = prepared?.parts
         evidenceHash = prepared?.hash
         dedupKey = draft.fact.dedupKey
+        identities = draft.identities.map { ExactText($0) }
+    }
+
+    /// The key it has if another payload came under its source's id before; `nil` for what no source numbers.
+    var reusedDedupKey: DedupKey? {
+        draft.fact.statementKey.map { DedupKey(sourceID: $0.id, payloadHash: $0.payloadHash) }
+    }
+
+    /// Whether it can be decided from what a writer remembers and what never changes.
+    ///
+    /// Else it depends on states, idempotency keys or ownership events, which are read under the head's lock.
+    var isDecidedByMemory: Bool {
+        guard draft.unchangedSince == nil else { return false }
+        return switch draft.deduplication {
+        case .statement, .unique: true
+        case .command, .news: false
+        }
     }
 
     var commandKey: String? {

@@ -1,55 +1,121 @@
 import EntitlementCore
 import Synchronization
 
-/// What a writer remembers of the ledger, so that it need not ask again under the head's lock.
+/// What a writer remembers of the ledger, so that it need not ask again.
 ///
-/// Only what never changes once committed: the number of an identity, and that a header is stored. The one exception is
-/// that a person is forgotten; a batch therefore asks whether that has happened since `position`.
+/// Only what never changes once committed: the number of an identity, that a header or a name is stored, which payload
+/// has a dedup key. The one exception is that a person is forgotten; a batch therefore asks whether that has happened
+/// since `position`, or goes on from exactly the head that is remembered, which the commit then proves.
 final class WriterMemory: Sendable {
-    /// The most identities and headers remembered, each; of those beyond, the ones not used lately go.
+    /// The most of each kind remembered; of those beyond, the ones not used lately go.
     private static let identityLimit = 200_000
+    private static let nameLimit = 200_000
+    private static let statementLimit = 50_000
     private static let headerLimit = 1000
 
-    struct Known: Sendable {
+    private struct State {
+        /// The end of the log after the last batch that was planned or read; `nil` before any.
+        var head: LedgerHead?
         /// Where nothing is remembered there is nothing to ask about.
-        fileprivate var position = Int64.max
-        fileprivate var identities = RecentlyUsed<ExactText, IdentityRef>(limit: WriterMemory.identityLimit)
-        fileprivate var headers = RecentlyUsed<Digest, Bool>(limit: WriterMemory.headerLimit)
-
-        mutating func identity(of value: ExactText) -> IdentityRef? { identities.value(of: value) }
-        mutating func hasHeader(_ name: Digest) -> Bool { headers.value(of: name) == true }
+        var position = Int64.max
+        var identities = RecentlyUsed<ExactText, IdentityRef>(limit: WriterMemory.identityLimit)
+        var headers = RecentlyUsed<Digest, Bool>(limit: WriterMemory.headerLimit)
+        var names = RecentlyUsed<EventName, Bool>(limit: WriterMemory.nameLimit)
+        var statements = RecentlyUsed<DedupKey, RecordedStatement>(limit: WriterMemory.statementLimit)
     }
 
-    private let known = Mutex(Known())
+    /// What is remembered of what a batch speaks of.
+    struct Knowledge: Sendable {
+        fileprivate(set) var identities: [ExactText: IdentityRef] = [:]
+        fileprivate(set) var headers: Set<Digest> = []
+        fileprivate(set) var unknownIdentities: Set<ExactText> = []
+        fileprivate(set) var unknownHeaders: Set<Digest> = []
+
+        /// Whether nothing has to be asked.
+        var isComplete: Bool { unknownIdentities.isEmpty && unknownHeaders.isEmpty }
+    }
+
+    private let state = Mutex(State())
 
     /// Up to where the log is known to have forgotten nobody who is remembered.
-    var position: Int64 { known.withLock { $0.position } }
+    var position: Int64 { state.withLock { $0.position } }
 
-    /// Looks up what a batch needs to know.
-    func lookUp<Value: Sendable>(_ body: @Sendable (inout Known) -> Value) -> Value { known.withLock { body(&$0) } }
+    /// The end of the log, unless somebody else has appended since; `nil` before anything was read.
+    var head: LedgerHead? { state.withLock { $0.head } }
 
-    /// Remembers what was read of the database when its log ended at `position`, nobody having been forgotten since.
-    func learn(identities: [ExactText: IdentityRef], headers: Set<Digest>, at position: Int64) {
-        known.withLock { known in
-            known.position = position
-            for (value, number) in identities { known.identities.insert(number, for: value) }
-            for name in headers { known.headers.insert(true, for: name) }
+    /// Looks up whom and what a batch names.
+    func knowledge(of batch: [PreparedEvent]) -> Knowledge {
+        state.withLock { state in
+            var knowledge = Knowledge()
+            knowledge.identities.reserveCapacity(batch.count * 2)
+            for event in batch {
+                for value in event.identities where knowledge.identities[value] == nil {
+                    if let number = state.identities.value(of: value) {
+                        knowledge.identities[value] = number
+                    } else {
+                        knowledge.unknownIdentities.insert(value)
+                    }
+                }
+                guard let headers = event.evidence?.headers.keys else { continue }
+                for header in headers where !knowledge.headers.contains(header) {
+                    if state.headers.value(of: header) == true {
+                        knowledge.headers.insert(header)
+                    } else {
+                        knowledge.unknownHeaders.insert(header)
+                    }
+                }
+            }
+            return knowledge
         }
     }
 
-    /// Remembers what was committed.
+    /// Which payload is known to have a dedup key.
+    func statement(of key: DedupKey) -> RecordedStatement? { state.withLock { $0.statements.value(of: key) } }
+
+    /// Whether the log is known to hold a name of which only the first event has a row.
+    func hasName(_ name: EventName) -> Bool { state.withLock { $0.names.value(of: name) == true } }
+
+    /// Remembers what was read of the database when its log ended at `head`, nobody having been forgotten since.
+    func learn(identities: [ExactText: IdentityRef], headers: Set<Digest>, at head: LedgerHead) {
+        state.withLock { state in
+            state.head = head
+            state.position = head.position
+            for (value, number) in identities { state.identities.insert(number, for: value) }
+            for name in headers { state.headers.insert(true, for: name) }
+        }
+    }
+
+    /// Remembers what was read, wherever the log ends.
+    func learn(from context: AppendContext, unknownTo known: Knowledge) {
+        state.withLock { state in
+            for value in known.unknownIdentities {
+                if let number = context.identities[value] { state.identities.insert(number, for: value) }
+            }
+            for name in known.unknownHeaders where context.knownHeaders.contains(name) {
+                state.headers.insert(true, for: name)
+            }
+        }
+    }
+
+    /// Remembers what was committed, or is about to be; if it was not after all, `reset` has to follow.
     func learn(from plan: AppendPlan) {
-        known.withLock { known in
-            for (value, number) in plan.newIdentities { known.identities.insert(number, for: ExactText(value)) }
-            for name in plan.newHeaders.keys { known.headers.insert(true, for: name) }
-            known.position = plan.head.position
+        state.withLock { state in
+            for (value, number) in plan.newIdentities { state.identities.insert(number, for: value) }
+            for name in plan.newHeaders.keys { state.headers.insert(true, for: name) }
+            for name in plan.newNames where name.name.kind.isFirstOnly { state.names.insert(true, for: name.name) }
+            for (key, statement) in plan.newStatements { state.statements.insert(statement, for: key) }
+            state.position = plan.head.position
+            state.head = plan.head
         }
     }
 
     /// Forgets all identities.
     func forget() {
-        known.withLock { $0.identities = RecentlyUsed(limit: Self.identityLimit) }
+        state.withLock { $0.identities = RecentlyUsed(limit: Self.identityLimit) }
     }
+
+    /// Forgets everything.
+    func reset() { state.withLock { $0 = State() } }
 }
 
 /// A dictionary of at most `limit` entries that lets go of what was not used lately.
@@ -66,7 +132,7 @@ struct RecentlyUsed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     mutating func value(of key: Key) -> Value? {
         if let value = younger[key] { return value }
-        guard let value = older.removeValue(forKey: key) else { return nil }
+        guard !older.isEmpty, let value = older.removeValue(forKey: key) else { return nil }
         insert(value, for: key)
         return value
     }

@@ -1,17 +1,50 @@
 import EntitlementCore
 import OpenSSLCrypto
 
-/// Finds a second delivery of the same statement: the first 16 bytes of the SHA-256 of the source's own id.
+/// What makes a signed statement one event: the first 16 bytes of a SHA-256, and unique in the log.
 ///
-/// Of fixed size, because the ids of sources are long. Whether two events of one key are one statement is decided by the
-/// ids and hashes in their facts.
+/// The first event under a source's own id has the key of that id. An event with another payload under the same id has
+/// the key of both. So a second delivery always meets its own key, and the log's index refuses it whatever a writer
+/// believes. Of fixed size, because the ids of sources are long; no two ids with the same 128 bits will be met.
 struct DedupKey: Hashable, Sendable {
-    let bytes: [UInt8]
+    // Two words rather than an array, which would be an allocation of its own.
+    private let high: UInt64
+    private let low: UInt64
 
-    init(sourceID: String) { bytes = Array(SHA256.hash(sourceID.utf8).prefix(16)) }
+    /// The key of the first event under an id.
+    init(sourceID: String) { self.init(hashOf: Array(sourceID.utf8)) }
+
+    /// The key of an event with another payload than the first one's under an id.
+    init(sourceID: String, payloadHash: Digest) {
+        // The id is text, so it cannot hold the byte that ends it here.
+        self.init(hashOf: Array(sourceID.utf8) + [0xFF] + payloadHash.bytes)
+    }
+
+    /// Reads what column `event.dedup_key` holds; `nil` for any other length.
+    init?(stored bytes: [UInt8]) {
+        guard bytes.count == 16 else { return nil }
+        self.init(firstOf: bytes)
+    }
+
+    private init(hashOf bytes: [UInt8]) { self.init(firstOf: SHA256.hash(bytes)) }
+
+    private init(firstOf bytes: [UInt8]) {
+        (high, low) = bytes.withUnsafeBytes { bytes in
+            (
+                UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+                UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+            )
+        }
+    }
+
+    /// What column `event.dedup_key` holds.
+    var bytes: [UInt8] { withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { Array($0) } }
 }
 
 extension LedgerFact {
+    /// The remark of an event whose id another payload came under before.
+    static let reusedID = "id_reused"
+
     /// What keeps a second delivery of the same signed statement from becoming an event; `nil` for what no source
     /// numbers.
     var statementKey: (id: String, payloadHash: Digest)? {
@@ -20,5 +53,10 @@ extension LedgerFact {
     }
 
     /// What column `event.dedup_key` holds.
-    var dedupKey: DedupKey? { statementKey.map { DedupKey(sourceID: $0.id) } }
+    var dedupKey: DedupKey? {
+        statementKey.map { key in
+            remarks.contains(Self.reusedID)
+                ? DedupKey(sourceID: key.id, payloadHash: key.payloadHash) : DedupKey(sourceID: key.id)
+        }
+    }
 }

@@ -8,4 +8,10 @@ package struct ExactText: Hashable, Sendable {
     package init(_ text: String) { utf8 = Array(text.utf8) }
 
     package var text: String { String(decoding: utf8, as: UTF8.self) }
+
+    /// All bytes at once; an array would hand them over one by one.
+    package func hash(into hasher: inout Hasher) {
+        utf8.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hasher.combine(utf8.count)
+    }
 }

@@ -1,0 +1,83 @@
+import EntitlementCore
+import PostgresClient
+
+/// Writes batches that are decided under the head's lock, again after a lost connection or lock.
+struct LockedAppend: Sendable {
+    let pool: PostgresPool
+    let limits: LedgerWriter.Limits
+    let memory: WriterMemory
+    let now: @Sendable () -> Timestamp
+    let report: @Sendable (LedgerWriter.BatchReport) -> Void
+
+    /// Writes a batch and answers its requests.
+    ///
+    /// - Parameter inDoubt: what an earlier attempt may have committed of it.
+    /// - Returns: what was written; `nil` where that failed for some of it at least.
+    func commit(_ batch: [LedgerWriter.Waiter], inDoubt: AppendPlan? = nil) async -> AppendPlan? {
+        let clock = ContinuousClock()
+        let start = clock.now
+        do {
+            let plan = try await write(batch.map(\.event), inDoubt: inDoubt)
+            report(
+                LedgerWriter.BatchReport(
+                    requests: batch.count, events: plan.events.count, position: plan.head.position,
+                    duration: start.duration(to: clock.now)))
+            for (waiter, outcome) in zip(batch, plan.outcomes) {
+                waiter.continuation.resume(returning: outcome.mapError { $0 })
+            }
+            return plan
+        } catch {
+            let failure = LedgerError(error, doing: "appending to the log")
+            // One event that the database refuses must not take its neighbours with it.
+            if failure.code != .unavailable, batch.count > 1 {
+                for waiter in batch { _ = await commit([waiter]) }
+            } else {
+                for waiter in batch { waiter.continuation.resume(returning: .failure(failure)) }
+            }
+            return nil
+        }
+    }
+
+    private func write(_ batch: [PreparedEvent], inDoubt: AppendPlan?) async throws -> AppendPlan {
+        var inDoubt = inDoubt
+        var attempt = 1
+        while true {
+            let failure: PostgresError
+            do {
+                let outcome = try await pool.withConnection { [inDoubt, memory, now] connection in
+                    try AppendTransaction.run(batch, inDoubt: inDoubt, memory: memory, now: now, on: connection)
+                }
+                switch outcome {
+                case .committed(let plan): return plan
+                case .inDoubt(let plan, let error): (inDoubt, failure) = (plan, error)
+                }
+            } catch let error as PostgresError where error.isPassing {
+                failure = error
+            }
+            if failure.kind == .lockTimeout { await endStalledHolders() }
+            guard attempt < limits.attempts else { throw failure }
+            // Longer than the pool refuses at once after a failure to connect.
+            if failure.kind == .connection { try? await Task.sleep(for: .milliseconds(100 * attempt)) }
+            attempt += 1
+        }
+    }
+
+    /// Ends sessions that hold the head, or write events, while their program does not move.
+    ///
+    /// The server's own timeouts end a session that is idle in a transaction, and one whose statement takes long. One
+    /// whose program stopped half-way through sending a batch is neither, and would hold the ledger until it goes on.
+    private func endStalledHolders() async {
+        _ = try? await pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS lock JOIN pg_stat_activity AS activity USING (pid)
+                WHERE lock.locktype = 'relation' AND lock.granted AND lock.mode IN ('RowShareLock', 'RowExclusiveLock')
+                    AND lock.relation IN ('ledger_head'::regclass, 'event'::regclass)
+                    AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                    AND activity.usename = current_user AND activity.state = 'active'
+                    AND activity.wait_event IN ('ClientRead', 'ClientWrite')
+                    AND activity.state_change < clock_timestamp() - $1 * interval '1 millisecond'
+                """, [.double(Double(limits.stalledMilliseconds))])
+        }
+    }
+}
