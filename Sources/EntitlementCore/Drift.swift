@@ -26,7 +26,12 @@ extension CustomerFacts {
     /// Holds a device's claims against the facts: each product is read like an entitlement of its own.
     ///
     /// States are compared, and where both give access and the device names an end, the ends.
-    package func drift(from claims: [DeviceClaim], at instant: Timestamp) -> [Drift] {
+    ///
+    /// - Returns: the differences, and until when they stay these.
+    package func drift(
+        from claims: [DeviceClaim], at instant: Timestamp
+    ) -> (drift: [Drift], until: Timestamp) {
+        guard !claims.isEmpty else { return ([], .endless) }
         var facts = self
         let claimed = Set(claims.map(\.productID))
         facts.catalog = Catalog(
@@ -34,9 +39,9 @@ extension CustomerFacts {
                 CatalogProduct(productID: $0, entitlements: [$0], duration: catalog.product($0)?.duration)
             }, policy: catalog.policy)
         facts.grants = []
-        let answers = Dictionary(
-            facts.answers(at: instant).map { ($0.entitlementID, $0) }, uniquingKeysWith: { first, _ in first })
-        return claims.compactMap { claim in
+        let (read, until) = facts.answersHolding(at: instant)
+        let answers = Dictionary(read.map { ($0.entitlementID, $0) }, uniquingKeysWith: { first, _ in first })
+        let drift: [Drift] = claims.compactMap { claim in
             let answer = answers[claim.productID]
             let explanation: String
             if let answer, answer.state == claim.state {
@@ -58,5 +63,6 @@ extension CustomerFacts {
             return Drift(
                 claim: claim, actual: answer?.state, actualUntil: answer?.until, explanation: explanation)
         }
+        return (drift, until)
     }
 }

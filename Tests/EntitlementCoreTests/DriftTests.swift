@@ -13,7 +13,7 @@ struct DriftTests {
 
     /// In words: `active>revoked`, one for each drift.
     private static func drift(_ given: Given, at instant: Double, _ claims: DeviceClaim...) -> [String] {
-        given.facts.drift(from: claims, at: day(instant)).map {
+        given.facts.drift(from: claims, at: day(instant)).drift.map {
             "\($0.claim.state.rawValue)>\($0.actual?.rawValue ?? "nothing")"
         }
     }
@@ -77,7 +77,7 @@ struct DriftTests {
         let given = Given(subscription("1", from: 0, to: 30, signed: 9, revoked: 8))
         let told = given.facts.drift(
             from: [Self.claim("pro", .active, 30), Self.claim("basic", .active)], at: day(10)
-        ).map(\.explanation)
+        ).drift.map(\.explanation)
         #expect(
             told == [
                 "The device reads active; by the facts it is revoked since 2026-01-09T00:00:00.000Z (refunded).",
@@ -85,7 +85,7 @@ struct DriftTests {
             ])
         let ends = Given(subscription("1", from: 0, to: 30)).facts.drift(
             from: [Self.claim("pro", .active, 31)], at: day(10)
-        ).map(\.explanation)
+        ).drift.map(\.explanation)
         #expect(
             ends == [
                 "The device expects access to end on 2026-02-01T00:00:00.000Z; by the facts it ends on "
@@ -111,7 +111,7 @@ struct DriftTests {
             let claims = facts.answers(at: instant).map {
                 DeviceClaim(productID: $0.entitlementID, state: $0.state, until: $0.until)
             }
-            #expect(mirror.drift(from: claims, at: instant).isEmpty, "seed \(seed)")
+            #expect(mirror.drift(from: claims, at: instant).drift.isEmpty, "seed \(seed)")
         }
     }
 }

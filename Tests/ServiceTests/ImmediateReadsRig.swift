@@ -29,7 +29,8 @@ final class ServedInstance: Sendable {
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
             verifier: rig.application.verifier, statements: rig.application.statements, schemaRefusal: { nil },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
-            logger: Logger(level: .error, now: now, sink: { rig.log.keep($0) }), limits: limits, now: now)
+            logger: Logger(level: .error, now: now, sink: { rig.log.keep($0) }), limits: limits,
+            passKeys: rig.application.passKeys, now: now)
         let instance = try ServedInstance(application, metrics)
         // The first reads are answered the general way: the key is not remembered, and the session not yet open.
         while instance.immediateReads == 0 {
@@ -62,17 +63,41 @@ final class ServedInstance: Sendable {
         /// Those that the service itself writes, but for the request's id.
         let headers: [String: String]
 
+        fileprivate init(status: Int, body: String, headers: [String: String]) {
+            self.status = status
+            self.body = body
+            self.headers = headers
+        }
+
+        fileprivate init(_ response: HTTPResponse) {
+            var headers = ["Content-Length": String(response.body.count)]
+            for name in ServedInstance.headers.dropLast() { headers[name] = response.header(name) }
+            self.init(status: response.status, body: String(decoding: response.body, as: UTF8.self), headers: headers)
+        }
+
         var position: Int64 { headers["Ledger-Position"].flatMap { Int64($0) } ?? -1 }
         var description: String { "\(status) \(headers) \(body)" }
     }
 
-    private static let headers = ["Content-Type", "Ledger-Position", "ETag", "Cache-Control", "Content-Length"]
+    fileprivate static let headers = ["Content-Type", "Ledger-Position", "ETag", "Cache-Control", "Content-Length"]
 
     func read(_ customer: String, query: String = "", tag: String? = nil, key: String) async throws -> Answer {
-        var request = URLRequest(
-            url: try #require(URL(string: base + "/v1/customers/\(customer)/entitlements\(query)")))
+        try await send("/v1/customers/\(customer)/entitlements\(query)", tag: tag, key: key)
+    }
+
+    /// Posts to the reconciliation of a customer; headers as in `read`.
+    func reconcile(_ customer: String, _ body: [UInt8], key: String) async throws -> Answer {
+        try await send("/v1/customers/\(customer)/reconcile", body: body, key: key)
+    }
+
+    private func send(_ target: String, body: [UInt8]? = nil, tag: String? = nil, key: String) async throws -> Answer {
+        var request = URLRequest(url: try #require(URL(string: base + target)))
         request.setValue("Bearer " + key, forHTTPHeaderField: "Authorization")
         if let tag { request.setValue(tag, forHTTPHeaderField: "If-None-Match") }
+        if let body {
+            request.httpMethod = "POST"
+            request.httpBody = Data(body)
+        }
         let (data, response) = try await session.data(for: request)
         let answer = try #require(response as? HTTPURLResponse)
         #expect(answer.value(forHTTPHeaderField: "X-Request-Id")?.count == 20)
@@ -88,10 +113,19 @@ final class ServedInstance: Sendable {
             method: "GET", target: "/v1/customers/\(customer)/entitlements\(query)",
             headers: [("Authorization", "Bearer " + key)] + (tag.map { [("If-None-Match", $0)] } ?? []))
         let response = await application.handle(try HTTPRequest(head: head))
-        var headers = ["Content-Length": String(response.body.count)]
-        for name in Self.headers.dropLast() { headers[name] = response.header(name) }
-        return Answer(status: response.status, body: String(decoding: response.body, as: UTF8.self), headers: headers)
+        return Answer(response)
     }
+
+    /// What the general path of this instance answers to a device, as it would be sent.
+    func generalReconciliation(_ customer: String, _ body: [UInt8], key: String) async throws -> Answer {
+        let head = HTTPRequestHead(
+            method: "POST", target: "/v1/customers/\(customer)/reconcile", headers: [("Authorization", "Bearer " + key)]
+        )
+        return Answer(await application.handle(try HTTPRequest(head: head, body: body)))
+    }
+
+    /// How many reconciliations the event loop answered.
+    var repeatedLaunches: Int { count(#"rightful_repeated_launches_total{source="memory"}"#) }
 
     /// How many reads the event loop answered, and how many of them from memory.
     var immediateReads: Int { count(#"rightful_immediate_reads_total{source="database"}"#) + readsFromMemory }

@@ -123,9 +123,27 @@ final class EventLoop {
         watched[3].fd = own?.descriptor ?? -1
         watched[3].events = Int16(POLLIN) | (own?.awaitsWriting == true ? Int16(POLLOUT) : 0)
         for index in watched.indices { watched[index].revents = 0 }
+        if immediate?.expectsSoon == true, deadline.map({ $0 > now }) ?? true, looksBriefly() {
+            return patience.map { $0 > 1 } ?? true
+        }
         let milliseconds = deadline.map { max(0, ((($0 - now) / .milliseconds(1)) as Double).rounded(.up)) }
         poll(&watched, nfds_t(watched.count), milliseconds.map { Int32(min($0, 3_600_000)) } ?? -1)
         return patience.map { $0 > 1 } ?? true
+    }
+
+    /// How long the loop looks before it sleeps. A small statement takes about as long as a sleeping thread takes to wake.
+    private static let brieflyLooking = Duration.microseconds(60)
+
+    /// Looks for what has come without going to sleep, and lets others have the processor between two looks.
+    ///
+    /// - Returns: whether there is something to do.
+    private func looksBriefly() -> Bool {
+        let end = ContinuousClock.now + Self.brieflyLooking
+        repeat {
+            if poll(&watched, nfds_t(watched.count), 0) != 0 { return true }
+            sched_yield()
+        } while ContinuousClock.now < end
+        return false
     }
 
     private func sweep() {

@@ -10,9 +10,11 @@ package final class Exchange {
         case receivingHead
         /// The head is there, and there is no body.
         case complete(declined: Bool)
+        /// The immediate handler declined a request with a body.
+        case declined(HTTPRequestHead, RequestTarget)
         /// The immediate handler answers later. The connection is not suspended: libmicrohttpd asks for the answer each
         /// time it runs, which costs less than to suspend and resume.
-        case held
+        case held(Framed?)
         /// The immediate handler has answered; the answer is in `prepared`.
         case prepared
         case receivingBody(HTTPRequestHead, RequestTarget, limit: Int)
@@ -22,6 +24,12 @@ package final class Exchange {
         case handling(Task<Void, Never>, HTTPRequestHead, MHDConnection)
         case handled(HTTPResponse, HTTPRequestHead)
         case ended
+    }
+
+    /// What was read of a request with a body.
+    private struct Framed {
+        let head: HTTPRequestHead
+        let target: RequestTarget
     }
 
     /// The loop's own number for it.
@@ -71,8 +79,12 @@ package final class Exchange {
             loop.heldExchangeEnded()
             return sendPrepared(on: connection, method: method)
         case .receivingBody(let head, let target, _):
-            guard let refusal = handle(head, target, connection) else { return true }
-            return refuse(refusal, head, on: connection)
+            if offer(connection, method: method, Framed(head: head, target: target)) {
+                return proceedHeld(connection, method: method)
+            }
+            return work(head, target, connection)
+        case .declined(let head, let target):
+            return work(head, target, connection)
         case .refused(let refusal, let head):
             return refuse(refusal, head, on: connection)
         case .handled(let response, let head):
@@ -145,13 +157,7 @@ package final class Exchange {
 
     /// Begins the work on a request without a body: offers it to the immediate handler, then takes the general way.
     private func begin(_ connection: MHDConnection, method: UnsafePointer<CChar>, isOffered: Bool) -> Bool {
-        if isOffered, offer(connection, method: method) {
-            if case .prepared = phase {
-                loop.heldExchangeEnded()
-                return sendPrepared(on: connection, method: method)
-            }
-            if case .held = phase { return true }
-        }
+        if isOffered, offer(connection, method: method, nil) { return proceedHeld(connection, method: method) }
         let head = head(method: String(cString: method), headers: connection.headers)
         do throws(HTTPRefusal) {
             let (target, _) = try examine(head, connection)
@@ -162,25 +168,45 @@ package final class Exchange {
         }
     }
 
-    private func offer(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
-        guard let immediate = loop.immediate,
+    /// Starts the handler on a request with a body.
+    private func work(_ head: HTTPRequestHead, _ target: RequestTarget, _ connection: MHDConnection) -> Bool {
+        guard let refusal = handle(head, target, connection) else { return true }
+        return refuse(refusal, head, on: connection)
+    }
+
+    /// Sends what the immediate handler has answered at once, where it has.
+    private func proceedHeld(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
+        guard case .prepared = phase else { return true }
+        loop.heldExchangeEnded()
+        return sendPrepared(on: connection, method: method)
+    }
+
+    /// Offers a whole request to the immediate handler.
+    ///
+    /// - Parameter framed: `nil` for a request without a body, whose head has not been examined yet.
+    private func offer(_ connection: MHDConnection, method: UnsafePointer<CChar>, _ framed: Framed?) -> Bool {
+        guard let immediate = loop.immediate else { return false }
+        if framed == nil,
             (try? loop.core.examine(targetBytes: target.count, headerBytes: cmhd_header_size(connection.pointer)))
-                != nil
-        else { return false }
+                == nil
+        {
+            return false
+        }
         let method = UnsafeBufferPointer(
             start: UnsafeRawPointer(method).assumingMemoryBound(to: UInt8.self), count: strlen(method))
         guard !method.elementsEqual("HEAD".utf8) else { return false }
-        phase = .held
+        phase = .held(framed)
         loop.heldExchangeBegan()
         client.expectNothing()
         let isTaken = target.withUnsafeBufferPointer { target in
-            immediate.receive(
-                ImmediateRequest(method: method, target: target, receivedAt: receivedAt, connection: connection), self)
+            body.withUnsafeBufferPointer { body in
+                immediate.receive(
+                    ImmediateRequest(
+                        method: method, target: target, body: body, head: framed?.head, receivedAt: receivedAt,
+                        connection: connection), self)
+            }
         }
-        if !isTaken {
-            loop.heldExchangeEnded()
-            phase = .complete(declined: true)
-        }
+        if !isTaken { putBack(framed) }
         return isTaken
     }
 
@@ -258,10 +284,14 @@ package final class Exchange {
 
     /// Gives a request that the immediate handler took to the general handler.
     package func decline() {
-        guard case .held = phase else { return }
-        loop.heldExchangeEnded()
-        phase = .complete(declined: true)
+        guard case .held(let framed) = phase else { return }
+        putBack(framed)
         loop.hasAnswers = true
+    }
+
+    private func putBack(_ framed: Framed?) {
+        loop.heldExchangeEnded()
+        phase = framed.map { .declined($0.head, $0.target) } ?? .complete(declined: true)
     }
 
     // MARK: - The general handler's

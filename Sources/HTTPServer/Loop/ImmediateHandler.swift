@@ -5,7 +5,7 @@ import CMicroHTTPD
 /// It is made on that thread and called only there, so it needs no locks; and it must never block, since everybody
 /// waits. What it does not want goes the general way, to `HTTPServer`'s handler.
 package protocol ImmediateHandler: AnyObject {
-    /// Is offered a request without a body, whose head keeps the limits.
+    /// Is offered a request whose head keeps the limits, and whose body, where it has one, is here whole.
     ///
     /// - Returns: whether it takes the request. It then answers the exchange, at once or in a later turn, or declines
     ///   it later; a request that was not taken must not be answered.
@@ -16,6 +16,10 @@ package protocol ImmediateHandler: AnyObject {
 
     /// The descriptor that the loop is to watch beside its own, if there is one; asked before each wait.
     var watched: (descriptor: Int32, awaitsWriting: Bool)? { get }
+
+    /// Whether the watched descriptor will be ready within some tens of microseconds, so that it is better to look than
+    /// to sleep; asked before each wait.
+    var expectsSoon: Bool { get }
 
     /// The watched descriptor can be read, or written where that was awaited.
     func watchedIsReady()
@@ -33,6 +37,10 @@ package struct ImmediateRequest: ~Copyable {
     package let method: UnsafeBufferPointer<UInt8>
     /// Path and query as sent, percent-encoded.
     package let target: UnsafeBufferPointer<UInt8>
+    /// Empty where there is none.
+    package let body: UnsafeBufferPointer<UInt8>
+    /// The head as the general handler is given it; `nil` for a request without a body, whose fields nobody has copied.
+    package let head: HTTPRequestHead?
     /// When the turn began in which the request line was read.
     package let receivedAt: ContinuousClock.Instant
     let connection: MHDConnection

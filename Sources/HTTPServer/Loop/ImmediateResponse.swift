@@ -36,6 +36,15 @@ package struct ImmediateResponse: ~Copyable {
         }
     }
 
+    /// Adds a header field whose value is known beforehand, and holds nothing that HTTP does not allow.
+    package func addHeader(_ name: StaticString, _ value: StaticString) {
+        value.withUTF8Buffer { value in
+            value.withMemoryRebound(to: CChar.self) { value in
+                if let value = value.baseAddress { addHeader(name, value) }
+            }
+        }
+    }
+
     /// Queues the answer; to be called from libmicrohttpd's callback for the connection.
     consuming func queue(on connection: MHDConnection, closing: Bool) -> Bool {
         if closing { _ = MHD_add_response_header(response, "Connection", "close") }

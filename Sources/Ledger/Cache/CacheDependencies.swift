@@ -21,6 +21,9 @@ struct DependencyKey: Hashable {
     static func all(of dependencies: CustomerDependencies, _ environment: StoreEnvironment) -> [DependencyKey] {
         dependencies.identities.map { DependencyKey($0, environment) }
             + dependencies.originals.map { DependencyKey(original: $0, environment) }
+            + dependencies.inEveryEnvironment.flatMap { identity in
+                StoreEnvironment.allCases.filter { $0 != environment }.map { DependencyKey(identity, $0) }
+            }
     }
 }
 

@@ -19,14 +19,15 @@ package struct CustomerCacheKey: Hashable, Sendable {
     }
 }
 
-/// Answers about customers, kept as long as the log says nothing new about them; for one thread.
+/// Answers about customers, each under a key of the caller's, kept as long as the log says nothing new about them; for
+/// one thread.
 ///
 /// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `position`, and forgets
 /// every answer on which that bears. Memory is bounded: the answers that were not used for the longest time go first,
 /// roughly (the CLOCK algorithm).
-package final class CustomerCache<Answer: AnyObject> {
+package final class CustomerCache<Key: Hashable, Answer> {
     private final class Entry {
-        let key: CustomerCacheKey
+        let key: Key
         let answer: Answer
         /// The position the answer rests on.
         let position: Int64
@@ -37,7 +38,7 @@ package final class CustomerCache<Answer: AnyObject> {
         var isUsed = true
 
         init(
-            key: CustomerCacheKey, answer: Answer, position: Int64, environment: StoreEnvironment,
+            key: Key, answer: Answer, position: Int64, environment: StoreEnvironment,
             dependencies: [DependencyKey],
             bytes: Int
         ) {
@@ -58,7 +59,7 @@ package final class CustomerCache<Answer: AnyObject> {
     private let capacity: Int
     private var slots: [Entry?] = []
     private var freeSlots: [Int32] = []
-    private var slotOfKey: [CustomerCacheKey: Int32] = [:]
+    private var slotOfKey: [Key: Int32] = [:]
     private var dependents = DependencyIndex()
     private var recent = RecentChanges()
     private var hand = 0
@@ -74,7 +75,7 @@ package final class CustomerCache<Answer: AnyObject> {
     package init(capacityBytes: Int) { capacity = capacityBytes }
 
     /// The answer for a customer, and the position it rests on.
-    package func answer(of key: CustomerCacheKey) -> (answer: Answer, position: Int64)? {
+    package func answer(of key: Key) -> (answer: Answer, position: Int64)? {
         guard let slot = slotOfKey[key], let entry = slots[Int(slot)] else { return nil }
         entry.isUsed = true
         return (entry.answer, entry.position)
@@ -82,19 +83,21 @@ package final class CustomerCache<Answer: AnyObject> {
 
     /// Keeps an answer, unless something came since the position it rests on that bears on it.
     ///
-    /// - Parameter bytes: what the answer takes, without the customer's id and this cache's own tables.
+    /// - Parameters:
+    ///   - environment: the one the answer is about.
+    ///   - bytes: what the answer and its key take, without this cache's own tables.
     package func insert(
-        _ answer: Answer, for key: CustomerCacheKey, restingOn position: Int64, _ dependencies: CustomerDependencies,
-        bytes: Int
+        _ answer: Answer, for key: Key, in environment: StoreEnvironment, restingOn position: Int64,
+        _ dependencies: CustomerDependencies, bytes: Int
     ) {
         remove(key)
-        let keys = DependencyKey.all(of: dependencies, key.environment)
-        guard self.position != nil, !recent.hasChange(of: keys, key.environment, after: position) else { return }
-        let cost = Self.overheadPerEntry + Self.overheadPerDependency * keys.count + 2 * key.customer.count + bytes
+        let keys = DependencyKey.all(of: dependencies, environment)
+        guard self.position != nil, !recent.hasChange(of: keys, environment, after: position) else { return }
+        let cost = Self.overheadPerEntry + Self.overheadPerDependency * keys.count + bytes
         guard cost <= capacity else { return }
         while self.bytes + cost > capacity { evictOne() }
         let entry = Entry(
-            key: key, answer: answer, position: position, environment: key.environment, dependencies: keys, bytes: cost)
+            key: key, answer: answer, position: position, environment: environment, dependencies: keys, bytes: cost)
         let slot = freeSlots.popLast() ?? Int32(slots.count)
         if Int(slot) == slots.count { slots.append(entry) } else { slots[Int(slot)] = entry }
         slotOfKey[key] = slot
@@ -103,7 +106,7 @@ package final class CustomerCache<Answer: AnyObject> {
     }
 
     /// Forgets an answer, such as one that has run out.
-    package func remove(_ key: CustomerCacheKey) {
+    package func remove(_ key: Key) {
         if let slot = slotOfKey[key] { remove(slot: slot) }
     }
 

@@ -43,10 +43,15 @@ package struct CustomerDependencies: Sendable, Hashable {
     package var identities: Set<IdentityRef>
     /// The original transactions in which the customer has, or had, a part, or might have one.
     package var originals: Set<String>
+    /// Those among the identities on whose part in the other environments the answer depends too.
+    package var inEveryEnvironment: Set<IdentityRef>
 
-    /// Dependencies by their two kinds.
-    package init(identities: Set<IdentityRef>, originals: Set<String>) {
+    /// Dependencies by their kinds.
+    package init(
+        identities: Set<IdentityRef>, originals: Set<String>, inEveryEnvironment: Set<IdentityRef> = []
+    ) {
         self.identities = identities
         self.originals = originals
+        self.inEveryEnvironment = inEveryEnvironment
     }
 }

@@ -71,14 +71,12 @@ final class Authenticator: Sendable {
         return remembered.withLock { $0[hash]?.key.isPublishable } == false
     }
 
-    /// The secret key that was recognised lately by a header's value, and until when that counts; asks nobody.
-    func rememberedSecretKey(
+    /// The API key that was recognised lately by a header's value, and until when that counts; asks nobody.
+    func rememberedKey(
         authorization header: String, at now: ContinuousClock.Instant
     ) -> (key: APIKey, until: ContinuousClock.Instant)? {
         guard case .key(_, let hash) = try? presented(in: header) else { return nil }
-        guard let known = remembered.withLock({ $0[hash] }), now < known.until, !known.key.isPublishable else {
-            return nil
-        }
+        guard let known = remembered.withLock({ $0[hash] }), now < known.until else { return nil }
         return known
     }
 

@@ -18,7 +18,7 @@ package struct Application: Sendable {
         package var readinessWait = Duration.seconds(3)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
-        /// What the answers kept in memory for plain reads may take, in bytes.
+        /// What the answers kept in memory for reads and launches may take, in bytes.
         package var answerCacheBytes = 256 << 20
         /// How many requests whoever sends them may send.
         package var rates = RateLimits()
@@ -54,6 +54,8 @@ package struct Application: Sendable {
     let trustedProxies: [NetworkRange]
     let positions: PositionWatcher
     let catalogWatch: CatalogWatch
+    /// Where reconciliations that can be answered again are left for the event loop.
+    let launches = RememberedLaunches()
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
 
     /// Composes the service.
@@ -134,6 +136,6 @@ package struct Application: Sendable {
     package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
         HTTPServer(
             configuration: configuration, refuse: refuse, bodyLimit: bodyLimit,
-            immediate: { EntitlementsResponder(self, waker: $0) }, handler: handle)
+            immediate: { ImmediateResponder(self, waker: $0) }, handler: handle)
     }
 }

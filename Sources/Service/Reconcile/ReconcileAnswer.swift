@@ -63,13 +63,36 @@ extension ReconcileDecision {
         }
     }
 
-    /// What the device believes otherwise; without proof only of the products it has just proven to hold.
-    func drift(from claims: [ReconcileRequest.Claim], at instant: Timestamp) -> [Drift] {
+    /// What the device believes otherwise, and until when that is so; without proof only of the products it has just
+    /// proven to hold.
+    func drift(from claims: [ReconcileRequest.Claim], at instant: Timestamp) -> (drift: [Drift], until: Timestamp) {
         let proven = Set(transactions.map(\.productID))
         return facts.drift(
             from: claims.filter { proof != .none || proven.contains($0.productID) }.map {
                 DeviceClaim(productID: $0.productID, state: $0.state, until: $0.until)
             }, at: instant)
+    }
+}
+
+extension ReconcileDecision {
+    /// What the answer depends on; `nil` where it is not to be given again: something posted was refused, is somebody
+    /// else's, or was verified only as of now, nothing is proven, or the ledger does not know everybody who is named.
+    var dependencies: CustomerDependencies? {
+        let people = Self.question(posting, of: customer, credential: .none).customers
+        let isDated =
+            posting.accepted.allSatisfy { $0.signedDate != nil }
+            && posting.acceptedRenewals.allSatisfy { $0.signedDate != nil }
+        guard proof != .none, reconciliation.conflicts.isEmpty, isDated,
+            posting.accepted.count == posting.transactions.count,
+            posting.acceptedRenewals.count == posting.renewals.count,
+            people.allSatisfy({ snapshot.identities[ExactText($0)] != nil })
+        else { return nil }
+        if let appTransaction = posting.appTransaction {
+            guard let accepted = try? appTransaction.get(), accepted.signedDate != nil else { return nil }
+        }
+        return CustomerDependencies(
+            identities: snapshot.connected.union(snapshot.identities.values).union([person, snapshot.facts.customer]),
+            originals: Set(snapshot.facts.originals.keys).union(posting.accepted.map(\.payload.originalTransactionID)))
     }
 }
 

@@ -32,7 +32,10 @@ extension Application {
             let ownership = decision.ownershipDrafts(reported: try await reported(decision))
             // A conflict that others leave no room for is counted, and reported when the device comes again.
             let mayWait = attempt == Self.reconcileAttempts && decision.reconciliation.claims.isEmpty
-            if ownership.isEmpty || mayWait { return try await answer(decision, first: first ?? decision, request) }
+            if ownership.isEmpty || mayWait {
+                return try await answer(
+                    decision, first: first ?? decision, request, call, isNews: attempt > 1 || !ownership.isEmpty)
+            }
             // Whoever came first is seen the next time round.
             _ = try await append(ownership)
         }
@@ -99,13 +102,14 @@ extension Application {
         for _ in decision.reconciliation.conflicts { metrics.count(.conflicts, []) }
     }
 
+    /// - Parameter isNews: whether something was, or is still to be, recorded.
     private func answer(
-        _ decision: ReconcileDecision, first: ReconcileDecision, _ request: ReconcileRequest
+        _ decision: ReconcileDecision, first: ReconcileDecision, _ request: ReconcileRequest, _ call: Call, isNews: Bool
     ) async throws -> HTTPResponse {
         let at = now()
         let facts = decision.facts
-        let answers = facts.answers(at: at)
-        let drift = decision.drift(from: request.claims, at: at)
+        let (answers, answersUntil) = facts.answersHolding(at: at)
+        let (drift, driftUntil) = decision.drift(from: request.claims, at: at)
         try await record(drift, decision)
         let position = decision.snapshot.position
         let isProven = decision.proof != .none
@@ -114,7 +118,7 @@ extension Application {
             ? try passKeys.pass(
                 customer: decision.customer, environment: decision.posting.environment, answers: answers,
                 position: position, now: at, ttl: passTTL) : nil
-        return try .document(
+        func document(at: Timestamp, position: Int64, pass: String?) -> ReconciliationDocument {
             ReconciliationDocument(
                 customerID: decision.customer.value, environment: decision.posting.environment, position: position,
                 at: at, entitlements: answers.map { EntitlementDocument($0) },
@@ -123,8 +127,41 @@ extension Application {
                 finish: decision.finish, results: decision.results(first),
                 renewalResults: decision.renewalResults(first), appTransaction: decision.appTransactionResult,
                 proof: decision.proof, drift: drift.map { DriftDocument($0) }, pass: pass,
-                facts: request.wantsFacts && isProven ? decision.factsCopy : nil),
-            position: position, headers: [("Cache-Control", "no-store")])
+                facts: request.wantsFacts && isProven ? decision.factsCopy : nil)
+        }
+        let headers = [("Cache-Control", ReconciliationTemplate.cacheControl.description)]
+        // What says nothing new is likely to be posted again as it is, at the next launch.
+        guard !isNews, drift.isEmpty, let dependencies = decision.dependencies, let key = launchKey(call),
+            let template = try ReconciliationTemplate.make({ document(at: $0, position: $1, pass: $2) })
+        else {
+            return try .document(document(at: at, position: position, pass: pass), position: position, headers: headers)
+        }
+        var until = min(answersUntil, driftUntil)
+        var isSentWithToken = false
+        if case .customerToken(let token) = call.credential {
+            isSentWithToken = true
+            until = min(until, token.expiresAt)
+        }
+        let launch = RepeatableLaunch(
+            template, holds: at..<max(at, until), knownTransactions: decision.transactions.count,
+            isSentWithToken: isSentWithToken, customer: decision.customer,
+            environment: decision.posting.environment, answers: answers)
+        launches.put(
+            RememberedLaunch(
+                key: key, launch: launch, environment: decision.posting.environment, position: position,
+                dependencies: dependencies))
+        let values = ReconciliationTemplate.values(
+            at: at.description, position: String(position), pass: RepeatableLaunch.json(pass))
+        return .json(headers: HTTPResponse.ledgerPosition(position) + headers, template.filled(values))
+    }
+
+    /// The name of a request as the event loop sees it; `nil` where it would not look for it.
+    private func launchKey(_ call: Call) -> LaunchKey? {
+        guard call.request.body.count <= LaunchKey.bodyLimit, let authorization = call.request.header("Authorization")
+        else { return nil }
+        return LaunchKey(
+            authorization: authorization.utf8, target: call.request.target.utf8, body: call.request.body,
+            sha256: sha256)
     }
 }
 

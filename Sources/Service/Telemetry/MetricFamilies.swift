@@ -9,6 +9,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case drift = "rightful_device_drift_total"
     case rateLimited = "rightful_rate_limited_total"
     case immediateReads = "rightful_immediate_reads_total"
+    case repeatedLaunches = "rightful_repeated_launches_total"
 
     var help: String {
         switch self {
@@ -21,6 +22,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."
         case .remarks: "Things in new notifications that a person should look at, by kind."
         case .immediateReads: "Reads answered on the event loop, by whether the answer was in memory or was loaded."
+        case .repeatedLaunches: "Reconciliations of devices that posted what they posted before, answered from memory."
         case .rateLimited: "Requests refused as too many, by whose limit it was: an API key's or a client address's."
         }
     }
@@ -28,7 +30,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     var labels: [String] {
         switch self {
         case .requests: ["route", "status"]
-        case .immediateReads: ["source"]
+        case .immediateReads, .repeatedLaunches: ["source"]
         case .verdicts: ["verdict"]
         case .notifications: ["type"]
         case .remarks, .rateLimited: ["kind"]

@@ -22,7 +22,7 @@ package final class Metrics: Sendable {
                     merged.counters[.requests, default: [:]][[route.route, String(status)], default: 0] += count
                 }
                 for (source, count) in route.sources {
-                    merged.counters[.immediateReads, default: [:]][[source], default: 0] += count
+                    merged.counters[route.family, default: [:]][[source], default: 0] += count
                 }
                 let (counts, sum) = route.durations
                 guard counts.contains(where: { $0 > 0 }) else { continue }
@@ -66,10 +66,11 @@ package final class Metrics: Sendable {
     /// Shows what these count beside what is counted here.
     func add(_ counters: RouteCounters) { state.withLock { $0.routes.append(counters) } }
 
-    func count(_ family: CounterFamily, _ labels: [String]) {
+    func count(_ family: CounterFamily, _ labels: [String], by number: Int = 1) {
+        guard number > 0 else { return }
         state.withLock { state in
             let labels = Self.bounded(labels, in: state.counters[family])
-            state.counters[family, default: [:]][labels, default: 0] += 1
+            state.counters[family, default: [:]][labels, default: 0] += UInt64(number)
         }
     }
 

@@ -12,34 +12,38 @@ final class RequestLines {
 
     private let logger: Logger
     private let middle: [UInt8]
+    private let method: String
     private let route: String
     private var lines: [UInt8] = []
     private var count = 0
     /// When the lines so far are to be handed over; `nil` while there are none.
     private(set) var dueAt: ContinuousClock.Instant?
 
-    /// Lines about `GET` requests of one route.
-    init(_ logger: Logger, route: String) {
+    /// Lines about the requests of one route.
+    init(_ logger: Logger, method: String, route: String) {
         self.logger = logger
+        self.method = method
         self.route = route
-        middle = Array(#"","method":"GET","route":"\#(route)","status":"#.utf8)
+        middle = Array(#"","method":"\#(method)","route":"\#(route)","status":"#.utf8)
     }
 
     /// Notes an answered request; `time` is the instant as text, the request's id 20 bytes.
+    ///
+    /// - Parameter keyID: `nil` for a request that was sent with a customer token.
     func note(
-        _ id: UnsafeBufferPointer<UInt8>, status: Int, time: String, duration: Duration, keyID: String,
+        _ id: UnsafeBufferPointer<UInt8>, status: Int, time: String, duration: Duration, keyID: String?,
         at now: ContinuousClock.Instant
     ) {
         guard logger.logs(.info) else { return }
         let microseconds = max(0, Int64(duration / .microseconds(1)))
         guard logger.takesLines else {
-            logger.log(
-                .info, "request",
-                [
-                    ("request_id", .string(String(decoding: id, as: UTF8.self))), ("method", "GET"),
-                    ("route", .string(route)), ("status", .integer(Int64(status))),
-                    ("duration_ms", .number(Double(microseconds) / 1000)), ("key_id", .string(keyID)),
-                ])
+            var fields: [(name: String, value: LogValue)] = [
+                ("request_id", .string(String(decoding: id, as: UTF8.self))), ("method", .string(method)),
+                ("route", .string(route)), ("status", .integer(Int64(status))),
+                ("duration_ms", .number(Double(microseconds) / 1000)),
+            ]
+            if let keyID { fields.append(("key_id", .string(keyID))) }
+            logger.log(.info, "request", fields)
             return
         }
         lines.append(contentsOf: #"{"time":""#.utf8)
@@ -50,9 +54,12 @@ final class RequestLines {
         lines.append(contentsOf: status == 200 ? "200".utf8 : "304".utf8)
         lines.append(contentsOf: #","duration_ms":"#.utf8)
         appendMilliseconds(microseconds)
-        lines.append(contentsOf: #","key_id":""#.utf8)
-        lines.append(contentsOf: keyID.utf8)
-        lines.append(contentsOf: "\"}\n".utf8)
+        if let keyID {
+            lines.append(contentsOf: #","key_id":""#.utf8)
+            lines.append(contentsOf: keyID.utf8)
+            lines.append(UInt8(ascii: "\""))
+        }
+        lines.append(contentsOf: "}\n".utf8)
         count += 1
         if dueAt == nil { dueAt = now + Self.patience }
         if lines.count >= Self.batchBytes { flush() }

@@ -5,6 +5,8 @@ import Synchronization
 /// What it has counted is added to what `Metrics` counted of the same route.
 final class RouteCounters: Sendable {
     let route: String
+    /// The family that tells which answers were in memory.
+    let family: CounterFamily
     private let ok = Atomic<UInt64>(0)
     private let notModified = Atomic<UInt64>(0)
     private let fromMemory = Atomic<UInt64>(0)
@@ -17,8 +19,9 @@ final class RouteCounters: Sendable {
 
     private static let bounds = HistogramFamily.requestDuration.bounds.map { Duration.seconds($0) }
 
-    init(route: String) {
+    init(route: String, sourcesIn family: CounterFamily) {
         self.route = route
+        self.family = family
         buckets = (0...Self.bounds.count).map { _ in Bucket() }
     }
 

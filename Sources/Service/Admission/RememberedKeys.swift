@@ -1,22 +1,26 @@
 import EntitlementCore
+import HTTPServer
 import Ledger
 
-/// Secret keys that may read customers, by the whole value of the `Authorization` header that bears them.
+/// API keys by the whole value of the `Authorization` header that bears them.
 ///
 /// A key counts here as long as the `Authenticator` remembers it, and is looked up there when it does not. For one
 /// thread.
-final class RememberedReaders {
-    /// A key that may read customers.
-    final class Reader {
-        let keyID: String
-        /// The environment meant when a request names none.
-        let environment: StoreEnvironment
+final class RememberedKeys {
+    /// A key that was recognised lately.
+    final class Key {
+        let key: APIKey
+        /// Whether it may read customers.
+        let readsCustomers: Bool
         fileprivate let header: [UInt8]
         fileprivate let until: ContinuousClock.Instant
 
+        /// The environment meant when a request names none.
+        var environment: StoreEnvironment { key.environment ?? .production }
+
         fileprivate init(_ key: APIKey, header: [UInt8], until: ContinuousClock.Instant) {
-            keyID = key.id
-            environment = key.environment ?? .production
+            self.key = key
+            readsCustomers = !key.isPublishable && key.allows(.customersRead)
             self.header = header
             self.until = until
         }
@@ -27,26 +31,26 @@ final class RememberedReaders {
     private static let headerLimit = 512
 
     private let authenticator: Authenticator
-    private var readers: [Int: Reader] = [:]
+    private var keys: [Int: Key] = [:]
 
     init(_ authenticator: Authenticator) { self.authenticator = authenticator }
 
     /// The key that a header bears; `nil` for whatever the general path has to look at.
-    func reader(_ header: UnsafeBufferPointer<UInt8>, at now: ContinuousClock.Instant) -> Reader? {
+    func key(_ header: UnsafeBufferPointer<UInt8>, at now: ContinuousClock.Instant) -> Key? {
         guard header.count <= Self.headerLimit else { return nil }
         var hasher = Hasher()
         hasher.combine(bytes: UnsafeRawBufferPointer(header))
         let hash = hasher.finalize()
-        if let known = readers[hash], now < known.until, Self.isSame(known.header, header) { return known }
-        readers[hash] = nil
+        if let known = keys[hash], now < known.until, Self.isSame(known.header, header) { return known }
+        keys[hash] = nil
         guard
-            let (key, until) = authenticator.rememberedSecretKey(
-                authorization: String(decoding: header, as: UTF8.self), at: now), key.allows(.customersRead)
+            let (key, until) = authenticator.rememberedKey(
+                authorization: String(decoding: header, as: UTF8.self), at: now)
         else { return nil }
-        if readers.count >= Self.capacity { readers = [:] }
-        let reader = Reader(key, header: Array(header), until: until)
-        readers[hash] = reader
-        return reader
+        if keys.count >= Self.capacity { keys = [:] }
+        let known = Key(key, header: Array(header), until: until)
+        keys[hash] = known
+        return known
     }
 
     /// Takes as long for a header that differs in its last byte as for one that differs in its first.

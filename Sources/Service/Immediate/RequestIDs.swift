@@ -1,3 +1,5 @@
+import Glibc
+
 /// Makes the ids that name requests, `req_` and 16 hexadecimal digits, without asking the system for each.
 ///
 /// For one thread.
@@ -12,8 +14,10 @@ struct RequestIDs {
     /// Lends the next id, whose 20 bytes a NUL follows.
     mutating func withNext<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         if random.isEmpty {
-            var generator = SystemRandomNumberGenerator()
-            random = (0..<Self.batch).map { _ in generator.next() }
+            random = [UInt64](unsafeUninitializedCapacity: Self.batch) { words, count in
+                count = words.count
+                if let start = words.baseAddress { arc4random_buf(start, count * MemoryLayout<UInt64>.size) }
+            }
         }
         var bits = random.removeLast()
         for index in (4..<20).reversed() {

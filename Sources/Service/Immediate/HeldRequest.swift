@@ -1,0 +1,42 @@
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+/// A request that waits for the proof that its answer is fresh, or for its answer to be made.
+struct HeldRequest {
+    /// What is asked.
+    enum Question {
+        /// The entitlements now.
+        case read(CustomerCacheKey, knownTags: String?)
+        /// A device posts what it posted before.
+        case launch(LaunchKey)
+    }
+
+    let exchange: Exchange
+    let question: Question
+    /// The key that sends it; `nil` for a customer token.
+    let key: RememberedKeys.Key?
+    /// Whose buckets paid for it, to be paid back should the general path take it.
+    let payers: [RateLimiter.Subject]
+    let receivedAt: ContinuousClock.Instant
+}
+
+/// What the event loop keeps answers under.
+enum CachedAnswerKey: Hashable {
+    case read(CustomerCacheKey)
+    case launch(LaunchKey)
+}
+
+/// What the event loop keeps.
+enum CachedAnswer {
+    case read(EncodedEntitlements)
+    case launch(RepeatableLaunch)
+}
+
+/// What other threads bring to the responder.
+enum ResponderDelivery: Sendable {
+    /// A session that follows the log; `nil` when none could be opened.
+    case tail(LogTail?)
+    /// The answers to a batch of reads, in the order of its keys.
+    case loaded(batch: Int, [EntitlementsLoader.Loaded?])
+}
