@@ -20,8 +20,10 @@ struct ImmediateReadsTests {
         for (index, step) in Self.steps.enumerated() {
             try await step.act(rig)
             for round in 0..<3 {
+                let head = try await rig.head
+                let queries = ["", "?environment=sandbox"] + Self.pastQueries(head: head, round: round, step: index)
                 for customer in [Self.ann, "c-1", "c-2", "d7e3fb20-4cdb-47cc-936d-99d65f608138", "apple:704000009"] {
-                    for query in ["", "?environment=sandbox"] {
+                    for query in queries {
                         let told = "step \(index) (\(step.name)), round \(round), \(customer)\(query)"
                         let expected = try await instance.generalAnswer(customer, query: query, key: rig.admin)
                         let read = try await instance.read(customer, query: query, key: rig.admin)
@@ -38,8 +40,21 @@ struct ImmediateReadsTests {
                 rig.wait()
             }
         }
-        #expect(instance.readsFromMemory > Self.steps.count * 6)
+        #expect(instance.readsFromMemory > Self.steps.count * 40)
         await instance.stop()
+    }
+
+    /// Some reads of the past, others each time; also of instants and positions at which nothing was known.
+    private static func pastQueries(head: Int64, round: Int, step: Int) -> [String] {
+        let position = [0, 1, head / 2, head - Int64(round), head][(round + step) % 5]
+        return [
+            "?known_at=\(position)", "?known_at=\(head)&environment=sandbox",
+            "?at=2026-0\(round + 2)-01T10:00:00Z&known_at=\(position)",
+            [
+                "?at=2026-11-19T00:00:00Z", "?at=2027-03-01T01%3A00%3A00%2B01%3A00&environment=production",
+                "?environment=sandbox&at=2020-01-01T00:00:00Z",
+            ][round],
+        ]
     }
 
     private struct Step: Sendable {

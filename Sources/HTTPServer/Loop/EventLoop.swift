@@ -131,7 +131,9 @@ final class EventLoop {
         return patience.map { $0 > 1 } ?? true
     }
 
-    /// How long the loop looks before it sleeps. A small statement takes about as long as a sleeping thread takes to wake.
+    /// How long the loop looks before it sleeps.
+    ///
+    /// A small statement takes about as long as a sleeping thread takes to wake.
     private static let brieflyLooking = Duration.microseconds(60)
 
     /// Looks for what has come without going to sleep, and lets others have the processor between two looks.

@@ -250,10 +250,14 @@ final class CatalogCache: Sendable {
             """, [.int(ledgerID), .int(position)])
     }
 
+    /// The catalog written at a position, where it is at hand; at 0 an empty one.
+    func known(writtenAt position: Int64) -> Catalog? {
+        position > 0 ? entries.withLock { $0[position] } : .empty
+    }
+
     /// The catalog written at a position; at 0 an empty one.
     func catalog(writtenAt: Int64, on connection: isolated PostgresConnection) throws -> Catalog {
-        guard writtenAt > 0 else { return .empty }
-        if let known = entries.withLock({ $0[writtenAt] }) { return known }
+        if let known = known(writtenAt: writtenAt) { return known }
         let facts = try connection.query(
             "SELECT facts FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(writtenAt)]
         ).first

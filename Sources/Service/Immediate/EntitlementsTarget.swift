@@ -39,6 +39,9 @@ struct EntitlementsTarget {
         }
     }
 
+    /// Whether a target may be of this route, so that it is worth looking closer.
+    static func isLikely(_ target: UnsafeBufferPointer<UInt8>) -> Bool { has(prefix, in: target, at: 0) }
+
     private static func has(_ text: StaticString, in target: UnsafeBufferPointer<UInt8>, at start: Int) -> Bool {
         text.withUTF8Buffer { text in
             target.count >= start + text.count && target[start..<start + text.count].elementsEqual(text)

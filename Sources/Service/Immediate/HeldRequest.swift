@@ -8,6 +8,8 @@ struct HeldRequest {
     enum Question {
         /// The entitlements now.
         case read(CustomerCacheKey, knownTags: String?)
+        /// The entitlements at an instant, or as known at a position of the past.
+        case past(PastRead, knownTags: String?)
         /// A device posts what it posted before.
         case launch(LaunchKey)
     }
@@ -24,12 +26,14 @@ struct HeldRequest {
 /// What the event loop keeps answers under.
 enum CachedAnswerKey: Hashable {
     case read(CustomerCacheKey)
+    case past(CustomerCacheKey)
     case launch(LaunchKey)
 }
 
 /// What the event loop keeps.
 enum CachedAnswer {
     case read(EncodedEntitlements)
+    case past(CustomerPast)
     case launch(RepeatableLaunch)
 }
 
@@ -39,4 +43,6 @@ enum ResponderDelivery: Sendable {
     case tail(LogTail?)
     /// The answers to a batch of reads, in the order of its keys.
     case loaded(batch: Int, [EntitlementsLoader.Loaded?])
+    /// The answers to a batch of reads of the past, in their order, and what was loaded for them.
+    case pasts(batch: Int, [PastAnswer?], loaded: [CustomerCacheKey: CustomerPast])
 }

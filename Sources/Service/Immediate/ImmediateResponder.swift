@@ -23,17 +23,20 @@ final class ImmediateResponder: ImmediateHandler {
     private static let answerDeadline = Duration.milliseconds(500)
     private static let reopenAfter = Duration.milliseconds(250)
     /// The most reads that wait to be loaded; the general path, which refuses what is too much, takes the others.
-    private static let loadingLimit = 512
+    static let loadingLimit = 512
+    /// How many reads of the past one thread folds before the first of them is sent.
+    static let foldedTogether = 16
 
     let application: Application
-    private let loader: EntitlementsLoader
-    private let waker: LoopWaker
-    private let deliveries = ResponderMailbox()
-    private let cache: CustomerCache<CachedAnswerKey, CachedAnswer>
-    private let keys: RememberedKeys
-    private let reads: RouteRecord
-    private let launches: RouteRecord
-    private var ids = RequestIDs()
+    let loader: EntitlementsLoader
+    let folder: PastFolder
+    let waker: LoopWaker
+    let deliveries = ResponderMailbox()
+    let cache: CustomerCache<CachedAnswerKey, CachedAnswer>
+    let keys: RememberedKeys
+    let reads: RouteRecord
+    let launches: RouteRecord
+    var ids = RequestIDs()
 
     private var tail = Tail.closed(retryAt: .now)
     private var answerDueAt: ContinuousClock.Instant?
@@ -41,9 +44,10 @@ final class ImmediateResponder: ImmediateHandler {
     private var arrived: [HeldRequest] = []
     /// Proven fresh by the statement under way.
     private var asking: [HeldRequest] = []
-    private var loading: [Int: [[HeldRequest]]] = [:]
-    private var loadingCount = 0
-    private var lastBatch = 0
+    var loading: [Int: [[HeldRequest]]] = [:]
+    var folding: [Int: [HeldRequest]] = [:]
+    var loadingCount = 0
+    var lastBatch = 0
     private var isStopped = false
 
     init(_ application: Application, waker: LoopWaker) {
@@ -51,6 +55,7 @@ final class ImmediateResponder: ImmediateHandler {
         self.waker = waker
         loader = EntitlementsLoader(
             customers: application.reader, reader: application.reader, sha256: application.sha256, now: application.now)
+        folder = PastFolder(reader: application.reader, sha256: application.sha256, now: application.now)
         cache = CustomerCache(capacityBytes: application.limits.answerCacheBytes)
         keys = RememberedKeys(application.authenticator)
         reads = RouteRecord(application, method: "GET", route: EntitlementsTarget.route, family: .immediateReads)
@@ -69,19 +74,26 @@ final class ImmediateResponder: ImmediateHandler {
     }
 
     private func read(_ request: borrowing ImmediateRequest, _ exchange: Exchange) -> HeldRequest? {
-        guard request.method.elementsEqual("GET".utf8), let target = EntitlementsTarget(request.target),
+        guard request.method.elementsEqual("GET".utf8), EntitlementsTarget.isLikely(request.target),
             let authorization = request.header("Authorization"),
-            let key = keys.key(authorization, at: request.receivedAt), key.readsCustomers
+            let key = keys.key(authorization, at: request.receivedAt), key.readsCustomers,
+            let question = question(request, key)
         else { return nil }
         let payer = RateLimiter.Subject.secretKey(id: key.key.id)
         guard application.rateLimiter.take(payer, at: request.receivedAt) == nil else { return nil }
-        let customer = CustomerCacheKey(
-            customer: Array(request.target[target.customer]), environment: target.environment ?? key.environment)
         return HeldRequest(
-            exchange: exchange,
-            question: .read(
-                customer, knownTags: request.header("If-None-Match").map { String(decoding: $0, as: UTF8.self) }),
-            key: key, payers: [payer], receivedAt: request.receivedAt)
+            exchange: exchange, question: question, key: key, payers: [payer], receivedAt: request.receivedAt)
+    }
+
+    private func question(_ request: borrowing ImmediateRequest, _ key: RememberedKeys.Key) -> HeldRequest.Question? {
+        let knownTags = request.header("If-None-Match").map { String(decoding: $0, as: UTF8.self) }
+        if let target = EntitlementsTarget(request.target) {
+            return .read(
+                CustomerCacheKey(
+                    customer: Array(request.target[target.customer]),
+                    environment: target.environment ?? key.environment), knownTags: knownTags)
+        }
+        return PastRead(request.target, key: key.key).map { .past($0, knownTags: knownTags) }
     }
 
     private func launch(_ request: borrowing ImmediateRequest, _ exchange: Exchange) -> HeldRequest? {
@@ -170,10 +182,11 @@ final class ImmediateResponder: ImmediateHandler {
 
     func stop() {
         isStopped = true
-        let held = arrived + asking + loading.values.joined().joined()
+        let held = arrived + asking + loading.values.joined().joined() + folding.values.joined()
         arrived = []
         asking = []
         loading = [:]
+        folding = [:]
         loadingCount = 0
         for request in held { decline(request) }
         answerDueAt = nil
@@ -208,6 +221,10 @@ final class ImmediateResponder: ImmediateHandler {
         switch delivery {
         case .tail(let opened):
             tail = opened.map { .open($0) } ?? .closed(retryAt: .now + Self.reopenAfter)
+        case .pasts(let batch, let answers, let loaded):
+            let requests = folding.removeValue(forKey: batch) ?? []
+            loadingCount -= requests.count
+            receive(answers, to: requests, loaded)
         case .loaded(let batch, let answers):
             let groups = loading.removeValue(forKey: batch) ?? []
             let moment = Moment(application.now())
@@ -231,173 +248,29 @@ final class ImmediateResponder: ImmediateHandler {
         }
     }
 
+    private func receive(
+        _ answers: [PastAnswer?], to requests: [HeldRequest], _ loaded: [CustomerCacheKey: CustomerPast]
+    ) {
+        for (key, past) in loaded {
+            cache.insert(
+                .past(past), for: .past(key), in: past.environment, restingOn: past.position, past.dependencies,
+                bytes: past.bytes + 2 * key.customer.count)
+        }
+        let moment = Moment(application.now())
+        for (request, answer) in zip(requests, answers) {
+            guard let answer, case .past(let read, let knownTags) = request.question else {
+                decline(request)
+                continue
+            }
+            send(
+                answer.answer, at: answer.at, position: String(answer.position), to: request, knownTags, moment,
+                wasInMemory: loaded[read.key] == nil)
+        }
+    }
+
     private func keep(_ launch: RememberedLaunch) {
         cache.insert(
             .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.position,
             launch.dependencies, bytes: launch.launch.byteCount)
-    }
-
-    // MARK: - Answering
-
-    private func answer(_ requests: [HeldRequest], provenAt position: Int64) {
-        let moment = Moment(application.now())
-        let text = String(position)
-        var missing: [HeldRequest] = []
-        for request in requests {
-            switch request.question {
-            case .read(let key, _):
-                guard case (.read(let answer), let rest)? = cache.answer(of: .read(key)),
-                    answer.holds(at: moment.instant)
-                else {
-                    missing.append(request)
-                    continue
-                }
-                // An answer that was loaded a moment ago may rest on more than the statement saw.
-                send(
-                    answer, position: rest > position ? String(rest) : text, to: request, at: moment, wasInMemory: true)
-            case .launch(let key):
-                guard case (.launch(let launch), let rest)? = cache.answer(of: .launch(key)),
-                    launch.holds.contains(moment.instant)
-                else {
-                    decline(request)
-                    continue
-                }
-                send(launch, position: max(rest, position), to: request, at: moment)
-            }
-        }
-        if !missing.isEmpty { load(missing) }
-    }
-
-    private func load(_ reads: [HeldRequest]) {
-        var byKey: [CustomerCacheKey: [HeldRequest]] = [:]
-        for read in reads {
-            guard loadingCount < Self.loadingLimit, case .read(let key, _) = read.question else {
-                decline(read)
-                continue
-            }
-            loadingCount += 1
-            byKey[key, default: []].append(read)
-        }
-        guard !byKey.isEmpty else { return }
-        lastBatch += 1
-        let batch = lastBatch
-        let groups = Array(byKey)
-        loading[batch] = groups.map(\.value)
-        let questions = groups.map { key, _ in
-            LedgerQuestion(of: CustomerID(String(decoding: key.customer, as: UTF8.self)), key.environment)
-        }
-        Task { [loader, deliveries, waker] in
-            deliveries.put(.loaded(batch: batch, await loader.load(questions)))
-            waker.wake()
-        }
-    }
-
-    private func send(
-        _ answer: EncodedEntitlements, position: String, to request: HeldRequest, at moment: Moment, wasInMemory: Bool
-    ) {
-        guard answer.holds(at: moment.instant), case .read(_, let knownTags) = request.question else {
-            return decline(request)
-        }
-        let isKnown = knownTags.map { EntityTagList($0)?.matchesWeakly(answer.tag) == true } ?? false
-        let status = isKnown ? 304 : 200
-        let count = isKnown ? 0 : answer.bodyCount(positionDigits: position.utf8.count)
-        let made = ImmediateResponse(status: status, bodyCount: count) { buffer in
-            if !isKnown { answer.write(instant: moment.text, position: position, into: buffer) }
-        }
-        guard let response = made else { return decline(request) }
-        if !isKnown { "application/json".withCString { response.addHeader("Content-Type", $0) } }
-        position.withCString { response.addHeader("Ledger-Position", $0) }
-        answer.tag.withCString { response.addHeader("ETag", $0) }
-        response.addHeader("Cache-Control", EncodedEntitlements.cacheControl)
-        finish(request, response, status: status, on: reads, at: moment, wasInMemory: wasInMemory)
-    }
-
-    private func send(_ launch: RepeatableLaunch, position: Int64, to request: HeldRequest, at moment: Moment) {
-        guard
-            let pass = try? launch.pass(
-                application.passKeys, position: position, at: moment.instant, ttl: application.passTTL)
-        else { return decline(request) }
-        let text = String(position)
-        let values = ReconciliationTemplate.values(at: moment.text, position: text, pass: pass)
-        let made = ImmediateResponse(status: 200, bodyCount: launch.template.count(values)) { buffer in
-            launch.template.write(values, into: buffer)
-        }
-        guard let response = made else { return decline(request) }
-        "application/json".withCString { response.addHeader("Content-Type", $0) }
-        text.withCString { response.addHeader("Ledger-Position", $0) }
-        response.addHeader("Cache-Control", ReconciliationTemplate.cacheControl)
-        application.metrics.count(.statements, ["known"], by: launch.knownTransactions)
-        finish(request, response, status: 200, on: launches, at: moment, wasInMemory: true)
-    }
-
-    /// Names, counts, logs and sends an answer.
-    private func finish(
-        _ request: HeldRequest, _ response: consuming ImmediateResponse, status: Int, on route: RouteRecord,
-        at moment: Moment, wasInMemory: Bool
-    ) {
-        let duration = request.receivedAt.duration(to: moment.clock)
-        ids.withNext { id in
-            id.withMemoryRebound(to: CChar.self) { text in
-                if let text = text.baseAddress { response.addHeader("X-Request-Id", text) }
-            }
-            route.lines.note(
-                id, status: status, time: moment.text, duration: duration, keyID: request.key?.key.id, at: moment.clock)
-        }
-        route.counters.count(status: status, duration: duration, wasInMemory: wasInMemory)
-        request.exchange.answer(response)
-    }
-
-    /// The general path pays for the request itself.
-    private func decline(_ request: HeldRequest) {
-        for payer in request.payers { application.rateLimiter.putBack(payer) }
-        request.exchange.decline()
-    }
-}
-
-/// An instant, as those who are answered at it are told.
-private struct Moment {
-    let instant: Timestamp
-    let text: String
-    let clock = ContinuousClock.now
-
-    init(_ instant: Timestamp) {
-        self.instant = instant
-        text = instant.description
-    }
-}
-
-/// What is counted and logged of one route's answers.
-private struct RouteRecord {
-    let counters: RouteCounters
-    let lines: RequestLines
-
-    init(_ application: Application, method: String, route: String, family: CounterFamily) {
-        counters = RouteCounters(route: route, sourcesIn: family)
-        lines = RequestLines(application.logger, method: method, route: route)
-        application.metrics.add(counters)
-    }
-
-    /// Hands the log lines over that have waited long enough.
-    func flush(at now: ContinuousClock.Instant) {
-        if let dueAt = lines.dueAt, dueAt <= now { lines.flush() }
-    }
-}
-
-/// Where other threads leave what they bring.
-private final class ResponderMailbox: Sendable {
-    private let deliveries = Mutex<[ResponderDelivery]>([])
-    private let hasSome = Atomic(false)
-
-    func put(_ delivery: ResponderDelivery) {
-        deliveries.withLock { $0.append(delivery) }
-        hasSome.store(true, ordering: .releasing)
-    }
-
-    func take() -> [ResponderDelivery] {
-        guard hasSome.exchange(false, ordering: .acquiring) else { return [] }
-        return deliveries.withLock { deliveries in
-            defer { deliveries = [] }
-            return deliveries
-        }
     }
 }

@@ -4,7 +4,9 @@ import HTTPServer
 import Ledger
 import Synchronization
 
-/// Names a launch by all that decides its answer: who sends it, where to, and what. SHA-256 of these.
+/// Names a launch by all that decides its answer.
+///
+/// It is the SHA-256 of who sends it, where to, and what.
 struct LaunchKey: Hashable, Sendable {
     /// The largest body remembered, in bytes: hashing keeps the event loop for a time that others wait.
     static let bodyLimit = 256 << 10

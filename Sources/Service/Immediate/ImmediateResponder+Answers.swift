@@ -1,0 +1,154 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+// How what was proven fresh is answered, and what is not at hand is loaded or folded.
+extension ImmediateResponder {
+    func answer(_ requests: [HeldRequest], provenAt position: Int64) {
+        let moment = Moment(application.now())
+        let text = String(position)
+        var missing: [HeldRequest] = []
+        var past: [HeldRequest] = []
+        for request in requests {
+            switch request.question {
+            case .read(let key, _):
+                guard case (.read(let answer), let rest)? = cache.answer(of: .read(key)),
+                    answer.holds(at: moment.instant)
+                else {
+                    missing.append(request)
+                    continue
+                }
+                // An answer that was loaded a moment ago may rest on more than the statement saw.
+                send(
+                    answer, position: rest > position ? String(rest) : text, to: request, at: moment, wasInMemory: true)
+            case .past: past.append(request)
+            case .launch(let key):
+                guard case (.launch(let launch), let rest)? = cache.answer(of: .launch(key)),
+                    launch.holds.contains(moment.instant)
+                else {
+                    decline(request)
+                    continue
+                }
+                send(launch, position: max(rest, position), to: request, at: moment)
+            }
+        }
+        if !missing.isEmpty { load(missing) }
+        for start in stride(from: 0, to: past.count, by: Self.foldedTogether) {
+            fold(Array(past[start..<min(start + Self.foldedTogether, past.count)]), provenAt: position)
+        }
+    }
+
+    /// Folds reads of the past on another thread, each from what is in memory or from the log.
+    private func fold(_ requests: [HeldRequest], provenAt position: Int64) {
+        guard loadingCount + requests.count <= Self.loadingLimit else {
+            for request in requests { decline(request) }
+            return
+        }
+        let reads = requests.compactMap { if case .past(let read, _) = $0.question { read } else { nil } }
+        var known: [CustomerCacheKey: CustomerPast] = [:]
+        for read in reads {
+            if case .past(let past)? = cache.answer(of: .past(read.key))?.answer { known[read.key] = past }
+        }
+        loadingCount += requests.count
+        lastBatch += 1
+        folding[lastBatch] = requests
+        Task { [folder, deliveries, waker, batch = lastBatch] in
+            let (answers, loaded) = await folder.answers(to: reads, known: known, provenAt: position)
+            deliveries.put(.pasts(batch: batch, answers, loaded: loaded))
+            waker.wake()
+        }
+    }
+
+    private func load(_ reads: [HeldRequest]) {
+        var byKey: [CustomerCacheKey: [HeldRequest]] = [:]
+        for read in reads {
+            guard loadingCount < Self.loadingLimit, case .read(let key, _) = read.question else {
+                decline(read)
+                continue
+            }
+            loadingCount += 1
+            byKey[key, default: []].append(read)
+        }
+        guard !byKey.isEmpty else { return }
+        lastBatch += 1
+        let batch = lastBatch
+        let groups = Array(byKey)
+        loading[batch] = groups.map(\.value)
+        let questions = groups.map { key, _ in
+            LedgerQuestion(of: CustomerID(String(decoding: key.customer, as: UTF8.self)), key.environment)
+        }
+        Task { [loader, deliveries, waker] in
+            deliveries.put(.loaded(batch: batch, await loader.load(questions)))
+            waker.wake()
+        }
+    }
+
+    func send(
+        _ answer: EncodedEntitlements, position: String, to request: HeldRequest, at moment: Moment, wasInMemory: Bool
+    ) {
+        guard answer.holds(at: moment.instant), case .read(_, let knownTags) = request.question else {
+            return decline(request)
+        }
+        send(answer, at: moment.text, position: position, to: request, knownTags, moment, wasInMemory: wasInMemory)
+    }
+
+    func send(
+        _ answer: EncodedEntitlements, at instant: String, position: String, to request: HeldRequest,
+        _ knownTags: String?, _ moment: Moment, wasInMemory: Bool
+    ) {
+        let isKnown = knownTags.map { EntityTagList($0)?.matchesWeakly(answer.tag) == true } ?? false
+        let status = isKnown ? 304 : 200
+        let count = isKnown ? 0 : answer.bodyCount(positionDigits: position.utf8.count)
+        let made = ImmediateResponse(status: status, bodyCount: count) { buffer in
+            if !isKnown { answer.write(instant: instant, position: position, into: buffer) }
+        }
+        guard let response = made else { return decline(request) }
+        if !isKnown { "application/json".withCString { response.addHeader("Content-Type", $0) } }
+        position.withCString { response.addHeader("Ledger-Position", $0) }
+        answer.tag.withCString { response.addHeader("ETag", $0) }
+        response.addHeader("Cache-Control", EncodedEntitlements.cacheControl)
+        finish(request, response, status: status, on: reads, at: moment, wasInMemory: wasInMemory)
+    }
+
+    func send(_ launch: RepeatableLaunch, position: Int64, to request: HeldRequest, at moment: Moment) {
+        guard
+            let pass = try? launch.pass(
+                application.passKeys, position: position, at: moment.instant, ttl: application.passTTL)
+        else { return decline(request) }
+        let text = String(position)
+        let values = ReconciliationTemplate.values(at: moment.text, position: text, pass: pass)
+        let made = ImmediateResponse(status: 200, bodyCount: launch.template.count(values)) { buffer in
+            launch.template.write(values, into: buffer)
+        }
+        guard let response = made else { return decline(request) }
+        "application/json".withCString { response.addHeader("Content-Type", $0) }
+        text.withCString { response.addHeader("Ledger-Position", $0) }
+        response.addHeader("Cache-Control", ReconciliationTemplate.cacheControl)
+        application.metrics.count(.statements, ["known"], by: launch.knownTransactions)
+        finish(request, response, status: 200, on: launches, at: moment, wasInMemory: true)
+    }
+
+    /// Names, counts, logs and sends an answer.
+    private func finish(
+        _ request: HeldRequest, _ response: consuming ImmediateResponse, status: Int, on route: RouteRecord,
+        at moment: Moment, wasInMemory: Bool
+    ) {
+        let duration = request.receivedAt.duration(to: moment.clock)
+        ids.withNext { id in
+            id.withMemoryRebound(to: CChar.self) { text in
+                if let text = text.baseAddress { response.addHeader("X-Request-Id", text) }
+            }
+            route.lines.note(
+                id, status: status, time: moment.text, duration: duration, keyID: request.key?.key.id, at: moment.clock)
+        }
+        route.counters.count(status: status, duration: duration, wasInMemory: wasInMemory)
+        request.exchange.answer(response)
+    }
+
+    /// The general path pays for the request itself.
+    func decline(_ request: HeldRequest) {
+        for payer in request.payers { application.rateLimiter.putBack(payer) }
+        request.exchange.decline()
+    }
+}

@@ -1,0 +1,30 @@
+import EntitlementCore
+
+/// An instant, as those who are answered at it are told.
+struct Moment {
+    let instant: Timestamp
+    let text: String
+    let clock = ContinuousClock.now
+
+    init(_ instant: Timestamp) {
+        self.instant = instant
+        text = instant.description
+    }
+}
+
+/// What is counted and logged of one route's answers.
+struct RouteRecord {
+    let counters: RouteCounters
+    let lines: RequestLines
+
+    init(_ application: Application, method: String, route: String, family: CounterFamily) {
+        counters = RouteCounters(route: route, sourcesIn: family)
+        lines = RequestLines(application.logger, method: method, route: route)
+        application.metrics.add(counters)
+    }
+
+    /// Hands the log lines over that have waited long enough.
+    func flush(at now: ContinuousClock.Instant) {
+        if let dueAt = lines.dueAt, dueAt <= now { lines.flush() }
+    }
+}
