@@ -43,7 +43,7 @@ package struct JWSParts: Hashable, Sendable {
     /// The JWS that the payload carries, in the order of their places.
     package let embedded: [Embedded]
     /// Whether header, payload and signature were decoded strictly from these very bytes, so that encoding them again can
-    /// give nothing else.
+    /// give nothing else, and the JWS that the payload carries were cut out of it at their ranges.
     package let isExact: Bool
 
     package init(

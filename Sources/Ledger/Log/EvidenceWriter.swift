@@ -68,9 +68,10 @@ extension JWSParts {
         var written = 0
         for embedded in embedded {
             guard embedded.range.lowerBound >= written, embedded.range.upperBound <= payload.count,
-                payload.withUnsafeBytes({ payload in
-                    embedded.parts.compact.withUnsafeBytes { areEqual($0, payload[embedded.range]) }
-                }),
+                isExact
+                    || payload.withUnsafeBytes({ payload in
+                        embedded.parts.compact.withUnsafeBytes { areEqual($0, payload[embedded.range]) }
+                    }),
                 embedded.parts.isReversible(depth: depth + 1)
             else { return false }
             written = embedded.range.upperBound
