@@ -12,9 +12,13 @@ package struct CopyRows: Sendable {
     /// - Parameters:
     ///   - columns: fields of a row.
     ///   - capacity: bytes to make room for at once.
-    package init(columns: Int, capacity: Int = 0) {
+    package init(columns: Int, capacity: Int = 0) { self.init(columns: columns, capacity: capacity, reusing: []) }
+
+    /// - Parameter memory: used for the rows, whatever it holds.
+    init(columns: Int, capacity: Int, reusing memory: consuming [UInt8]) {
         self.columns = Int16(clamping: columns)
-        bytes = []
+        bytes = memory
+        bytes.removeAll(keepingCapacity: true)
         bytes.reserveCapacity(capacity + 21)
         bytes.append(contentsOf: Array("PGCOPY\n".utf8) + [0xFF] + Array("\r\n".utf8) + [0])
         // Flags and the length of the header's extension: none of either.
@@ -95,6 +99,22 @@ package struct CopyRows: Sendable {
 extension PostgresConnection {
     /// The most bytes given to libpq at a time; it keeps a copy of what the server has not taken yet.
     private static let copyPiece = 1 << 20
+
+    /// How much memory of earlier rows a connection keeps.
+    private static let spareBytes = 4 << 20
+
+    /// Rows in the memory of earlier ones, if there is some: pieces of this size are dear to allocate for each batch.
+    ///
+    /// `giveBack` returns it once the rows are sent.
+    package func makeRows(columns: Int, capacity: Int = 0) -> CopyRows {
+        CopyRows(columns: columns, capacity: capacity, reusing: spareMemory.popLast() ?? [])
+    }
+
+    /// Takes the memory of rows that were sent.
+    package func giveBack(_ rows: consuming CopyRows) {
+        let memory = rows.bytes
+        if spareMemory.reduce(memory.capacity, { $0 + $1.capacity }) <= Self.spareBytes { spareMemory.append(memory) }
+    }
 
     /// Runs `COPY table (columns) FROM STDIN (FORMAT binary)`.
     ///

@@ -14,6 +14,8 @@ package actor PostgresConnection {
     private let handle: ConnectionHandle
     var statements: StatementCache
     var planAge = PlanAge()
+    /// Memory of copied rows, to be used again.
+    var spareMemory: [[UInt8]] = []
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 

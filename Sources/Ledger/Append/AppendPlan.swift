@@ -58,7 +58,6 @@ struct AppendPlan: Sendable {
     }
 
     private mutating func add(_ event: PreparedEvent) {
-        let draft = event.draft
         var isReused = false
         switch precedent(of: event) {
         case .outcome(let outcome):
@@ -67,11 +66,11 @@ struct AppendPlan: Sendable {
         case .none(let reused):
             isReused = reused
         }
-        if let expected = draft.expectedCatalogPosition, expected != head.catalogPosition {
+        if let expected = event.draft.expectedCatalogPosition, expected != head.catalogPosition {
             outcomes.append(.failure(.catalogChanged(writtenAt: head.catalogPosition)))
             return
         }
-        if let condition = draft.unchangedSince,
+        if let condition = event.draft.unchangedSince,
             condition.subjects.contains(where: { lastOwnershipEvents[$0, default: 0] > condition.position })
         {
             outcomes.append(.failure(.conflict))
@@ -79,13 +78,13 @@ struct AppendPlan: Sendable {
         }
         let position = head.position + 1
         let references = event.identities.map { reference(for: $0) }
-        var fact = draft.fact.replacingIdentities { references[Int($0.number)] }
+        var fact = event.draft.fact.replacingIdentities { references[Int($0.number)] }
         if isReused { fact = fact.remarking(LedgerFact.reusedID) }
         let dedupKey = isReused ? event.reusedDedupKey : event.dedupKey
         let record = record(of: event, fact: fact, position: position)
         remember(event, dedupKey, position: position)
-        note(fact, of: draft, event.originalKey, position: position)
-        addNames(of: fact, in: draft.environment, hasEvidence: event.evidence != nil, position: position)
+        note(fact, of: event, position: position)
+        addNames(of: fact, in: event.draft.environment, hasEvidence: event.evidence != nil, position: position)
         if let parts = event.evidence {
             evidence.append((position, parts.bytes))
             for (name, header) in parts.headers where knownHeaders.insert(name).inserted { newHeaders[name] = header }
@@ -160,15 +159,18 @@ struct AppendPlan: Sendable {
     }
 
     /// Lets later drafts of the batch be decided by what this one states.
-    private mutating func note(_ fact: LedgerFact, of draft: EventDraft, _ key: OriginalKey?, position: Int64) {
+    private mutating func note(_ fact: LedgerFact, of event: PreparedEvent, position: Int64) {
         if case .catalog = fact { head.catalogPosition = position }
-        if fact.eventType != nil {
-            for identity in draft.identities { lastOwnershipEvents[.customer(ExactText(identity))] = position }
+        let isOwnershipEvent = fact.eventType != nil
+        guard isOwnershipEvent || !states.isEmpty else { return }
+        let key = event.originalKey
+        if isOwnershipEvent {
+            for identity in event.identities { lastOwnershipEvents[.customer(identity)] = position }
             if let key { lastOwnershipEvents[.original(key)] = position }
         }
         if let key, states[key] != nil {
             states[key]?.join(
-                fact, originalTransactionID: key.originalTransactionID, source: draft.source.statementSource,
+                fact, originalTransactionID: key.originalTransactionID, source: event.draft.source.statementSource,
                 position: position)
         }
     }

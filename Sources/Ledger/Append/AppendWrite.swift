@@ -66,9 +66,12 @@ enum AppendWrite {
         let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
         var statements: [PostgresStatement] = []
         if plan.events.count >= copyThreshold {
-            var copies = [(eventColumns, try eventRows(plan))]
-            if !plan.evidence.isEmpty { copies.append(("evidence (ledger_id, position, parts)", evidenceRows(plan))) }
+            // The larger first: the memory given back last is the one taken first.
+            let evidence = plan.evidence.isEmpty ? nil : evidenceRows(plan, on: connection)
+            var copies = [(eventColumns, try eventRows(plan, on: connection))]
+            if let evidence { copies.append(("evidence (ledger_id, position, parts)", evidence)) }
             try connection.copy(copies, after: beginning ? begin : nil)
+            for (_, rows) in copies { connection.giveBack(rows) }
         } else {
             if beginning { statements.append(PostgresStatement(begin)) }
             statements.append(insertEvents(plan))
@@ -81,8 +84,10 @@ enum AppendWrite {
         return statements
     }
 
-    private static func eventRows(_ plan: AppendPlan) throws -> CopyRows {
-        var rows = CopyRows(
+    private static func eventRows(
+        _ plan: AppendPlan, on connection: isolated PostgresConnection
+    ) throws -> CopyRows {
+        var rows = connection.makeRows(
             columns: eventColumnCount, capacity: plan.events.reduce(0) { $0 + $1.facts.count + 400 })
         for (event, dedupKey) in zip(plan.events, plan.dedupKeys) {
             rows.beginRow()
@@ -107,8 +112,8 @@ enum AppendWrite {
         return rows
     }
 
-    private static func evidenceRows(_ plan: AppendPlan) -> CopyRows {
-        var rows = CopyRows(columns: 3, capacity: plan.evidence.reduce(0) { $0 + $1.parts.count + 32 })
+    private static func evidenceRows(_ plan: AppendPlan, on connection: isolated PostgresConnection) -> CopyRows {
+        var rows = connection.makeRows(columns: 3, capacity: plan.evidence.reduce(0) { $0 + $1.parts.count + 32 })
         for (position, parts) in plan.evidence {
             rows.beginRow()
             rows.int4(Int32(ledgerID))
