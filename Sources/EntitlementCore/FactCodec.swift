@@ -69,7 +69,16 @@ package enum FactCodec {
     }
 
     package static func decode(_ bytes: [UInt8]) throws(DecodingFailure) -> LedgerFact {
+        try CanonicalReader.read(bytes, decode)
+    }
+
+    /// Decodes bytes where they lie, without a copy.
+    package static func decode(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> LedgerFact {
         var reader = CanonicalReader(bytes)
+        return try decode(&reader)
+    }
+
+    private static func decode(_ reader: inout CanonicalReader) throws(DecodingFailure) -> LedgerFact {
         let version = try reader.byte()
         guard version == Self.version else { throw .unknownVersion(version) }
         let fact: LedgerFact
@@ -117,7 +126,8 @@ package enum FactCodec {
 package struct CanonicalWriter: Sendable {
     package private(set) var bytes: [UInt8] = []
 
-    package init() { bytes.reserveCapacity(512) }
+    /// - Parameter capacity: about how many bytes will be written.
+    package init(capacity: Int = 512) { bytes.reserveCapacity(capacity) }
 
     package mutating func byte(_ value: UInt8) { bytes.append(value) }
 
@@ -157,13 +167,32 @@ package struct CanonicalWriter: Sendable {
 
 /// Reads values in the canonical form; every shortfall is an error, never a trap, and so is every other spelling of a
 /// value than the one that is written.
-package struct CanonicalReader: Sendable {
+///
+/// It only borrows the bytes, because facts are decoded by the million: an array that it owned would be retained and
+/// released with every value. So it must not be kept beyond the call that lends it.
+package struct CanonicalReader {
     package typealias Failure = FactCodec.DecodingFailure
 
-    private let bytes: [UInt8]
+    private let bytes: UnsafeRawBufferPointer
     private var index = 0
 
-    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+    /// Reads bytes that outlive the reader.
+    fileprivate init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    /// Lends `body` a reader of the bytes.
+    package static func read<Value, Problem: Error>(
+        _ bytes: [UInt8], _ body: (inout CanonicalReader) throws(Problem) -> Value
+    ) throws(Problem) -> Value {
+        let result: Result<Value, Problem> = bytes.withUnsafeBytes { bytes in
+            var reader = CanonicalReader(bytes)
+            do throws(Problem) {
+                return .success(try body(&reader))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
 
     package var isAtEnd: Bool { index == bytes.count }
 
@@ -189,16 +218,14 @@ package struct CanonicalReader: Sendable {
         guard 8 <= bytes.count - index else { throw .truncated }
         let start = index
         index += 8
-        return bytes.withUnsafeBytes { Int64(bigEndian: $0.loadUnaligned(fromByteOffset: start, as: Int64.self)) }
+        return Int64(bigEndian: bytes.loadUnaligned(fromByteOffset: start, as: Int64.self))
     }
 
     package mutating func count() throws(Failure) -> Int {
         guard 4 <= bytes.count - index else { throw .truncated }
         let start = index
         index += 4
-        let value = bytes.withUnsafeBytes {
-            UInt32(bigEndian: $0.loadUnaligned(fromByteOffset: start, as: UInt32.self))
-        }
+        let value = UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: start, as: UInt32.self))
         // A watch's Int has 32 bits.
         guard let count = Int(exactly: value) else { throw .truncated }
         return count
@@ -214,16 +241,15 @@ package struct CanonicalReader: Sendable {
     package mutating func text() throws(Failure) -> String {
         let length = try count()
         guard length <= bytes.count - index else { throw .truncated }
-        let range = index..<(index + length)
-        let text: String? = bytes.withUnsafeBufferPointer { buffer in
-            let utf8 = UnsafeBufferPointer(rebasing: buffer[range])
-            var text = String(decoding: utf8, as: UTF8.self)
-            // Decoding repairs what is not UTF-8, and so would read two spellings as one text.
-            if utf8.allSatisfy({ $0 < 0x80 }) { return text }
-            return text.withUTF8 { $0.elementsEqual(utf8) } ? text : nil
+        let utf8 = UnsafeRawBufferPointer(rebasing: bytes[index..<(index + length)])
+        var text = String(decoding: utf8, as: UTF8.self)
+        // Decoding repairs what is not UTF-8, and so would read two spellings as one text; of ASCII there is one.
+        var bits: UInt8 = 0
+        for byte in utf8 { bits |= byte }
+        guard bits < 0x80 || text.withUTF8({ $0.elementsEqual(utf8) }) else {
+            throw .invalid("a text that is not UTF-8")
         }
-        guard let text else { throw .invalid("a text that is not UTF-8") }
-        index = range.upperBound
+        index += length
         return text
     }
 
@@ -236,9 +262,8 @@ package struct CanonicalReader: Sendable {
 
     package mutating func digest() throws(Failure) -> Digest {
         guard 32 <= bytes.count - index else { throw .truncated }
-        let range = index..<(index + 32)
-        index += 32
-        return bytes.withUnsafeBytes { Digest(loading: UnsafeRawBufferPointer(rebasing: $0[range])) }
+        defer { index += 32 }
+        return Digest(loading: UnsafeRawBufferPointer(rebasing: bytes[index..<(index + 32)]))
     }
 
     package mutating func optional<Value>(

@@ -27,7 +27,12 @@ extension CustomerFacts {
     ///
     /// - Throws: also for facts of another fold version: what was kept for another fold might not be all this one needs.
     package init(encoded bytes: [UInt8]) throws(FactCodec.DecodingFailure) {
-        var reader = CanonicalReader(bytes)
+        self = try CanonicalReader.read(bytes) { reader throws(FactCodec.DecodingFailure) in
+            try CustomerFacts(from: &reader)
+        }
+    }
+
+    private init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
         let version = try reader.byte()
         guard version == Self.codecVersion else { throw .unknownVersion(version) }
         let fold = try reader.integer()

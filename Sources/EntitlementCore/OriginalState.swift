@@ -66,18 +66,26 @@ package struct OriginalState: Hashable, Sendable {
     ) -> Bool {
         lastPosition = max(lastPosition, position)
         var isChanged = false
+        func add(_ transaction: TransactionFact) {
+            guard transaction.originalTransactionID == originalTransactionID else { return }
+            if join(transaction, source: source, position: position) { isChanged = true }
+        }
+        func add(_ renewal: RenewalFact) {
+            guard renewal.originalTransactionID == originalTransactionID else { return }
+            if join(renewal, position: position) { isChanged = true }
+        }
         switch fact {
+        case .notification(let fact):
+            if let transaction = fact.transaction { add(transaction) }
+            if let renewal = fact.renewal { add(renewal) }
+        case .statements(let fact):
+            for transaction in fact.transactions { add(transaction) }
+            for renewal in fact.renewals { add(renewal) }
         case .claim, .transfer, .transferUndo:
             isChanged = !hasOwnershipEvents
             hasOwnershipEvents = true
-        case .notification, .statements, .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting:
+        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting:
             break
-        }
-        for transaction in fact.transactions where transaction.originalTransactionID == originalTransactionID {
-            if join(transaction, source: source, position: position) { isChanged = true }
-        }
-        for renewal in fact.renewals where renewal.originalTransactionID == originalTransactionID {
-            if join(renewal, position: position) { isChanged = true }
         }
         return isChanged
     }
@@ -166,8 +174,10 @@ struct TransactionKey: Hashable, Comparable {
 extension [StatedTransaction] {
     /// Where statements of `key` stand, or would be inserted, in an array ordered by key.
     fileprivate func range(of key: TransactionKey) -> Range<Int> {
-        // Statements mostly come in the order of their purchases.
-        guard let last, !(TransactionKey(last.fact) < key) else { return endIndex..<endIndex }
+        // Statements mostly come in the order of their purchases, so one comparison of dates decides.
+        guard let last = indices.last, !(self[last].fact.purchaseDate < key.purchaseDate),
+            !(TransactionKey(self[last].fact) < key)
+        else { return endIndex..<endIndex }
         let start = partitioningIndex { !(TransactionKey($0.fact) < key) }
         let end = self[start...].firstIndex { TransactionKey($0.fact) != key } ?? endIndex
         return start..<end
@@ -177,7 +187,7 @@ extension [StatedTransaction] {
 extension [StatedRenewal] {
     /// The first statement that does not precede `fact`, in an array ordered by `precedes`.
     fileprivate func insertionIndex(of fact: RenewalFact) -> Int {
-        guard let last, !last.fact.precedes(fact) else { return endIndex }
+        guard let last = indices.last, !self[last].fact.precedes(fact) else { return endIndex }
         return partitioningIndex { !$0.fact.precedes(fact) }
     }
 }
@@ -232,7 +242,8 @@ extension RenewalFact {
 extension OriginalState {
     /// The canonical bytes a view row holds.
     package func encoded() -> [UInt8] {
-        var writer = CanonicalWriter()
+        // About as much as statements take, so that a long state is not copied as it grows.
+        var writer = CanonicalWriter(capacity: 64 + 360 * transactions.count + 200 * renewals.count)
         writer.count(transactions.count)
         for stated in transactions {
             writer.byte(stated.sources.rawValue)
@@ -251,7 +262,12 @@ extension OriginalState {
     }
 
     package init(encoded bytes: [UInt8]) throws(FactCodec.DecodingFailure) {
-        var reader = CanonicalReader(bytes)
+        self = try CanonicalReader.read(bytes) { reader throws(FactCodec.DecodingFailure) in
+            try OriginalState(from: &reader)
+        }
+    }
+
+    private init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
         transactions = try reader.list { reader throws(FactCodec.DecodingFailure) in
             let sources = StatementSources(rawValue: try reader.byte())
             let position = try reader.integer()

@@ -15,6 +15,14 @@ package struct PostgresRow: Sendable {
     package func text(_ column: Int) throws(PostgresError) -> String { try present(optionalText(column), column) }
     /// `bytea`.
     package func bytes(_ column: Int) throws(PostgresError) -> [UInt8] { try present(optionalBytes(column), column) }
+    /// Lends the bytes of a `bytea` where they lie, without a copy; they must not be kept beyond the call.
+    package func withBytes(_ column: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
+        let done = try result.read(index, column, of: [PostgresType.bytea]) { field, _ throws(PostgresError) in
+            Result { try body(field) }
+        }
+        try present(done, column).get()
+    }
+
     /// `timestamptz` or `timestamp`, floored to milliseconds since 1970-01-01T00:00:00Z; infinity throws.
     package func timestamp(_ column: Int) throws(PostgresError) -> Int64 {
         try present(optionalTimestamp(column), column)

@@ -67,9 +67,10 @@ struct FactCodecTests {
             #expect(throws: FactCodec.DecodingFailure.truncated) { try FactCodec.decode(bytes) }
         }
         #expect(throws: FactCodec.DecodingFailure.truncated) { try OriginalState(encoded: huge) }
-        var texts = CanonicalReader(huge + [0, 0, 0, 0, 0, 0, 0, 0])
         #expect(throws: FactCodec.DecodingFailure.truncated) {
-            try texts.list { reader throws(FactCodec.DecodingFailure) in try reader.text() }
+            try CanonicalReader.read(huge + [0, 0, 0, 0, 0, 0, 0, 0]) { texts in
+                _ = try texts.list { reader throws(FactCodec.DecodingFailure) in try reader.text() }
+            }
         }
     }
 
@@ -77,18 +78,19 @@ struct FactCodecTests {
         "other spellings of a value are refused: flags, text that is not UTF-8, instants out of range, unsorted catalogs"
     )
     func otherSpellings() {
-        var flag = CanonicalReader([2])
-        #expect(throws: FactCodec.DecodingFailure.invalid("a flag of 2")) { try flag.flag() }
+        #expect(throws: FactCodec.DecodingFailure.invalid("a flag of 2")) {
+            try CanonicalReader.read([2]) { try $0.flag() }
+        }
         for utf8 in [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe6, 0x97]] as [[UInt8]] {
-            var text = CanonicalReader([0, 0, 0, UInt8(utf8.count)] + utf8)
-            #expect(throws: FactCodec.DecodingFailure.invalid("a text that is not UTF-8")) { try text.text() }
+            #expect(throws: FactCodec.DecodingFailure.invalid("a text that is not UTF-8")) {
+                try CanonicalReader.read([0, 0, 0, UInt8(utf8.count)] + utf8) { try $0.text() }
+            }
         }
         for milliseconds in [Int64.min, .max, 253_402_300_800_000] {
             var writer = CanonicalWriter()
             writer.integer(milliseconds)
-            var reader = CanonicalReader(writer.bytes)
             #expect(throws: FactCodec.DecodingFailure.invalid("a timestamp of \(milliseconds) ms")) {
-                try reader.timestamp()
+                try CanonicalReader.read(writer.bytes) { try $0.timestamp() }
             }
         }
         for names in [["b", "a"], ["a", "a"]] {
@@ -115,8 +117,7 @@ struct FactCodecTests {
     func endless() throws {
         var writer = CanonicalWriter()
         writer.timestamp(.endless)
-        var reader = CanonicalReader(writer.bytes)
-        #expect(try reader.timestamp() == .latest)
+        #expect(try CanonicalReader.read(writer.bytes) { try $0.timestamp() } == .latest)
     }
 
     @Test("the bytes are those they have always been")

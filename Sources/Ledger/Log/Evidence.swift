@@ -64,40 +64,42 @@ package struct EvidenceParts: Sendable, Equatable {
     ///
     /// Throws when a header is missing or the steps do not read.
     package static func assemble(_ steps: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
-        var reader = CanonicalReader(steps)
-        var output: [UInt8] = []
-        while !reader.isAtEnd {
-            switch try reader.byte() {
-            case Step.literal:
-                output.append(contentsOf: try reader.data())
-            case Step.header:
-                let digest = try reader.digest()
-                guard let header = headers[digest] else {
-                    throw LedgerError(.corrupt, "evidence names header \(digest.hex), which is not stored")
+        try CanonicalReader.read(steps) { reader in
+            var output: [UInt8] = []
+            while !reader.isAtEnd {
+                switch try reader.byte() {
+                case Step.literal:
+                    output.append(contentsOf: try reader.data())
+                case Step.header:
+                    let digest = try reader.digest()
+                    guard let header = headers[digest] else {
+                        throw LedgerError(.corrupt, "evidence names header \(digest.hex), which is not stored")
+                    }
+                    output.append(contentsOf: header)
+                case Step.base64URL:
+                    output.append(contentsOf: Base64.encodeURL(try assemble(try reader.data(), headers: headers)).utf8)
+                case let step:
+                    throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
                 }
-                output.append(contentsOf: header)
-            case Step.base64URL:
-                output.append(contentsOf: Base64.encodeURL(try assemble(try reader.data(), headers: headers)).utf8)
-            case let step:
-                throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
             }
+            return output
         }
-        return output
     }
 
     /// The headers that steps name.
     package static func headerNames(in steps: [UInt8]) throws -> Set<Digest> {
-        var reader = CanonicalReader(steps)
-        var names: Set<Digest> = []
-        while !reader.isAtEnd {
-            switch try reader.byte() {
-            case Step.literal: _ = try reader.data()
-            case Step.header: names.insert(try reader.digest())
-            case Step.base64URL: names.formUnion(try headerNames(in: try reader.data()))
-            case let step: throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
+        try CanonicalReader.read(steps) { reader in
+            var names: Set<Digest> = []
+            while !reader.isAtEnd {
+                switch try reader.byte() {
+                case Step.literal: _ = try reader.data()
+                case Step.header: names.insert(try reader.digest())
+                case Step.base64URL: names.formUnion(try headerNames(in: try reader.data()))
+                case let step: throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
+                }
             }
+            return names
         }
-        return names
     }
 
     private static func steps(ofJWS jws: ArraySlice<UInt8>, depth: Int, headers: inout [Digest: [UInt8]]) -> [UInt8]? {

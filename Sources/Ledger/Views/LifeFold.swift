@@ -118,9 +118,12 @@ extension LifeFold.Folded {
         guard position > state.lastPosition else { throw LifeFold.disorder }
         events += 1
         do {
-            state.join(
-                try FactCodec.decode(row.bytes(column + 2)), originalTransactionID: life.original,
-                source: try EventSource(stored: row.int(column + 1)).statementSource, position: position)
+            let source = try EventSource(stored: row.int(column + 1)).statementSource
+            try row.withBytes(column + 2) { facts in
+                state.join(
+                    try FactCodec.decode(facts), originalTransactionID: life.original, source: source,
+                    position: position)
+            }
         } catch {
             throw LifeFold.UnreadableEvent(position: position, problem: "\(error)")
         }
