@@ -18,7 +18,7 @@ struct InstancesTests {
         let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
             .trimmingCharacters(in: .whitespacesAndNewlines)
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
-        let life = StoreLife.random(seed: seed, world: installation.world, customers: 10)
+        let life = StoreLife.random(seed: seed, world: installation.world, customers: 25)
         let signed = try life.notifications.map { try installation.authority.sign($0) }
         var random = SplitMix64(seed: seed)
         let fleet = Fleet(try await Self.start(3, installation))
