@@ -130,6 +130,30 @@ struct ImmediateReadsTests {
         await instance.stop()
     }
 
+    @Test("an event of several statements, of which only the second names the customer, is noticed")
+    func secondStatementNamesCustomer() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let instance = try await ServedInstance.start(on: rig)
+        _ = try await instance.read(Self.ann, key: rig.admin)
+        func transaction(_ id: String, _ token: IdentityRef?) -> TransactionFact {
+            TransactionFact(
+                payloadHash: RandomDrafts.digest(id), signedDate: day(1), transactionID: id,
+                originalTransactionID: "71", productID: "com.example.pro.yearly", bundleID: ServiceRig.bundleID,
+                kind: .known(.autoRenewable), purchaseDate: day(0), expiresDate: day(500), accountToken: token)
+        }
+        let fact = StatementsFact(
+            originalTransactionID: "71", transactions: [transaction("71", nil), transaction("72", IdentityRef(0))],
+            renewals: [], remarks: [])
+        _ = try await rig.application.writer.append(
+            EventDraft(
+                environment: .production, source: .device, type: "device_report", occurredAt: nil,
+                fact: .statements(fact), identities: [Self.ann], deduplication: .unique))
+        let expected = try await instance.generalAnswer(Self.ann, key: rig.admin)
+        #expect(expected.body.contains(#""original_transaction_id":"71""#))
+        #expect(try await instance.read(Self.ann, key: rig.admin) == expected)
+        await instance.stop()
+    }
+
     @Test("a revoked key is refused as soon as keys are asked for again")
     func revokedKey() async throws {
         var limits = Application.Limits()

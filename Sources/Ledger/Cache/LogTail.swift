@@ -41,14 +41,13 @@ package struct LogTail: Sendable {
 
     /// The log is searched only where it is longer than it was.
     ///
-    /// An event whose own columns do not name everybody whom it
-    /// names brings its facts along.
+    /// The columns of an event name only those whom its first statement names; where it may have several, it brings its
+    /// facts along.
     fileprivate static let statement = PostgresStatement(
         """
         SELECT head.position, news.position, news.environment, news.type, news.identity, news.other_identity,
             news.original_transaction_id,
-            CASE WHEN news.transaction_id IS NULL AND news.identity IS NOT NULL
-                AND news.original_transaction_id IS NOT NULL THEN news.facts END
+            CASE WHEN news.transaction_id IS NULL AND news.original_transaction_id IS NOT NULL THEN news.facts END
         FROM ledger_head AS head LEFT JOIN LATERAL (
             SELECT * FROM event
             WHERE event.ledger_id = $1 AND head.position > $2
