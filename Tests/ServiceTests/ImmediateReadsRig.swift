@@ -86,8 +86,8 @@ final class ServedInstance: Sendable {
     }
 
     /// Posts to the reconciliation of a customer; headers as in `read`.
-    func reconcile(_ customer: String, _ body: [UInt8], key: String) async throws -> Answer {
-        try await send("/v1/customers/\(customer)/reconcile", body: body, key: key)
+    func reconcile(_ customer: String, query: String = "", _ body: [UInt8], key: String) async throws -> Answer {
+        try await send("/v1/customers/\(customer)/reconcile\(query)", body: body, key: key)
     }
 
     private func send(_ target: String, body: [UInt8]? = nil, tag: String? = nil, key: String) async throws -> Answer {
@@ -107,21 +107,27 @@ final class ServedInstance: Sendable {
             status: answer.statusCode, body: String(decoding: data, as: UTF8.self), headers: headers)
     }
 
-    /// What the general path of this instance answers, as it would be sent.
-    func generalAnswer(_ customer: String, query: String = "", tag: String? = nil, key: String) async throws -> Answer {
+    /// What the general path answers, as it would be sent: that of this instance, unless another is named.
+    func generalAnswer(
+        _ customer: String, query: String = "", tag: String? = nil, key: String, by other: Application? = nil
+    ) async throws -> Answer {
         let head = HTTPRequestHead(
             method: "GET", target: "/v1/customers/\(customer)/entitlements\(query)",
             headers: [("Authorization", "Bearer " + key)] + (tag.map { [("If-None-Match", $0)] } ?? []))
-        let response = await application.handle(try HTTPRequest(head: head))
+        let response = await (other ?? application).handle(try HTTPRequest(head: head))
         return Answer(response)
     }
 
-    /// What the general path of this instance answers to a device, as it would be sent.
-    func generalReconciliation(_ customer: String, _ body: [UInt8], key: String) async throws -> Answer {
+    /// What the general path answers to a device, as it would be sent: that of this instance, unless another is named.
+    ///
+    /// That of this instance leaves the answer for the event loop. Another's proves that the loop's own is not outdated.
+    func generalReconciliation(
+        _ customer: String, query: String = "", _ body: [UInt8], key: String, by other: Application? = nil
+    ) async throws -> Answer {
         let head = HTTPRequestHead(
-            method: "POST", target: "/v1/customers/\(customer)/reconcile", headers: [("Authorization", "Bearer " + key)]
-        )
-        return Answer(await application.handle(try HTTPRequest(head: head, body: body)))
+            method: "POST", target: "/v1/customers/\(customer)/reconcile\(query)",
+            headers: [("Authorization", "Bearer " + key)])
+        return Answer(await (other ?? application).handle(try HTTPRequest(head: head, body: body)))
     }
 
     /// How many reconciliations the event loop answered.

@@ -1,0 +1,84 @@
+import EntitlementCore
+import Foundation
+import SeededRandom
+import TestSupport
+import Testing
+
+@testable import Service
+
+/// Holds the event loop's answers to those of the general path of another instance, which keeps none.
+@Suite("Random worlds answered on the event loop", .serialized, .timeLimit(.minutes(60)))
+struct RandomAnswersTests {
+    /// One world in the ordinary suite, in a campaign four for each time that it is longer.
+    private static let worlds: UInt64 = {
+        let factor = UInt64(ProcessInfo.processInfo.environment["RIGHTFUL_TEST_FACTOR"] ?? "") ?? 1
+        return factor > 1 ? 4 * factor : 1
+    }()
+
+    @Test(
+        "whatever happens, each answer of the event loop is the general path's, byte for byte",
+        arguments: 1...worlds)
+    func sameBytes(seed: UInt64) async throws {
+        var limits = Application.Limits()
+        limits.rates.address = RateLimit(perSecond: RateLimit.greatest, burst: RateLimit.greatest)
+        let rig = try await ServiceRig.withCatalog(limits: limits)
+        let instance = try await ServedInstance.start(on: rig, limits: limits)
+        var world = try await RandomWorld(rig, seed: seed)
+        var told: [String] = []
+        for step in 0..<40 {
+            told.append(try await world.step())
+            let place = "seed \(seed), step \(step): \(told.suffix(3))"
+            for _ in 0..<12 { try await Self.compareRead(instance, &world, place) }
+            for _ in 0..<3 where !world.launches.isEmpty { try await Self.compareLaunch(instance, &world, place) }
+        }
+        #expect(instance.readsFromMemory > 80, "seed \(seed)")
+        #expect(instance.repeatedLaunches > 0, "seed \(seed)")
+        await instance.stop()
+    }
+
+    private static func compareRead(
+        _ instance: ServedInstance, _ world: inout RandomWorld, _ place: String
+    ) async throws {
+        let rig = world.rig
+        let customer = world.random.pick(RandomWorld.people)
+        let query = world.query(head: try await rig.head)
+        let read = try await instance.read(customer, query: query, key: rig.admin)
+        let expected = try await instance.generalAnswer(customer, query: query, key: rig.admin, by: rig.application)
+        #expect(read.isSame(as: expected), "\(place)\n\(customer)\(query)\n\(read)\n\(expected)")
+    }
+
+    /// Another instance is asked second, so that it does not record what this one should have noticed.
+    private static func compareLaunch(
+        _ instance: ServedInstance, _ world: inout RandomWorld, _ place: String
+    ) async throws {
+        let rig = world.rig
+        let launch = world.random.pick(world.launches)
+        for round in 0..<2 {
+            let head = try await rig.head
+            let remembered = instance.repeatedLaunches
+            let answer = try await instance.reconcile(
+                launch.customer, query: launch.query, launch.body, key: launch.key)
+            let isFromMemory = instance.repeatedLaunches > remembered
+            let headBetween = try await rig.head
+            let expected = try await instance.generalReconciliation(
+                launch.customer, query: launch.query, launch.body, key: launch.key, by: rig.application)
+            let headAfter = try await rig.head
+            let told = "\(place)\nround \(round) of \(launch.customer), from memory: \(isFromMemory)"
+            #expect(headAfter == headBetween, "\(told)\nleft something to record\n\(answer)\n\(expected)")
+            #expect(head == headBetween || !isFromMemory, "\(told)")
+            // What was recorded just now is known the next time.
+            if head == headAfter { #expect(answer.isSame(as: expected), "\(told)\n\(answer)\n\(expected)") }
+        }
+    }
+}
+
+extension ServedInstance.Answer {
+    /// Whether it is the same answer; refusals name the request, so those are compared by status and code.
+    func isSame(as other: ServedInstance.Answer) -> Bool {
+        guard status >= 400 else { return self == other }
+        func code(_ body: String) -> String? {
+            (try? JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any])?["code"] as? String
+        }
+        return status == other.status && code(body) == code(other.body)
+    }
+}
