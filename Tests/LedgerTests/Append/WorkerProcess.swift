@@ -47,7 +47,7 @@ final class WorkerProcess: Sendable {
             if FileManager.default.isExecutableFile(atPath: url.path()) { return url }
         }
         let build = URL(filePath: #filePath).deletingLastPathComponent().appending(
-            path: "../../.build/debug/ledger-worker")
+            path: "../../../.build/debug/ledger-worker")
         return build.standardizedFileURL
     }
 

@@ -9,7 +9,7 @@ import Testing
 enum Products {
     static func url(_ name: String) throws -> URL {
         let bundle = try #require(CommandLine.arguments.first.map { URL(filePath: $0).deletingLastPathComponent() })
-        let checkout = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../.build/debug")
+        let checkout = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../.build/debug")
         for directory in [bundle, bundle.deletingLastPathComponent(), checkout.standardizedFileURL] {
             let url = directory.appending(path: name)
             if FileManager.default.isExecutableFile(atPath: url.path()) { return url }
