@@ -66,6 +66,8 @@ package final class CustomerCache<Key: Hashable, Answer> {
 
     /// The head of the log when this was last brought up to date; `nil` before the first time.
     package private(set) var position: Int64?
+    /// The hash of the event at `position`.
+    private var hash: Digest?
     /// What everything kept takes, in bytes, as far as it is counted.
     package private(set) var bytes = 0
     /// How many answers are kept.
@@ -111,14 +113,18 @@ package final class CustomerCache<Key: Hashable, Answer> {
     }
 
     /// Forgets what the news bear on, and is up to date with the log's head.
-    package func apply(_ news: LogNews) {
-        defer { position = news.position }
-        guard let changes = news.changes, let last = position, news.position >= last else {
-            // So much has come, or so little is known of it, that everything is in doubt. A log that got shorter is
-            // another one.
+    ///
+    /// - Returns: whether the log goes on from where it was. It does not after a backup was restored, or where the
+    ///   database failed over to one that lacked the last events: then nothing read before holds.
+    @discardableResult
+    package func apply(_ news: LogNews) -> Bool {
+        let goesOn = position == nil || news.previousHash == hash
+        defer { (position, hash) = (news.position, news.hash) }
+        guard let changes = news.changes, position != nil, goesOn else {
+            // So much has come, or so little is known of it, that everything is in doubt.
             removeAll()
             recent.forget(upTo: news.position)
-            return
+            return goesOn
         }
         for change in changes {
             switch change.scope {
@@ -140,12 +146,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
                 }
             }
         }
-    }
-
-    /// Forgets all answers, and that there ever was a log.
-    package func reset() {
-        removeAll()
-        position = nil
+        return true
     }
 
     private func removeAll(in environment: StoreEnvironment? = nil) {

@@ -4,12 +4,18 @@ package import EntitlementCore
 package struct LogNews: Sendable, Hashable {
     /// The head of the log.
     package let position: Int64
+    /// The head's hash.
+    package let hash: Digest
+    /// The hash of the event after which these news come, as the log has it now; `nil` where the log ends before it.
+    package let previousHash: Digest?
     /// `nil` when more came than is worth telling apart: everything read before is in doubt.
     package let changes: [LogChange]?
 
     /// News of a log that ends at `position`.
-    package init(position: Int64, changes: [LogChange]?) {
+    package init(position: Int64, hash: Digest, previousHash: Digest?, changes: [LogChange]?) {
         self.position = position
+        self.hash = hash
+        self.previousHash = previousHash
         self.changes = changes
     }
 }

@@ -36,18 +36,21 @@ package struct LogTail: Sendable {
     fileprivate init(_ session: NonblockingSession) { self.session = session }
 
     private static func parameters(after position: Int64?) -> [PostgresValue] {
-        [.int(ledgerID), .int(position ?? .max)]
+        // The greatest position cannot be counted on from.
+        [.int(ledgerID), .int(position ?? .max - 1)]
     }
 
     /// The log is searched only where it is longer than it was.
     ///
     /// The columns of an event name only those whom its first statement names; where it may have several, it brings its
-    /// facts along.
+    /// facts along. The last two columns, of the first row, are the hash of the head and that of the event at `$2`.
     fileprivate static let statement = PostgresStatement(
         """
         SELECT head.position, news.position, news.environment, news.type, news.identity, news.other_identity,
             news.original_transaction_id,
-            CASE WHEN news.transaction_id IS NULL AND news.original_transaction_id IS NOT NULL THEN news.facts END
+            CASE WHEN news.transaction_id IS NULL AND news.original_transaction_id IS NOT NULL THEN news.facts END,
+            CASE WHEN news.position IS NULL OR news.position = $2 + 1 THEN head.hash END,
+            CASE WHEN news.position = $2 + 1 THEN news.previous_hash WHEN head.position = $2 THEN head.hash END
         FROM ledger_head AS head LEFT JOIN LATERAL (
             SELECT * FROM event
             WHERE event.ledger_id = $1 AND head.position > $2
@@ -60,9 +63,13 @@ package struct LogTail: Sendable {
     private static func news(from result: PostgresResult) throws -> LogNews {
         guard let first = result.first else { throw Statements.missingHead }
         let position = try first.int(0)
-        guard result.rowCount <= limit else { return LogNews(position: position, changes: nil) }
+        let hash = try first.digest(8)
+        let previousHash = try first.isNull(9) ? nil : first.digest(9)
+        guard result.rowCount <= limit else {
+            return LogNews(position: position, hash: hash, previousHash: previousHash, changes: nil)
+        }
         return LogNews(
-            position: position,
+            position: position, hash: hash, previousHash: previousHash,
             changes: try result.rows.compactMap { row in try row.isNull(1) ? nil : try LogChange(row) })
     }
 }

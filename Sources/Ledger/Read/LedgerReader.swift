@@ -130,6 +130,9 @@ package struct LedgerReader: Sendable {
         }
     }
 
+    /// Forgets what was kept of the log; for when the log turns out to be another than the one that was read.
+    package func forgetLog() { catalogs.forget() }
+
     func read<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
@@ -249,6 +252,9 @@ final class CatalogCache: Sendable {
             ORDER BY position DESC LIMIT 1
             """, [.int(ledgerID), .int(position)])
     }
+
+    /// Forgets all catalogs.
+    func forget() { entries.withLock { $0.removeAll() } }
 
     /// The catalog written at a position, where it is at hand; at 0 an empty one.
     func known(writtenAt position: Int64) -> Catalog? {

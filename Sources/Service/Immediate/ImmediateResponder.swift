@@ -163,7 +163,7 @@ final class ImmediateResponder: ImmediateHandler {
             guard let news = try tail.receive() else { return }
             answerDueAt = nil
             if cache.position != news.position { application.metrics.noteHead(news.position) }
-            cache.apply(news)
+            if !cache.apply(news) { application.reader.forgetLog() }
             answer(asking, provenAt: news.position)
             asking.removeAll(keepingCapacity: true)
         } catch {

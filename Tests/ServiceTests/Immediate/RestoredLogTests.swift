@@ -1,0 +1,96 @@
+import EntitlementCore
+import HTTPServer
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Service
+
+/// What becomes of answers in memory when the database is not the one any more that they were read from.
+@Suite("A log that was restored or failed over", .serialized, .timeLimit(.minutes(5)))
+struct RestoredLogTests {
+    private static let ann = Purchase.customer
+
+    @Test("nothing read before is answered from memory when the log lost events, however long it is again")
+    func lostEvents() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let instance = try await ServedInstance.start(on: rig)
+        for round in 0..<3 {
+            let lost = try await Self.grant("lost-\(round)", rig)
+            for _ in 0..<2 {
+                let read = try await instance.read(Self.ann, key: rig.admin)
+                #expect(read.body.contains("lost-\(round)") && read.position == lost)
+                let past = try await instance.read(Self.ann, query: "?known_at=\(lost)", key: rig.admin)
+                #expect(past.body.contains("lost-\(round)"))
+            }
+            try await Self.loseLastEvent(of: rig)
+            // Another position than before, the same one, and a later one.
+            let fresh = rig.restarted()
+            for number in 0..<round { _ = try await Self.grant("new-\(round)-\(number)", rig, fresh) }
+            for query in ["", "?known_at=\(try await rig.head)"] {
+                let read = try await instance.read(Self.ann, query: query, key: rig.admin)
+                let expected = try await instance.generalAnswer(Self.ann, query: query, key: rig.admin, by: fresh)
+                #expect(read == expected, "round \(round)\(query)")
+                #expect(!read.body.contains("lost"), "round \(round)\(query)")
+            }
+        }
+        await instance.stop()
+    }
+
+    @Test("a catalog that was lost is not taken for the one that came in its place")
+    func lostCatalog() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let instance = try await ServedInstance.start(on: rig)
+        func catalog(_ entitlement: String) -> String {
+            #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["\#(entitlement)"]}]}"#
+        }
+        #expect(try await rig.put(catalog("lost")).status == 200)
+        #expect(try await instance.read(Self.ann, key: rig.admin).body.contains("lost"))
+        try await Self.loseLastEvent(of: rig)
+        let head = HTTPRequestHead(
+            method: "PUT", target: "/v1/catalog", headers: [("Authorization", "Bearer " + rig.admin)])
+        let put = await rig.restarted().handle(try HTTPRequest(head: head, body: Array(catalog("new").utf8)))
+        #expect(put.status == 200, "\(put.text)")
+        let read = try await instance.read(Self.ann, key: rig.admin)
+        #expect(read.body.contains("new") && !read.body.contains("lost"), "\(read)")
+        await instance.stop()
+    }
+
+    private static func grant(
+        _ entitlement: String, _ rig: ServiceRig, _ application: Application? = nil
+    ) async throws -> Int64 {
+        rig.wait()
+        let head = HTTPRequestHead(
+            method: "POST", target: "/v1/customers/\(ann)/actions/grant",
+            headers: [("Authorization", "Bearer " + rig.admin)])
+        let body = Array(#"{"entitlement":"\#(entitlement)","reason":"test"}"#.utf8)
+        let answer = await (application ?? rig.application).handle(try HTTPRequest(head: head, body: body))
+        #expect(answer.status == 200, "\(answer.text)")
+        rig.wait()
+        return try #require(answer.header("Ledger-Position").flatMap { Int64($0) })
+    }
+
+    /// Takes the log's last event back, as restoring a backup does.
+    private static func loseLastEvent(of rig: ServiceRig) async throws {
+        try await rig.database.owner().execute(
+            script: """
+                BEGIN;
+                ALTER TABLE event DISABLE TRIGGER USER;
+                ALTER TABLE event_name DISABLE TRIGGER USER;
+                DELETE FROM event_name USING ledger_head AS head WHERE event_name.position = head.position;
+                UPDATE ledger_head AS head
+                SET position = head.position - 1, hash = event.previous_hash,
+                    recorded_at = event.recorded_at - interval '1 second'
+                FROM event WHERE event.position = head.position;
+                DELETE FROM event USING ledger_head AS head WHERE event.position > head.position;
+                ALTER TABLE event ENABLE TRIGGER USER;
+                ALTER TABLE event_name ENABLE TRIGGER USER;
+                COMMIT;
+                """)
+    }
+}
+
+extension ServiceRig {
+    /// The service as a new process would have it: nothing is remembered of the log.
+    fileprivate func restarted() -> Application { secondInstance() }
+}
