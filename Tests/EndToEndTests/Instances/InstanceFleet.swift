@@ -34,14 +34,16 @@ final class InstanceFleet: Sendable {
         for service in services.withLock({ $0 }) { service.signal(number) }
     }
 
-    /// Kills, pauses and cuts off until it is cancelled, and leaves everything running.
+    /// Kills, and in between pauses or cuts off, until it is cancelled; leaves everything running.
     func disturb(_ random: SplitMix64) async throws {
         var random = random
+        var count = 0
         while !Task.isCancelled {
             try? await Task.sleep(for: .milliseconds(random.number(in: 200...1200)))
-            let index = Int(random.number(in: 0...Int64(count - 1)))
-            switch random.number(in: 0...9) {
-            case 0...4:
+            count += 1
+            let index = Int(random.number(in: 0...Int64(self.count - 1)))
+            switch random.number(in: 0...4) {
+            case _ where count % 2 == 1:
                 service(index).killWithoutWarning()
                 killed.withLock { $0 += 1 }
                 // As whoever watches over services would; the wait is not cut short by the end of the test.
@@ -49,10 +51,10 @@ final class InstanceFleet: Sendable {
                     try await ServiceProcess.start(installation)
                 }.value
                 services.withLock { $0[index] = replacement }
-            case 5...8:
+            case 0...3:
                 let service = service(index)
                 service.signal(SIGSTOP)
-                try? await Task.sleep(for: .milliseconds(random.number(in: 100...2500)))
+                try? await Task.sleep(for: .milliseconds(random.number(in: 100...2000)))
                 service.signal(SIGCONT)
             default:
                 try? await Task { [installation] in try await Self.endSessions(installation) }.value
