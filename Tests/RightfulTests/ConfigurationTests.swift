@@ -142,6 +142,20 @@ struct ConfigurationTests {
         }
     }
 
+    @Test("answers take 256 MiB of memory unless something else is said; 0 keeps none")
+    func answerMemory() throws {
+        #expect(try Self.read().answerMemoryMiB == 256)
+        #expect(try Self.read(environment: ["RIGHTFUL_ANSWER_MEMORY_MIB": "0"]).answerMemoryMiB == 0)
+        #expect(try Self.read(#"{"answer_memory_mib": 1024}"#).answerMemoryMiB == 1024)
+        #expect(try Self.read(#"{"answer_memory_mib": 0}"#).answerMemoryMiB == 0)
+        for text in ["-1", "1.5", "64M", "1048577"] {
+            let error = #expect(throws: ConfigurationError.self, "\(text)") {
+                try Self.read(environment: ["RIGHTFUL_ANSWER_MEMORY_MIB": text])
+            }
+            #expect(error?.description.contains("a whole number of MiB from 0 to 1048576") == true)
+        }
+    }
+
     @Test("without pass keys an embedded database has one made, and an external one is told that there are no passes")
     func withoutPassKeys() throws {
         let external = ["DATABASE_URL": "postgresql://serve@db.example/ledger"]
@@ -161,11 +175,11 @@ struct ConfigurationTests {
     func rateLimits() throws {
         let limits = try Self.read(#"{"rate_limits": {"address_burst": 7, "key_per_second": 9}}"#)
         #expect(limits.rateLimits.address == RateLimit(perSecond: 50, burst: 7))
-        #expect(limits.rateLimits.secretKey == RateLimit(perSecond: 9, burst: 20_000))
+        #expect(limits.rateLimits.secretKey == RateLimit(perSecond: 9, burst: 200_000))
         #expect(limits.rateLimits.publishableKey == RateLimit(perSecond: 9, burst: 20_000))
         let shown = limits.report.first { $0.key == "rate_limits" }?.value
         #expect(
-            shown == "client address 50/s, burst 7; secret key 9/s, burst 20000; publishable key 9/s, burst 20000")
+            shown == "client address 50/s, burst 7; secret key 9/s, burst 200000; publishable key 9/s, burst 20000")
     }
 
     @Test("a file that is no JSON object is refused by its path", arguments: ["", "{", "[]", "\"text\""])

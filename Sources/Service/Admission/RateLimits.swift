@@ -17,8 +17,8 @@ package struct RateLimit: Sendable, Hashable {
 package struct RateLimits: Sendable, Hashable {
     /// Of a client address, for what is not sent with a secret key.
     package var address = RateLimit(perSecond: 50, burst: 1000)
-    /// Of one secret key.
-    package var secretKey = RateLimit(perSecond: 5000, burst: 20_000)
+    /// Of one secret key: about what the fastest route reaches, since such a key is held by the operator's own servers.
+    package var secretKey = RateLimit(perSecond: 100_000, burst: 200_000)
     /// Of one publishable key, which all devices of an app share.
     package var publishableKey = RateLimit(perSecond: 2000, burst: 20_000)
 

@@ -70,6 +70,7 @@ struct ServeCommand: Command {
             let commandKeys = CommandKeys(pool: session.pool)
             var limits = Application.Limits()
             limits.rates = configuration.rateLimits
+            limits.answerCacheBytes = configuration.answerMemoryMiB << 20
             let jws = try JWSVerifier(trusting: anchors)
             let apps = configuration.apps.map(\.binding)
             let application = Application(

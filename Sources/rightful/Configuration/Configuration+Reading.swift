@@ -15,6 +15,9 @@ extension Configuration {
         passTTL = try settings.seconds(.passTTL, in: PassDocument.ttlRange) ?? PassDocument.defaultTTL
         trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
         rateLimits = try settings.rateLimits()
+        answerMemoryMiB =
+            try settings.wholeNumber(.answerMemory, of: "MiB", in: 0...Self.answerMemoryLimit).map { Int($0) }
+            ?? Application.Limits().answerCacheBytes >> 20
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
         if settings.node(.rootCertificates) == nil { rootCertificates = [.apple] }
@@ -24,6 +27,11 @@ extension Configuration {
         for key in ConfigurationKey.allCases { sources[key] = settings.source(of: key) }
         notices = settings.notices(apps: apps, database: database, passKeys: passKeys)
     }
+}
+
+extension Configuration {
+    /// The most memory for answers, in MiB: a TiB.
+    private static let answerMemoryLimit: Int64 = 1 << 20
 }
 
 /// The merged input: for each key the strongest source that says something.
@@ -102,18 +110,25 @@ private struct Settings {
 
     /// A whole number of seconds; `nil` where nobody says.
     func seconds(_ key: ConfigurationKey, in range: ClosedRange<Int64>) throws(ConfigurationError) -> Duration? {
+        try wholeNumber(key, of: "seconds", in: range).map { .seconds($0) }
+    }
+
+    /// A whole number; `nil` where nobody says.
+    func wholeNumber(
+        _ key: ConfigurationKey, of unit: String, in range: ClosedRange<Int64>
+    ) throws(ConfigurationError) -> Int64? {
         let number: Int64
         if let text = key.variable.flatMap(variable) {
             number = Int64(text) ?? .max
         } else if let node = node(key) {
-            number = try node.positiveInteger()
+            number = try node.wholeNumber()
         } else {
             return nil
         }
         guard range.contains(number) else {
-            throw error(key, "must be a whole number of seconds from \(range.lowerBound) to \(range.upperBound)")
+            throw error(key, "must be a whole number of \(unit) from \(range.lowerBound) to \(range.upperBound)")
         }
-        return .seconds(number)
+        return number
     }
 
     func rateLimits() throws(ConfigurationError) -> RateLimits {

@@ -33,6 +33,7 @@ extension Configuration {
         case (.passTTL, _): "\(passTTL.components.seconds)"
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
         case (.rateLimits, _): rateLimits.summary
+        case (.answerMemory, _): "\(answerMemoryMiB)"
         }
     }
 

@@ -19,6 +19,8 @@ struct Configuration: Sendable {
     /// The peers whose word about the client's address is taken.
     var trustedProxies: [NetworkRange]
     var rateLimits: RateLimits
+    /// What the answers that are kept in memory may take, in MiB; 0 keeps none.
+    var answerMemoryMiB: Int
 
     /// Where each value comes from.
     var sources: [ConfigurationKey: ConfigurationSource] = [:]

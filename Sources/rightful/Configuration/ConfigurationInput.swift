@@ -10,6 +10,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
     case passTTL = "pass_ttl"
     case trustedProxies = "trusted_proxies"
     case rateLimits = "rate_limits"
+    case answerMemory = "answer_memory_mib"
 
     /// The environment variable, for what one line can say.
     var variable: String? {
@@ -19,6 +20,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .migrateDatabaseURL: "RIGHTFUL_MIGRATE_DATABASE_URL"
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
         case .passTTL: "RIGHTFUL_PASS_TTL"
+        case .answerMemory: "RIGHTFUL_ANSWER_MEMORY_MIB"
         case .apps, .rootCertificates, .passKeys, .trustedProxies, .rateLimits: nil
         }
     }
@@ -30,7 +32,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .passTTL, .trustedProxies, .rateLimits: nil
+        case .apps, .rootCertificates, .passKeys, .passTTL, .trustedProxies, .rateLimits, .answerMemory: nil
         }
     }
 }

@@ -98,6 +98,11 @@ struct ConfigurationNode {
         return number
     }
 
+    func wholeNumber() throws(ConfigurationError) -> Int64 {
+        guard case .integer(let number) = value, number >= 0 else { throw error("must be a whole number, 0 or more") }
+        return number
+    }
+
     /// A path, taken from the file's own directory when it is relative.
     func filePath() throws(ConfigurationError) -> String {
         let text = try string()
