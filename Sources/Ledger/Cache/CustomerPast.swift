@@ -1,9 +1,11 @@
 package import EntitlementCore
 import PostgresClient
-import Synchronization
 
 /// All that was ever known of a customer in one environment, so that what was known at any position can be folded
 /// without asking the database again.
+///
+/// The facts stay encoded, for decoded they take several times the memory, and to decode them takes less time than to
+/// fold them.
 package final class CustomerPast: Sendable {
     /// The most events kept of one customer; whoever has more is read from the log each time.
     static let eventLimit = 2000
@@ -18,19 +20,12 @@ package final class CustomerPast: Sendable {
     /// What it takes in memory, in bytes, about.
     package let bytes: Int
     private let identity: IdentityRef
-    private let events: [HistoryEvent]
+    /// In the order of their positions.
+    private let events: [EncodedEvent]
     /// Where the customer was first known in each other environment.
     private let otherEnvironments: [StoreEnvironment: Int64]
-    /// In ascending order.
+    /// In ascending order; shared by all that were read together.
     private let catalogPositions: [Int64]
-    private let folded = Mutex<[Version: PastReading]>([:])
-    private let foldedLimit: Int
-
-    /// What tells one state of the knowledge from another.
-    private struct Version: Hashable {
-        let event: Int64
-        let catalog: Int64
-    }
 
     fileprivate init(_ part: PastPart, identity: IdentityRef, catalogPositions: [Int64], position: Int64) {
         self.position = position
@@ -39,31 +34,19 @@ package final class CustomerPast: Sendable {
         events = part.events.values.sorted { $0.position < $1.position }
         otherEnvironments = part.otherEnvironments
         self.catalogPositions = catalogPositions
-        // A fold takes about as much as the events that it holds.
-        foldedLimit = events.count <= 16 ? 8 : 1
-        bytes = 512 + part.bytes * (1 + foldedLimit / 2) + 8 * catalogPositions.count
-        var identities = part.people.union([identity])
-        for event in events { identities.formUnion(event.fact.identities) }
+        bytes = 384 + events.reduce(0) { $0 + $1.bytes }
         dependencies = CustomerDependencies(
-            identities: identities, originals: Set(events.compactMap(\.fact.originalTransactionID)),
-            inEveryEnvironment: [identity])
+            identities: part.people.union([identity]), originals: part.originals, inEveryEnvironment: [identity])
     }
 
     /// What was known at a position, read with the catalog of then, which `catalogPosition(knownAt:)` tells.
     ///
-    /// Only events and catalogs make a difference, so few positions of many have to be folded.
-    package func reading(knownAt position: Int64, _ catalog: Catalog) -> PastReading {
-        let version = Version(
-            event: events.last { $0.position <= position }?.position ?? 0, catalog: catalogPosition(knownAt: position))
-        if let known = folded.withLock({ $0[version] }) { return known }
+    /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
+    package func facts(knownAt position: Int64, _ catalog: Catalog) throws -> CustomerFacts {
+        let events = try events.prefix { $0.position <= position }.map { try $0.decoded() }
         var facts = CustomerHistory(of: identity, environment: environment, position: position, events: events).facts()
         facts.catalog = catalog
-        let reading = PastReading(facts: facts, timelines: facts.timelines())
-        folded.withLock { folded in
-            if folded.count >= foldedLimit { folded.removeAll() }
-            folded[version] = reading
-        }
-        return reading
+        return facts
     }
 
     /// Where the catalog was written that answers at a position; 0 before any.
@@ -75,14 +58,34 @@ package final class CustomerPast: Sendable {
     }
 }
 
-/// What was known of a customer at a position, folded.
-package struct PastReading: Sendable {
-    fileprivate let facts: CustomerFacts
-    fileprivate let timelines: [EntitlementTimeline]
+/// An event as the log holds it, as far as a fold needs it.
+private struct EncodedEvent: Sendable {
+    let position: Int64
+    let recordedAt: Timestamp
+    let environment: StoreEnvironment?
+    let source: EventSource
+    let facts: [UInt8]
 
-    /// What the customer holds, or held, at an instant.
-    package func answers(at instant: Timestamp) -> [EntitlementAnswer] {
-        timelines.compactMap { facts.answer(from: $0, at: instant) }
+    /// What it takes in memory, in bytes, about.
+    var bytes: Int { 96 + facts.count }
+
+    init(_ row: PostgresRow, position: Int64) throws {
+        self.position = position
+        environment = try row.optionalInt(3).map { try StoreEnvironment(stored: $0) }
+        source = try EventSource(stored: row.int(4))
+        recordedAt = Timestamp(milliseconds: try row.timestamp(5))
+        facts = try row.bytes(6)
+    }
+
+    /// The event as it is folded: without its label, date and evidence, which only explanations cite.
+    func decoded() throws -> HistoryEvent {
+        do {
+            return HistoryEvent(
+                position: position, recordedAt: recordedAt, environment: environment, source: source.rawValue,
+                statementSource: source.statementSource, type: "", occurredAt: nil, fact: try FactCodec.decode(facts))
+        } catch {
+            throw LedgerError(.corrupt, "event \(position) cannot be folded: \(error)")
+        }
     }
 }
 
@@ -91,16 +94,18 @@ private struct PastPart {
     let environment: StoreEnvironment
     var identity: IdentityRef?
     var people: Set<IdentityRef> = []
-    var events: [Int64: HistoryEvent] = [:]
+    var originals: Set<String> = []
+    var events: [Int64: EncodedEvent] = [:]
     var otherEnvironments: [StoreEnvironment: Int64] = [:]
-    var bytes = 0
 
     init(environment: StoreEnvironment) { self.environment = environment }
 
-    mutating func add(_ event: HistoryEvent, factsCount: Int) {
+    /// Adds an event, and whom and what it names.
+    mutating func add(_ event: EncodedEvent) throws {
         guard events.updateValue(event, forKey: event.position) == nil else { return }
-        // Decoded facts take some times their encoded size.
-        bytes += 320 + 4 * factsCount
+        let fact = try event.decoded().fact
+        people.formUnion(fact.identities)
+        if let original = fact.originalTransactionID { originals.insert(original) }
     }
 }
 
@@ -155,9 +160,7 @@ extension LedgerReader {
             case .otherEnvironment: parts[number].otherEnvironments[try StoreEnvironment(stored: row.int(3))] = value
             case .event:
                 eventCount += 1
-                let facts = try row.bytes(8)
-                parts[number].add(
-                    try HistoryEvent(pastRow: row, position: value, facts: facts), factsCount: facts.count)
+                try parts[number].add(EncodedEvent(row, position: value))
             }
         }
         guard let position else { throw Statements.missingHead }
@@ -181,8 +184,7 @@ extension LedgerReader {
         case catalog = 5
     }
 
-    // Columns: kind, number of the customer, position or identity, environment, source, type, recorded at, occurred at,
-    // facts.
+    // Columns: kind, number of the customer, position or identity, environment, source, recorded at, facts.
     private static let pastStatement = """
         WITH RECURSIVE known AS MATERIALIZED (
             SELECT asked.number, asked.environment, true AS own, identity.identity
@@ -199,15 +201,14 @@ extension LedgerReader {
             JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
                 AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind IN (0, 2, 3)
         )
-        SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz,
-            NULL::timestamptz, NULL::bytea
+        SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::timestamptz, NULL::bytea
         FROM ledger_head WHERE ledger_id = $1
         UNION ALL
-        SELECT 1, number, identity, NULL, NULL, NULL, NULL, NULL, NULL FROM known
+        SELECT 1, number, identity, NULL, NULL, NULL, NULL FROM known
         UNION ALL
-        SELECT 2, number, identity, NULL, NULL, NULL, NULL, NULL, NULL FROM person
+        SELECT 2, number, identity, NULL, NULL, NULL, NULL FROM person
         UNION ALL
-        SELECT 3, known.number, other.position, other.environment, NULL, NULL, NULL, NULL, NULL
+        SELECT 3, known.number, other.position, other.environment, NULL, NULL, NULL
         FROM known CROSS JOIN LATERAL (
             SELECT name.environment, min(name.position) AS position FROM event_name AS name
             WHERE name.ledger_id = $1 AND name.identity = known.identity AND name.environment IN (1, 2)
@@ -215,12 +216,12 @@ extension LedgerReader {
             GROUP BY name.environment
         ) AS other
         UNION ALL
-        SELECT 4, named.number, event.position, event.environment, event.source, event.type, event.recorded_at,
-            event.occurred_at, event.facts
+        SELECT 4, named.number, event.position, event.environment, event.source, event.recorded_at,
+            event.facts
         FROM named JOIN event ON event.ledger_id = $1 AND event.position = named.position
         UNION ALL
-        (SELECT 4, part.number, event.position, event.environment, event.source, event.type, event.recorded_at,
-            event.occurred_at, event.facts
+        (SELECT 4, part.number, event.position, event.environment, event.source, event.recorded_at,
+            event.facts
         FROM (
             SELECT DISTINCT number, environment, original FROM named WHERE original <> '' AND kind IN (0, 2)
         ) AS part
@@ -228,25 +229,7 @@ extension LedgerReader {
             AND event.original_transaction_id = part.original
         LIMIT \(pastEventLimit + 1))
         UNION ALL
-        (SELECT 5, NULL, position, NULL, NULL, NULL, NULL, NULL, NULL FROM event
+        (SELECT 5, NULL, position, NULL, NULL, NULL, NULL FROM event
         WHERE ledger_id = $1 AND type = 'catalog_applied' ORDER BY position DESC LIMIT \(CustomerPast.catalogLimit + 1))
         """
-}
-
-extension HistoryEvent {
-    /// Reads a row of the statement; without the hash of the evidence, which only explanations cite.
-    fileprivate init(pastRow row: PostgresRow, position: Int64, facts: [UInt8]) throws {
-        let source = try EventSource(stored: row.int(4))
-        let fact: LedgerFact
-        do {
-            fact = try FactCodec.decode(facts)
-        } catch {
-            throw LedgerError(.corrupt, "event \(position) cannot be folded: \(error)")
-        }
-        self.init(
-            position: position, recordedAt: Timestamp(milliseconds: try row.timestamp(6)),
-            environment: try row.optionalInt(3).map { try StoreEnvironment(stored: $0) }, source: source.rawValue,
-            statementSource: source.statementSource, type: try row.text(5),
-            occurredAt: try row.optionalTimestamp(7).map { Timestamp(milliseconds: $0) }, fact: fact)
-    }
 }
