@@ -34,8 +34,9 @@ package final class CustomerCache<Key: Hashable, Answer> {
         let environment: StoreEnvironment
         let dependencies: [DependencyKey]
         let bytes: Int
-        /// Whether it was used since the clock's hand last passed. At first it is not: what is asked for once must not
-        /// push out what is asked for again and again.
+        /// Whether it was used since the clock's hand last passed.
+        ///
+        /// At first it is not: what is asked for once must not push out what is asked for again and again.
         var isUsed = false
 
         init(
