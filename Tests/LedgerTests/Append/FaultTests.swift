@@ -22,22 +22,12 @@ struct FaultTests {
         }
     }
 
-    @Test("a commit whose answer is lost is found again, whatever the event", arguments: commit)
-    func lostAnswer(kind: String) async throws {
+    @Test(
+        "a commit whose answer is lost is found again, and one that never reached the server is made again, once",
+        arguments: [CuttingProxy.Cut.answerToCommit, .requestToCommit], commit)
+    func lostCommit(cut: CuttingProxy.Cut, kind: String) async throws {
         let database = try await TestDatabase.make()
-        let proxy = try CuttingProxy(database.serveConninfo, cut: .answerToCommit)
-        defer { proxy.stop() }
-        let pool = PostgresPool(proxy.conninfo)
-        let writer = LedgerWriter(pool: pool, now: { .earliest })
-        #expect(try await writer.append(Self.draft(kind)) == AppendOutcome(position: 1, isDuplicate: false))
-        #expect(proxy.cuts == 1)
-        #expect(try await LedgerReader(pool: pool, now: { .latest }).status().position == 1)
-    }
-
-    @Test("a commit that never reached the server is made again, once", arguments: commit)
-    func lostRequest(kind: String) async throws {
-        let database = try await TestDatabase.make()
-        let proxy = try CuttingProxy(database.serveConninfo, cut: .requestToCommit)
+        let proxy = try CuttingProxy(database.serveConninfo, cut: cut)
         defer { proxy.stop() }
         let pool = PostgresPool(proxy.conninfo)
         let writer = LedgerWriter(pool: pool, now: { .earliest })
