@@ -71,9 +71,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
     /// The hash of the event at `position`.
     private var hash: Digest?
     /// What everything kept takes, in bytes, as far as it is counted.
-    package private(set) var bytes = 0
-    /// How many answers are kept.
-    package var count: Int { slotOfKey.count }
+    private var bytes = 0
 
     /// A cache that keeps at most so many bytes.
     package init(capacityBytes: Int) { capacity = capacityBytes }
@@ -109,8 +107,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
         self.bytes += cost
     }
 
-    /// Forgets an answer, such as one that has run out.
-    package func remove(_ key: Key) {
+    private func remove(_ key: Key) {
         if let slot = slotOfKey[key] { remove(slot: slot) }
     }
 

@@ -52,6 +52,13 @@ final class Authenticator: Sendable {
         return try presented(in: header)
     }
 
+    /// Whether the value of an `Authorization` header looks like a customer token's.
+    static func bearsToken(_ header: UnsafeBufferPointer<UInt8>) -> Bool {
+        header.starts(with: tokenHeaderStart)
+    }
+
+    private static let tokenHeaderStart = Array("Bearer \(CustomerTokens.prefix)".utf8)
+
     private func presented(in header: String) throws(Problem) -> Presented {
         let words = header.split(separator: " ", maxSplits: 1)
         guard words.count == 2, words[0].lowercased() == "bearer" else {

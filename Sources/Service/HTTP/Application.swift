@@ -55,7 +55,7 @@ package struct Application: Sendable {
     let positions: PositionWatcher
     let catalogWatch: CatalogWatch
     /// Where reconciliations that can be answered again are left for the event loop.
-    let launches = RememberedLaunches()
+    let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
 
     /// Composes the service.

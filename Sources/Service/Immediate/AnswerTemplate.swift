@@ -1,16 +1,20 @@
 import Glibc
 
 /// An encoded answer whose gaps are filled each time it is sent.
-///
-/// It is made of an answer that was encoded with a marker in the place of each value that changes from one time to the
-/// next. A marker has to be found exactly once: text that came from outside may hold the same characters.
 struct AnswerTemplate: Sendable {
     private let pieces: [[UInt8]]
+    /// Which value fills each gap.
     private let order: [Int]
 
-    /// Takes an encoded answer apart.
+    /// Takes an encoded answer apart at gaps that follow each other.
+    init(_ encoded: [UInt8], gaps: [Range<Int>]) { self.init(encoded, gaps: gaps, order: Array(gaps.indices)) }
+
+    /// Takes an answer apart that was encoded with a marker in the place of each value that changes from one time to the
+    /// next.
     ///
-    /// - Parameter markers: the text of each gap, in an order that `fill` takes its values in.
+    /// A marker has to be found exactly once: text that came from outside may hold the same characters.
+    ///
+    /// - Parameter markers: the text of each gap, in the order in which `write` takes its values.
     /// - Returns: `nil` where one of them is not there exactly once.
     init?(_ encoded: [UInt8], markers: [String]) {
         var gaps: [(range: Range<Int>, index: Int)] = []
@@ -20,15 +24,13 @@ struct AnswerTemplate: Sendable {
         }
         gaps.sort { $0.range.lowerBound < $1.range.lowerBound }
         guard zip(gaps, gaps.dropFirst()).allSatisfy({ $0.range.upperBound <= $1.range.lowerBound }) else { return nil }
-        var start = 0
-        var pieces: [[UInt8]] = []
-        for gap in gaps {
-            pieces.append(Array(encoded[start..<gap.range.lowerBound]))
-            start = gap.range.upperBound
-        }
-        pieces.append(Array(encoded[start...]))
-        self.pieces = pieces
-        order = gaps.map(\.index)
+        self.init(encoded, gaps: gaps.map(\.range), order: gaps.map(\.index))
+    }
+
+    private init(_ encoded: [UInt8], gaps: [Range<Int>], order: [Int]) {
+        let ends = gaps.map(\.lowerBound) + [encoded.count]
+        pieces = zip([0] + gaps.map(\.upperBound), ends).map { Array(encoded[$0..<$1]) }
+        self.order = order
     }
 
     /// What it takes in memory, in bytes, about.

@@ -99,9 +99,9 @@ extension ImmediateResponder {
     ) {
         let isKnown = knownTags.map { EntityTagList($0)?.matchesWeakly(answer.tag) == true } ?? false
         let status = isKnown ? 304 : 200
-        let count = isKnown ? 0 : answer.bodyCount(positionDigits: position.utf8.count)
-        let made = ImmediateResponse(status: status, bodyCount: count) { buffer in
-            if !isKnown { answer.write(instant: instant, position: position, into: buffer) }
+        let values = EncodedEntitlements.values(at: instant, position: position)
+        let made = ImmediateResponse(status: status, bodyCount: isKnown ? 0 : answer.template.count(values)) { buffer in
+            if !isKnown { answer.template.write(values, into: buffer) }
         }
         guard let response = made else { return decline(request) }
         if !isKnown { "application/json".withCString { response.addHeader("Content-Type", $0) } }
@@ -148,7 +148,11 @@ extension ImmediateResponder {
 
     /// The general path pays for the request itself.
     func decline(_ request: HeldRequest) {
-        for payer in request.payers { application.rateLimiter.putBack(payer) }
+        putBack(request.payers)
         request.exchange.decline()
+    }
+
+    func putBack(_ payers: some Sequence<RateLimiter.Subject>) {
+        for payer in payers { application.rateLimiter.putBack(payer) }
     }
 }

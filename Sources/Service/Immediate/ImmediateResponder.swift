@@ -8,8 +8,9 @@ import Synchronization
 ///
 /// What arrives in one turn is proven fresh together: one statement, on a session that never waits, tells what came into
 /// the log since the last one. It forgets the cached answers on which that bears, and the others are sent as they are.
-/// Reads that are not there are loaded together, off the loop; launches go the general way. What arrives while a statement is under way waits for the next: only one that was sent after the request began proves its answer.
-/// So an answer shows whatever any instance had acknowledged before it was asked for.
+/// Reads that are not there are loaded together, off the loop; launches go the general way. What arrives while a statement
+/// is under way waits for the next: only one that was sent after the request began proves its answer. So an answer shows
+/// whatever any instance had acknowledged before it was asked for.
 ///
 /// It declines whatever is out of the ordinary, and everything while it has no session.
 final class ImmediateResponder: ImmediateHandler {
@@ -31,7 +32,8 @@ final class ImmediateResponder: ImmediateHandler {
     let loader: EntitlementsLoader
     let folder: PastFolder
     let waker: LoopWaker
-    let deliveries = ResponderMailbox()
+    /// Each stands for requests that are held, so there are never more than these: none may be lost.
+    let deliveries = Mailbox<ResponderDelivery>(limit: .max)
     let cache: CustomerCache<CachedAnswerKey, CachedAnswer>
     let keys: RememberedKeys
     let reads: RouteRecord
@@ -79,10 +81,10 @@ final class ImmediateResponder: ImmediateHandler {
             let key = keys.key(authorization, at: request.receivedAt), key.readsCustomers,
             let question = question(request, key)
         else { return nil }
-        let payer = RateLimiter.Subject.secretKey(id: key.key.id)
-        guard application.rateLimiter.take(payer, at: request.receivedAt) == nil else { return nil }
+        let payers = [RateLimiter.Subject.secretKey(id: key.key.id)]
+        guard pay(payers, at: request.receivedAt) else { return nil }
         return HeldRequest(
-            exchange: exchange, question: question, key: key, payers: [payer], receivedAt: request.receivedAt)
+            exchange: exchange, question: question, key: key, payers: payers, receivedAt: request.receivedAt)
     }
 
     private func question(_ request: borrowing ImmediateRequest, _ key: RememberedKeys.Key) -> HeldRequest.Question? {
@@ -101,28 +103,34 @@ final class ImmediateResponder: ImmediateHandler {
             request.method.elementsEqual("POST".utf8), LaunchTarget.matches(request.target),
             let authorization = request.header("Authorization")
         else { return nil }
+        let key = keys.key(authorization, at: request.receivedAt)
+        // What is neither a key known lately nor a token is not worth hashing a body for.
+        guard key != nil || Authenticator.bearsToken(authorization) else { return nil }
+        var payers: [RateLimiter.Subject] = []
+        if key?.key.isPublishable ?? true {
+            payers.append(.address(ClientAddress(of: head, trusting: application.trustedProxies)))
+        }
+        if let key = key?.key {
+            payers.append(key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id))
+        }
+        guard pay(payers, at: request.receivedAt) else { return nil }
         let name = LaunchKey(
             authorization: authorization, target: request.target, body: request.body, sha256: application.sha256)
-        guard case .launch(let launch) = cache.answer(of: .launch(name))?.answer else { return nil }
-        let address = RateLimiter.Subject.address(ClientAddress(of: head, trusting: application.trustedProxies))
-        var key: RememberedKeys.Key?
-        var payers: [RateLimiter.Subject]
-        if launch.isSentWithToken {
-            payers = [address]
-        } else {
-            guard let known = keys.key(authorization, at: request.receivedAt) else { return nil }
-            key = known
-            payers =
-                known.key.isPublishable ? [address, .publishableKey(id: known.key.id)] : [.secretKey(id: known.key.id)]
-        }
-        for (index, payer) in payers.enumerated()
-        where application.rateLimiter.take(payer, at: request.receivedAt) != nil {
-            // The general path refuses it, in words.
-            for paid in payers[..<index] { application.rateLimiter.putBack(paid) }
+        guard cache.answer(of: .launch(name)) != nil else {
+            putBack(payers)
             return nil
         }
         return HeldRequest(
             exchange: exchange, question: .launch(name), key: key, payers: payers, receivedAt: request.receivedAt)
+    }
+
+    /// Takes a token of each payer; where one has none left, nothing is taken: the general path refuses it, in words.
+    private func pay(_ payers: [RateLimiter.Subject], at now: ContinuousClock.Instant) -> Bool {
+        for (index, payer) in payers.enumerated() where application.rateLimiter.take(payer, at: now) != nil {
+            putBack(payers[..<index])
+            return false
+        }
+        return true
     }
 
     func endOfTurn() {
@@ -238,7 +246,7 @@ final class ImmediateResponder: ImmediateHandler {
                     cache.insert(
                         .read(loaded.answer), for: .read(key), in: key.environment, restingOn: loaded.position,
                         dependencies,
-                        bytes: loaded.answer.body.count + EncodedEntitlements.overhead + 2 * key.customer.count)
+                        bytes: loaded.answer.byteCount + 2 * key.customer.count)
                 }
                 let position = String(loaded.position)
                 for request in requests {

@@ -12,7 +12,8 @@ struct PastRead: Sendable {
     /// `nil`: all that is known now.
     let knownAt: Int64?
 
-    var key: CustomerCacheKey { CustomerCacheKey(customer: Array(customer.value.utf8), environment: environment) }
+    /// What is kept of the customer is kept under this.
+    let key: CustomerCacheKey
 
     /// Reads a target by the same rules as the general path.
     ///
@@ -29,6 +30,7 @@ struct PastRead: Sendable {
         do {
             customer = try call.customerID()
             environment = try call.environment()
+            self.key = CustomerCacheKey(customer: Array(customer.value.utf8), environment: environment)
             at = try call.instant("at")
             switch try call.knownAt() {
             case .head: knownAt = nil

@@ -43,8 +43,6 @@ final class RepeatableLaunch: Sendable {
     let holds: Range<Timestamp>
     /// How many known transactions were posted, for the metrics.
     let knownTransactions: Int
-    /// Whether a customer token sent it, not an API key.
-    let isSentWithToken: Bool
     private let customer: CustomerID
     private let environment: StoreEnvironment
     private let answers: [EntitlementAnswer]
@@ -54,13 +52,12 @@ final class RepeatableLaunch: Sendable {
     private static let passAge: Int64 = 5_000
 
     init(
-        _ template: AnswerTemplate, holds: Range<Timestamp>, knownTransactions: Int, isSentWithToken: Bool,
-        customer: CustomerID, environment: StoreEnvironment, answers: [EntitlementAnswer]
+        _ template: AnswerTemplate, holds: Range<Timestamp>, knownTransactions: Int, customer: CustomerID,
+        environment: StoreEnvironment, answers: [EntitlementAnswer]
     ) {
         self.template = template
         self.holds = holds
         self.knownTransactions = knownTransactions
-        self.isSentWithToken = isSentWithToken
         self.customer = customer
         self.environment = environment
         self.answers = answers
@@ -98,30 +95,4 @@ struct RememberedLaunch: Sendable {
     let environment: StoreEnvironment
     let position: Int64
     let dependencies: CustomerDependencies
-}
-
-/// Where handlers leave launches that can be answered again, until the event loop takes them.
-final class RememberedLaunches: Sendable {
-    /// The most that wait; further ones are not remembered this time.
-    private static let limit = 1024
-
-    private let waiting = Mutex<[RememberedLaunch]>([])
-    private let hasSome = Atomic(false)
-
-    func put(_ launch: RememberedLaunch) {
-        let isKept = waiting.withLock { waiting in
-            guard waiting.count < Self.limit else { return false }
-            waiting.append(launch)
-            return true
-        }
-        if isKept { hasSome.store(true, ordering: .releasing) }
-    }
-
-    func take() -> [RememberedLaunch] {
-        guard hasSome.exchange(false, ordering: .acquiring) else { return [] }
-        return waiting.withLock { waiting in
-            defer { waiting = [] }
-            return waiting
-        }
-    }
 }

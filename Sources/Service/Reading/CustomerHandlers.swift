@@ -32,7 +32,9 @@ extension Application {
             let others = try await reader.otherEnvironments(of: customer, than: environment, upTo: position)
             if !others.isEmpty { answer = try encode(alsoIn: others) }
         }
-        return .json(headers: headers, answer.body)
+        return .json(
+            headers: headers,
+            answer.template.filled(EncodedEntitlements.values(at: at.description, position: String(position))))
     }
 
     /// `GET /v1/customers/{id}/timeline`.

@@ -1,24 +1,18 @@
 import EntitlementAPI
 import EntitlementCore
 
-/// The answer of `GET /v1/customers/{id}/entitlements`, encoded once: its bytes, the tag of its entitlements, and where
-/// the instant and the position stand in it, so that it can be sent again with others.
+/// The answer of `GET /v1/customers/{id}/entitlements`, encoded once: with gaps for the instant and the position, so that
+/// it can be sent again with others, and the tag of its entitlements.
 final class EncodedEntitlements: Sendable {
-    /// The body as it was encoded.
-    let body: [UInt8]
+    /// The gaps are filled with `values(at:position:)`.
+    let template: AnswerTemplate
     /// The entity tag, quotes and `W/` included.
     let tag: String
-    /// The instant is text of a fixed length.
-    private let instantStart: Int
-    private let position: Range<Int>
     /// The instants for which the entitlements are these.
     private let holds: Range<Timestamp>
 
-    private static let instantLength = 24
     /// Whoever keeps an answer asks each time whether it still holds.
     static let cacheControl: StaticString = "private, no-cache"
-    /// What a value takes in memory beside its body: the object, the array's header, and the tag's text.
-    static let overhead = 192
 
     /// Encodes an answer of some facts.
     ///
@@ -29,45 +23,26 @@ final class EncodedEntitlements: Sendable {
     init(
         _ document: EntitlementsDocument, until: Timestamp, sha256: ([UInt8]) -> Digest
     ) throws {
-        body = try WireJSON.encode(document)
+        let body = try WireJSON.encode(document)
         holds = document.at..<max(document.at, until)
         guard
             let instant = body.range(after: #""at":""#, until: #"","customer_id":"#),
             let entitlements = body.range(after: #","entitlements":"#, until: #","environment":"#),
-            let position = body.range(after: #","known_at":"#, until: #","object":"entitlements"}"#),
-            instant.count == Self.instantLength
+            let position = body.range(after: #","known_at":"#, until: #","object":"entitlements"}"#)
         else { throw Problem(.internalError, "The answer was written in a form that cannot be read again.") }
-        instantStart = instant.lowerBound
-        self.position = position
+        template = AnswerTemplate(body, gaps: [instant, position])
         // Of the entitlements alone: the instant and the position change with every request.
         tag = "W/\"\(sha256(Array(body[entitlements])).hex.prefix(32))\""
     }
 
+    /// What it takes in memory, in bytes, about.
+    var byteCount: Int { template.byteCount + 128 }
+
     /// Whether it is the answer at an instant, as far as time alone goes.
     func holds(at instant: Timestamp) -> Bool { holds.contains(instant) }
 
-    /// How long the body is with a position of so many digits.
-    func bodyCount(positionDigits: Int) -> Int { body.count - position.count + positionDigits }
-
-    /// Writes the body with another instant and position; both as text.
-    func write(instant: String, position text: String, into buffer: UnsafeMutableRawBufferPointer) {
-        var instant = instant
-        var text = text
-        body.withUnsafeBytes { body in
-            text.withUTF8 { text in
-                let rest = position.lowerBound + text.count
-                UnsafeMutableRawBufferPointer(rebasing: buffer[..<position.lowerBound])
-                    .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<position.lowerBound]))
-                UnsafeMutableRawBufferPointer(rebasing: buffer[position.lowerBound..<rest]).copyBytes(from: text)
-                UnsafeMutableRawBufferPointer(rebasing: buffer[rest...])
-                    .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[position.upperBound...]))
-            }
-        }
-        instant.withUTF8 { instant in
-            UnsafeMutableRawBufferPointer(rebasing: buffer[instantStart..<instantStart + Self.instantLength])
-                .copyBytes(from: instant)
-        }
-    }
+    /// What fills the gaps; both as text.
+    static func values(at instant: String, position: String) -> [String] { [instant, position] }
 }
 
 extension [UInt8] {

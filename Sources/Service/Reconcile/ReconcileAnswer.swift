@@ -78,14 +78,13 @@ extension ReconcileDecision {
     /// What the answer depends on; `nil` where it is not to be given again: something posted was refused, is somebody
     /// else's, or was verified only as of now, nothing is proven, or the ledger does not know everybody who is named.
     var dependencies: CustomerDependencies? {
-        let people = Self.question(posting, of: customer, credential: .none).customers
         let isDated =
             posting.accepted.allSatisfy { $0.signedDate != nil }
             && posting.acceptedRenewals.allSatisfy { $0.signedDate != nil }
         guard proof != .none, reconciliation.conflicts.isEmpty, isDated,
             posting.accepted.count == posting.transactions.count,
             posting.acceptedRenewals.count == posting.renewals.count,
-            people.allSatisfy({ snapshot.identities[ExactText($0)] != nil })
+            isEverybodyKnown
         else { return nil }
         if let appTransaction = posting.appTransaction {
             guard let accepted = try? appTransaction.get(), accepted.signedDate != nil else { return nil }

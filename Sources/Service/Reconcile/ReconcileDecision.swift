@@ -15,6 +15,8 @@ struct ReconcileDecision: Sendable {
     let reconciliation: Reconciliation
     /// Everybody who is this customer, every link followed, as a number of the ledger.
     let person: IdentityRef
+    /// Whether the ledger knows everybody whom the posting names.
+    let isEverybodyKnown: Bool
     private let renewals: [RenewalFact]
 
     /// What has to be read to decide.
@@ -37,9 +39,14 @@ struct ReconcileDecision: Sendable {
             customers: people.customerIDs + [customer.value] + [posting.appCustomer?.value].compactMap(\.self))
     }
 
-    init(_ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?, snapshot: LedgerSnapshot) {
+    /// - Parameter snapshot: the answer to `question`, which `question(_:of:credential:)` made of the same posting.
+    init(
+        _ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?, _ question: LedgerQuestion,
+        snapshot: LedgerSnapshot
+    ) {
         self.customer = customer
         self.posting = posting
+        isEverybodyKnown = question.customers.allSatisfy { snapshot.identities[ExactText($0)] != nil }
         self.snapshot = snapshot
         var people = People(snapshot.identities)
         let ownership = snapshot.facts.ownership

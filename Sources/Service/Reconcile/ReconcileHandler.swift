@@ -19,7 +19,8 @@ extension Application {
         var first: ReconcileDecision?
         for attempt in 1...Self.reconcileAttempts {
             let decision = ReconcileDecision(
-                posting, of: customer, credential: call.credential, snapshot: try await reader.snapshot(question))
+                posting, of: customer, credential: call.credential, question,
+                snapshot: try await reader.snapshot(question))
             if first == nil {
                 first = decision
                 count(posting, decision)
@@ -137,15 +138,10 @@ extension Application {
             return try .document(document(at: at, position: position, pass: pass), position: position, headers: headers)
         }
         var until = min(answersUntil, driftUntil)
-        var isSentWithToken = false
-        if case .customerToken(let token) = call.credential {
-            isSentWithToken = true
-            until = min(until, token.expiresAt)
-        }
+        if case .customerToken(let token) = call.credential { until = min(until, token.expiresAt) }
         let launch = RepeatableLaunch(
             template, holds: at..<max(at, until), knownTransactions: decision.transactions.count,
-            isSentWithToken: isSentWithToken, customer: decision.customer,
-            environment: decision.posting.environment, answers: answers)
+            customer: decision.customer, environment: decision.posting.environment, answers: answers)
         launches.put(
             RememberedLaunch(
                 key: key, launch: launch, environment: decision.posting.environment, position: position,
