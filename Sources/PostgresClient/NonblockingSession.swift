@@ -1,17 +1,18 @@
 private import CLibPQ
 
-/// A session with one prepared statement whose calls never wait, for the thread of an event loop.
+/// A session with a few prepared statements whose calls never wait, for the thread of an event loop.
 ///
-/// The loop watches `descriptor`: it sends the statement, and receives its result when the descriptor is readable. Any
+/// The loop watches `descriptor`: it sends a statement, and receives its result when the descriptor is readable. Any
 /// error makes the session useless; another is to be opened in its place.
 ///
 /// Sendable without the compiler's proof: the queue that opens a session hands it over, and from then on one thread
 /// alone uses it.
 package final class NonblockingSession: @unchecked Sendable {
-    private static let statementName = "statement"
-
     private let handle: ConnectionHandle
-    private let label: String
+    /// Each statement's name in the session, and what errors call it.
+    private let statements: [(name: String, label: String)]
+    /// Which statement was sent last.
+    package private(set) var lastSent = 0
     private var result: PostgresResult?
     /// Whether a statement was sent whose result has not been received whole.
     package private(set) var isUnderWay = false
@@ -20,26 +21,31 @@ package final class NonblockingSession: @unchecked Sendable {
 
     /// Connects and prepares; blocks while it does.
     private init(
-        _ conninfo: String, options: ConnectionOptions, preparing statement: PostgresStatement
+        _ conninfo: String, options: ConnectionOptions, preparing statements: [PostgresStatement]
     ) throws(PostgresError) {
         handle = try ConnectionHandle(conninfo: conninfo, options: options)
-        label = statement.label
+        self.statements = statements.enumerated().map { ("statement_\($0)", $1.label) }
         _ = try checked(PQexec(handle.pointer, options.sessionScript))
-        let types = try ParameterBuffer(statement.parameters).types
-        _ = try checked(PQprepare(handle.pointer, Self.statementName, statement.sql, Int32(types.count), types))
+        for (index, statement) in statements.enumerated() {
+            lastSent = index
+            let types = try ParameterBuffer(statement.parameters).types
+            _ = try checked(
+                PQprepare(handle.pointer, self.statements[index].name, statement.sql, Int32(types.count), types))
+        }
         guard PQsetnonblocking(handle.pointer, 1) == 0 else { throw broken }
     }
 
     /// What to watch; -1 when the connection is gone.
     package var descriptor: Int32 { PQsocket(handle.pointer) }
 
-    /// Sends the prepared statement, with parameters of the types it was prepared with.
+    /// Sends a prepared statement, by its index, with parameters of the types it was prepared with.
     ///
     /// None may be under way.
-    package func send(_ parameters: [PostgresValue]) throws(PostgresError) {
+    package func send(_ statement: Int, _ parameters: [PostgresValue]) throws(PostgresError) {
+        lastSent = statement
         let buffer = try ParameterBuffer(parameters)
         let isSent = buffer.withPointers { count, _, values, lengths, formats in
-            PQsendQueryPrepared(handle.pointer, Self.statementName, count, values, lengths, formats, 1) == 1
+            PQsendQueryPrepared(handle.pointer, statements[statement].name, count, values, lengths, formats, 1) == 1
         }
         guard isSent else { throw broken }
         isUnderWay = true
@@ -72,7 +78,8 @@ package final class NonblockingSession: @unchecked Sendable {
     }
 
     private var broken: PostgresError {
-        PostgresError(connection: handle.pointer, fallback: "the connection is gone", statement: label)
+        PostgresError(
+            connection: handle.pointer, fallback: "the connection is gone", statement: statements[lastSent].label)
     }
 
     private func checked(_ result: OpaquePointer?) throws(PostgresError) -> PostgresResult {
@@ -81,20 +88,20 @@ package final class NonblockingSession: @unchecked Sendable {
         let status = PQresultStatus(result)
         guard status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK else {
             defer { withExtendedLifetime(owned) {} }
-            throw PostgresError(result: result, statement: label)
+            throw PostgresError(result: result, statement: statements[lastSent].label)
         }
         return owned
     }
 
     /// Opens a session on a queue of its own, so that nobody else waits for it.
     ///
-    /// - Parameter statement: what is prepared; of its parameters only the types count.
-    /// - Throws: kind `connection` when none could be made, else what preparing the statement threw.
+    /// - Parameter statements: what is prepared; of their parameters only the types count.
+    /// - Throws: kind `connection` when none could be made, else what preparing a statement threw.
     static func open(
-        _ conninfo: String, options: ConnectionOptions, preparing statement: PostgresStatement
+        _ conninfo: String, options: ConnectionOptions, preparing statements: [PostgresStatement]
     ) async throws(PostgresError) -> NonblockingSession {
         try await QueueExecutor(label: "postgres session").run { () throws(PostgresError) in
-            try NonblockingSession(conninfo, options: options, preparing: statement)
+            try NonblockingSession(conninfo, options: options, preparing: statements)
         }
     }
 }

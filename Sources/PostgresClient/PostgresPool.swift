@@ -77,11 +77,11 @@ package actor PostgresPool {
 
     /// Opens a session beside the pool's own connections, to the same database with the same options.
     ///
-    /// - Throws: kind `connection` when none could be made, else what preparing the statement threw.
+    /// - Throws: kind `connection` when none could be made, else what preparing a statement threw.
     package nonisolated func openNonblockingSession(
-        preparing statement: PostgresStatement
+        preparing statements: [PostgresStatement]
     ) async throws(PostgresError) -> NonblockingSession {
-        try await NonblockingSession.open(conninfo, options: options, preparing: statement)
+        try await NonblockingSession.open(conninfo, options: options, preparing: statements)
     }
 
     private static let closed = PostgresError(kind: .unavailable, message: "the connection pool is closed")

@@ -1,20 +1,26 @@
 import EntitlementCore
 
-/// An identity or original transaction of one environment, on which answers depend; original transactions by a hash,
-/// which at the worst makes an answer be read anew without need.
+/// What answers depend on: an identity or original transaction of one environment, or that somebody is not known. Texts
+/// are told apart by a hash, which at the worst makes an answer be read anew without need.
 struct DependencyKey: Hashable {
     private let value: UInt64
 
-    /// Identities have even numbers, original transactions odd ones.
+    /// Identities have even numbers, texts odd ones.
     private init(_ identity: IdentityRef, _ environment: StoreEnvironment) {
         value = UInt64(bitPattern: identity.number) << 2 | (environment == .sandbox ? 2 : 0)
     }
 
     private init(original: String, _ environment: StoreEnvironment) {
+        self.init(text: original, of: environment)
+    }
+
+    init(unknown: String) { self.init(text: unknown, of: nil) }
+
+    private init(text: String, of environment: StoreEnvironment?) {
         var hasher = Hasher()
         hasher.combine(environment)
-        var original = original
-        original.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
         value = UInt64(bitPattern: Int64(hasher.finalize())) | 1
     }
 
@@ -23,7 +29,7 @@ struct DependencyKey: Hashable {
             + dependencies.originals.map { DependencyKey(original: $0, environment) }
             + dependencies.inEveryEnvironment.flatMap { identity in
                 StoreEnvironment.allCases.filter { $0 != environment }.map { DependencyKey(identity, $0) }
-            }
+            } + dependencies.unknown.map { DependencyKey(unknown: $0) }
     }
 }
 

@@ -22,7 +22,7 @@ package struct CustomerCacheKey: Hashable, Sendable {
 /// Answers about customers, each under a key of the caller's, kept as long as the log says nothing new about them; for
 /// one thread.
 ///
-/// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `position`, and forgets
+/// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `mark`, and forgets
 /// every answer on which that bears. Memory is bounded: the answers that were not used for the longest time go first,
 /// roughly (the CLOCK algorithm).
 package final class CustomerCache<Key: Hashable, Answer> {
@@ -66,10 +66,8 @@ package final class CustomerCache<Key: Hashable, Answer> {
     private var recent = RecentChanges()
     private var hand = 0
 
-    /// The head of the log when this was last brought up to date; `nil` before the first time.
-    package private(set) var position: Int64?
-    /// The hash of the event at `position`.
-    private var hash: Digest?
+    /// The end of the log when this was last brought up to date; `nil` before the first time.
+    package private(set) var mark: LogMark?
     /// What everything kept takes, in bytes, as far as it is counted.
     private var bytes = 0
 
@@ -94,7 +92,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
     ) {
         remove(key)
         let keys = DependencyKey.all(of: dependencies, environment)
-        guard self.position != nil, !recent.hasChange(of: keys, environment, after: position) else { return }
+        guard mark != nil, !recent.hasChange(of: keys, environment, after: position) else { return }
         let cost = Self.overheadPerEntry + Self.overheadPerDependency * keys.count + bytes
         guard cost <= capacity else { return }
         while self.bytes + cost > capacity { evictOne() }
@@ -117,12 +115,13 @@ package final class CustomerCache<Key: Hashable, Answer> {
     ///   database failed over to one that lacked the last events: then nothing read before holds.
     @discardableResult
     package func apply(_ news: LogNews) -> Bool {
-        let goesOn = position == nil || news.previousHash == hash
-        defer { (position, hash) = (news.position, news.hash) }
-        guard let changes = news.changes, position != nil, goesOn else {
+        let isFirst = mark == nil
+        let goesOn = isFirst || news.previousHash == mark?.hash
+        mark = news.head
+        guard let changes = news.changes, !isFirst, goesOn else {
             // So much has come, or so little is known of it, that everything is in doubt.
             removeAll()
-            recent.forget(upTo: news.position)
+            recent.forget(upTo: news.head.position)
             return goesOn
         }
         for change in changes {
@@ -131,21 +130,26 @@ package final class CustomerCache<Key: Hashable, Answer> {
                 removeAll(in: change.environment)
                 recent.noteEverybody(in: change.environment, at: change.position)
             case .dependents(let identities, let originalTransactionID):
+                let dependencies = CustomerDependencies(
+                    identities: Set(identities), originals: Set([originalTransactionID].compactMap(\.self)))
                 for environment in change.environment.map({ [$0] }) ?? StoreEnvironment.allCases {
-                    let dependencies = CustomerDependencies(
-                        identities: Set(identities), originals: Set([originalTransactionID].compactMap(\.self)))
                     for key in DependencyKey.all(of: dependencies, environment) {
-                        recent.note(key, at: change.position)
-                        // An answer loaded in the meantime may rest on the change already.
-                        for slot in dependents.slots(under: key)
-                        where (slots[Int(slot)]?.position ?? .max) < change.position {
-                            remove(slot: slot)
-                        }
+                        forgetDependents(on: key, changedAt: change.position)
                     }
                 }
+            case .becameKnown(let value):
+                forgetDependents(on: DependencyKey(unknown: value), changedAt: change.position)
             }
         }
         return true
+    }
+
+    private func forgetDependents(on key: DependencyKey, changedAt position: Int64) {
+        recent.note(key, at: position)
+        // An answer loaded in the meantime may rest on the change already.
+        for slot in dependents.slots(under: key) where (slots[Int(slot)]?.position ?? .max) < position {
+            remove(slot: slot)
+        }
     }
 
     private func removeAll(in environment: StoreEnvironment? = nil) {

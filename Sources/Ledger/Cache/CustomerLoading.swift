@@ -5,32 +5,16 @@ package struct LoadedCustomer: Sendable {
     /// The position everything rests on.
     package let position: Int64
     package let facts: CustomerFacts
-    /// The position at which the catalog was written; 0 before any.
-    package let catalogPosition: Int64
-    /// `nil` for somebody whom the ledger has never heard of: no event could be told to be about them.
-    package let dependencies: CustomerDependencies?
-
-    /// A customer as somebody has read it.
-    package init(
-        position: Int64, facts: CustomerFacts, catalogPosition: Int64, dependencies: CustomerDependencies?
-    ) {
-        self.position = position
-        self.facts = facts
-        self.catalogPosition = catalogPosition
-        self.dependencies = dependencies
-    }
+    /// The ledger's number for the customer; `nil` for somebody whom nothing recorded names.
+    package let identity: IdentityRef?
+    package let dependencies: CustomerDependencies
 }
 
-/// Reads many customers at once.
-package protocol CustomerLoading: Sendable {
-    /// The customers of some questions, in their order; each rests on a position read after this was called.
-    func load(_ questions: [LedgerQuestion]) async -> [Result<LoadedCustomer, any Error>]
-}
-
-extension LedgerReader: CustomerLoading {
+extension LedgerReader {
     /// The most questions of one statement; further ones are asked beside it.
     private static let questionsPerStatement = 64
 
+    /// The customers of some questions, in their order; each rests on a position read after this was called.
     package func load(_ questions: [LedgerQuestion]) async -> [Result<LoadedCustomer, any Error>] {
         await withTaskGroup(of: (Int, [Result<LoadedCustomer, any Error>]).self) { group in
             let starts = stride(from: 0, to: questions.count, by: Self.questionsPerStatement)
@@ -56,13 +40,15 @@ extension LedgerReader: CustomerLoading {
 extension LoadedCustomer {
     init(_ snapshot: LedgerSnapshot, of question: LedgerQuestion) {
         let facts = snapshot.facts
-        let number = question.customer.flatMap { snapshot.identities[ExactText($0.value)] }
-        self.init(
-            position: snapshot.position, facts: facts, catalogPosition: snapshot.catalogPosition,
-            dependencies: number.map { number in
+        let identity = question.customer.flatMap { snapshot.identities[ExactText($0.value)] }
+        let dependencies =
+            if let identity {
                 CustomerDependencies(
-                    identities: snapshot.connected.union([number, facts.customer]),
+                    identities: snapshot.connected.union([identity, facts.customer]),
                     originals: Set(facts.originals.keys))
-            })
+            } else {
+                CustomerDependencies(unknown: Set([question.customer?.value].compactMap(\.self)))
+            }
+        self.init(position: snapshot.position, facts: facts, identity: identity, dependencies: dependencies)
     }
 }

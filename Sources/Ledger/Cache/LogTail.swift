@@ -3,9 +3,10 @@ import PostgresClient
 
 /// A session of the event loop's own that tells what came into the log, without ever waiting.
 ///
-/// One small statement proves at once how fresh everything is that was read before; see `CustomerCache`.
+/// The smallest statement there is, the head of the log, proves at once how fresh everything is that was read before; see
+/// `CustomerCache`. What came is asked for only where the head has moved.
 package struct LogTail: Sendable {
-    /// The most events told apart; reading all anew costs less than telling more.
+    /// The most events, and the most new identities, told apart; reading all anew costs less than telling more.
     package static let limit = 10_000
 
     private let session: NonblockingSession
@@ -17,60 +18,83 @@ package struct LogTail: Sendable {
     /// Whether an answer is still to come.
     package var isAsked: Bool { session.isUnderWay }
 
-    /// Asks for the head of the log and for what came after a position; `nil` asks for the head alone.
+    /// Asks for the head of the log.
     ///
     /// - Throws: what makes this session useless; another is to be opened.
-    package func ask(after position: Int64?) throws {
-        try session.send(Self.parameters(after: position))
+    package func ask() throws {
+        try session.send(Self.headIndex, [.int(ledgerID)])
     }
 
-    /// Takes what the database has sent; to be called whenever the descriptor is ready.
+    /// Takes what the database has sent, and asks on where the log has moved; to be called whenever the descriptor is
+    /// ready.
     ///
-    /// - Returns: the news, once they are here whole.
+    /// - Parameter known: the end of the log up to which everything is known, the same as long as this is asked; `nil`
+    ///   before the first time.
+    /// - Returns: the news since then, once they are here whole.
     /// - Throws: what makes this session useless; another is to be opened.
-    package func receive() throws -> LogNews? {
+    package func receive(since known: LogMark?) throws -> LogNews? {
         guard let result = try session.receive() else { return nil }
-        return try Self.news(from: result)
+        guard session.lastSent == Self.headIndex else { return try Self.news(from: result) }
+        guard let row = result.first else { throw Statements.missingHead }
+        let head = LogMark(position: try row.int(0), hash: try row.digest(1), nextIdentity: try row.int(2))
+        guard let known else { return LogNews(head: head, previousHash: nil, changes: nil) }
+        if head == known { return LogNews(head: head, previousHash: head.hash, changes: []) }
+        try session.send(Self.newsIndex, Self.newsParameters(since: known))
+        return nil
     }
 
     fileprivate init(_ session: NonblockingSession) { self.session = session }
 
-    private static func parameters(after position: Int64?) -> [PostgresValue] {
-        // The greatest position cannot be counted on from.
-        [.int(ledgerID), .int(position ?? .max - 1)]
+    private static let headIndex = 0
+    private static let newsIndex = 1
+
+    fileprivate static let statements = [
+        PostgresStatement(
+            "SELECT position, hash, next_identity FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]),
+        PostgresStatement(newsSQL, newsParameters(since: LogMark(position: 0, hash: .zero, nextIdentity: 0))),
+    ]
+
+    private static func newsParameters(since known: LogMark) -> [PostgresValue] {
+        [.int(ledgerID), .int(known.position), .int(known.nextIdentity)]
     }
 
-    /// The log is searched only where it is longer than it was.
-    ///
-    /// The columns of an event name only those whom its first statement names; where it may have several, it brings its
-    /// facts along. The last two columns, of the first row, are the hash of the head and that of the event at `$2`.
-    fileprivate static let statement = PostgresStatement(
+    // Columns: kind, position or number, environment, type or value, identity, other identity, original transaction,
+    // facts, hash, hash of the event at $2.
+    // The columns of an event name only those whom its first statement names; where it may have several, it brings its
+    // facts along.
+    private static let newsSQL = """
+        SELECT 0::smallint, position, NULL::smallint, NULL::text, next_identity, NULL::bigint, NULL::text, NULL::bytea,
+            hash, CASE WHEN position = $2 THEN hash ELSE (
+                SELECT previous_hash FROM event WHERE ledger_id = $1 AND position = $2 + 1) END
+        FROM ledger_head WHERE ledger_id = $1
+        UNION ALL
+        (SELECT 1, position, environment, type, identity, other_identity, original_transaction_id,
+            CASE WHEN transaction_id IS NULL AND original_transaction_id IS NOT NULL THEN facts END, NULL, NULL
+        FROM event WHERE ledger_id = $1 AND position > $2
+        ORDER BY position LIMIT \(limit + 1))
+        UNION ALL
+        (SELECT 2, identity, NULL, value, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM identity WHERE ledger_id = $1 AND identity >= $3
+        ORDER BY identity LIMIT \(limit + 1))
         """
-        SELECT head.position, news.position, news.environment, news.type, news.identity, news.other_identity,
-            news.original_transaction_id,
-            CASE WHEN news.transaction_id IS NULL AND news.original_transaction_id IS NOT NULL THEN news.facts END,
-            CASE WHEN news.position IS NULL OR news.position = $2 + 1 THEN head.hash END,
-            CASE WHEN news.position = $2 + 1 THEN news.previous_hash WHEN head.position = $2 THEN head.hash END
-        FROM ledger_head AS head LEFT JOIN LATERAL (
-            SELECT * FROM event
-            WHERE event.ledger_id = $1 AND head.position > $2
-                AND event.position > $2 AND event.position <= head.position
-            ORDER BY event.position LIMIT \(limit + 1)
-        ) AS news ON true
-        WHERE head.ledger_id = $1
-        """, parameters(after: nil))
 
     private static func news(from result: PostgresResult) throws -> LogNews {
-        guard let first = result.first else { throw Statements.missingHead }
-        let position = try first.int(0)
-        let hash = try first.digest(8)
+        guard let first = result.first, try first.int(0) == 0 else { throw Statements.missingHead }
+        let head = LogMark(position: try first.int(1), hash: try first.digest(8), nextIdentity: try first.int(4))
         let previousHash = try first.isNull(9) ? nil : first.digest(9)
-        guard result.rowCount <= limit else {
-            return LogNews(position: position, hash: hash, previousHash: previousHash, changes: nil)
+        var events: [LogChange] = []
+        var newcomers: [LogChange] = []
+        for row in result.rows.dropFirst() {
+            if try row.int(0) == 1 {
+                events.append(try LogChange(event: row))
+            } else {
+                // It became known at this position at the latest.
+                newcomers.append(
+                    LogChange(position: head.position, environment: nil, scope: .becameKnown(try row.text(3))))
+            }
         }
-        return LogNews(
-            position: position, hash: hash, previousHash: previousHash,
-            changes: try result.rows.compactMap { row in try row.isNull(1) ? nil : try LogChange(row) })
+        let isTooMuch = events.count > limit || newcomers.count > limit
+        return LogNews(head: head, previousHash: previousHash, changes: isTooMuch ? nil : events + newcomers)
     }
 }
 
@@ -78,7 +102,7 @@ extension LedgerReader {
     /// Opens a session that tells what came into the log.
     package func openLogTail() async throws -> LogTail {
         do {
-            return LogTail(try await pool.openNonblockingSession(preparing: LogTail.statement))
+            return LogTail(try await pool.openNonblockingSession(preparing: LogTail.statements))
         } catch {
             throw LedgerError(error, doing: "following the ledger")
         }
@@ -86,8 +110,8 @@ extension LedgerReader {
 }
 
 extension LogChange {
-    /// Reads a row of the tail's statement.
-    fileprivate init(_ row: PostgresRow) throws {
+    /// Reads an event's row of the tail's statement.
+    fileprivate init(event row: PostgresRow) throws {
         position = try row.int(1)
         environment = try row.optionalInt(2).map { try StoreEnvironment(stored: $0) }
         let original = try row.optionalText(6)

@@ -8,11 +8,9 @@ struct EntitlementsLoader: Sendable {
     struct Loaded: Sendable {
         let answer: EncodedEntitlements
         let position: Int64
-        /// What the answer depends on; `nil` where it is not to be kept.
-        let dependencies: CustomerDependencies?
+        let dependencies: CustomerDependencies
     }
 
-    let customers: any CustomerLoading
     let reader: LedgerReader
     let sha256: @Sendable ([UInt8]) -> Digest
     let now: @Sendable () -> Timestamp
@@ -20,7 +18,7 @@ struct EntitlementsLoader: Sendable {
     /// The answers to some questions, in their order; `nil` where the general path is to tell what went wrong.
     func load(_ questions: [LedgerQuestion]) async -> [Loaded?] {
         var answers: [Loaded?] = []
-        for (question, customer) in zip(questions, await customers.load(questions)) {
+        for (question, customer) in zip(questions, await reader.load(questions)) {
             guard case .success(let customer) = customer else {
                 answers.append(nil)
                 continue
@@ -34,16 +32,18 @@ struct EntitlementsLoader: Sendable {
         guard let id = question.customer else { return nil }
         let at = now()
         let (answers, until) = customer.facts.answersHolding(at: at)
-        // Nobody's events would tell that this answer has changed: it also says where else the customer is known.
-        let isKept = !answers.isEmpty
-        let alsoIn =
-            isKept
-            ? [] : try await reader.otherEnvironments(of: id, than: question.environment, upTo: customer.position)
+        var dependencies = customer.dependencies
+        var alsoIn: [StoreEnvironment] = []
+        if answers.isEmpty, let identity = customer.identity {
+            // Such an answer also says where else the customer is known.
+            dependencies.inEveryEnvironment = [identity]
+            alsoIn = try await reader.otherEnvironments(of: id, than: question.environment, upTo: customer.position)
+        }
         let document = EntitlementsDocument(
             customerID: id.value, environment: question.environment, at: at, knownAt: customer.position,
             entitlements: answers.map { EntitlementDocument($0) }, alsoIn: alsoIn)
         return Loaded(
             answer: try EncodedEntitlements(document, until: until, sha256: sha256), position: customer.position,
-            dependencies: isKept ? customer.dependencies : nil)
+            dependencies: dependencies)
     }
 }

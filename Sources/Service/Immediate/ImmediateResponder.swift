@@ -23,6 +23,8 @@ final class ImmediateResponder: ImmediateHandler {
     /// How long the database may take to answer; then the reads go the general way, which has deadlines of its own.
     private static let answerDeadline = Duration.milliseconds(500)
     private static let reopenAfter = Duration.milliseconds(250)
+    /// Longer than any request takes.
+    private static let distrust = Duration.seconds(60)
     /// The most reads that wait to be loaded; the general path, which refuses what is too much, takes the others.
     static let loadingLimit = 512
     /// How many reads of the past one thread folds before the first of them is sent.
@@ -42,6 +44,8 @@ final class ImmediateResponder: ImmediateHandler {
 
     private var tail = Tail.closed(retryAt: .now)
     private var answerDueAt: ContinuousClock.Instant?
+    /// When answers are kept again after the log was found replaced; `nil`: now.
+    private var keepsAgainAt: ContinuousClock.Instant?
     /// Arrived since the statement under way was sent.
     private var arrived: [HeldRequest] = []
     /// Proven fresh by the statement under way.
@@ -56,7 +60,7 @@ final class ImmediateResponder: ImmediateHandler {
         self.application = application
         self.waker = waker
         loader = EntitlementsLoader(
-            customers: application.reader, reader: application.reader, sha256: application.sha256, now: application.now)
+            reader: application.reader, sha256: application.sha256, now: application.now)
         folder = PastFolder(reader: application.reader, sha256: application.sha256, now: application.now)
         cache = CustomerCache(capacityBytes: application.limits.answerCacheBytes)
         keys = RememberedKeys(application.authenticator)
@@ -135,7 +139,11 @@ final class ImmediateResponder: ImmediateHandler {
 
     func endOfTurn() {
         for delivery in deliveries.take() { receive(delivery) }
-        for launch in application.launches.take() { keep(launch) }
+        for launch in application.launches.take() {
+            keep(
+                .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.position,
+                launch.dependencies, bytes: launch.launch.byteCount)
+        }
         ask()
         let now = ContinuousClock.now
         if let answerDueAt, answerDueAt <= now { loseTail() }
@@ -146,10 +154,10 @@ final class ImmediateResponder: ImmediateHandler {
     /// Sends the statement for everything that has arrived, unless one is under way; the first time for nothing, because
     /// nothing can be kept before the head of the log is known.
     private func ask() {
-        guard !arrived.isEmpty || cache.position == nil, case .open(let tail) = tail, !tail.isAsked else { return }
+        guard !arrived.isEmpty || cache.mark == nil, case .open(let tail) = tail, !tail.isAsked else { return }
         swap(&arrived, &asking)
         do {
-            try tail.ask(after: cache.position)
+            try tail.ask()
             answerDueAt = .now + Self.answerDeadline
         } catch {
             loseTail()
@@ -168,15 +176,22 @@ final class ImmediateResponder: ImmediateHandler {
     func watchedIsReady() {
         guard case .open(let tail) = tail else { return }
         do {
-            guard let news = try tail.receive() else { return }
+            guard let news = try tail.receive(since: cache.mark) else { return }
             answerDueAt = nil
-            if cache.position != news.position { application.metrics.noteHead(news.position) }
-            if !cache.apply(news) { application.reader.forgetLog() }
-            answer(asking, provenAt: news.position)
+            if cache.mark != news.head { take(news) }
+            answer(asking, provenAt: news.head.position)
             asking.removeAll(keepingCapacity: true)
         } catch {
             loseTail()
         }
+    }
+
+    private func take(_ news: LogNews) {
+        application.metrics.noteHead(news.head.position)
+        guard !cache.apply(news) else { return }
+        // The log was replaced: whatever is being read at this moment may rest on events that are lost.
+        application.reader.forgetLog()
+        keepsAgainAt = .now + Self.distrust
     }
 
     var nextDeadline: ContinuousClock.Instant? {
@@ -242,12 +257,9 @@ final class ImmediateResponder: ImmediateHandler {
                     for request in requests { decline(request) }
                     continue
                 }
-                if let dependencies = loaded.dependencies {
-                    cache.insert(
-                        .read(loaded.answer), for: .read(key), in: key.environment, restingOn: loaded.position,
-                        dependencies,
-                        bytes: loaded.answer.byteCount + 2 * key.customer.count)
-                }
+                keep(
+                    .read(loaded.answer), for: .read(key), in: key.environment, restingOn: loaded.position,
+                    loaded.dependencies, bytes: loaded.answer.byteCount + 2 * key.customer.count)
                 let position = String(loaded.position)
                 for request in requests {
                     send(loaded.answer, position: position, to: request, at: moment, wasInMemory: false)
@@ -260,7 +272,7 @@ final class ImmediateResponder: ImmediateHandler {
         _ answers: [PastAnswer?], to requests: [HeldRequest], _ loaded: [CustomerCacheKey: CustomerPast]
     ) {
         for (key, past) in loaded {
-            cache.insert(
+            keep(
                 .past(past), for: .past(key), in: past.environment, restingOn: past.position, past.dependencies,
                 bytes: past.bytes + 2 * key.customer.count)
         }
@@ -276,9 +288,14 @@ final class ImmediateResponder: ImmediateHandler {
         }
     }
 
-    private func keep(_ launch: RememberedLaunch) {
-        cache.insert(
-            .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.position,
-            launch.dependencies, bytes: launch.launch.byteCount)
+    private func keep(
+        _ answer: CachedAnswer, for key: CachedAnswerKey, in environment: StoreEnvironment,
+        restingOn position: Int64, _ dependencies: CustomerDependencies, bytes: Int
+    ) {
+        if let keepsAgainAt {
+            guard keepsAgainAt <= .now else { return }
+            self.keepsAgainAt = nil
+        }
+        cache.insert(answer, for: key, in: environment, restingOn: position, dependencies, bytes: bytes)
     }
 }

@@ -76,22 +76,22 @@ extension ReconcileDecision {
 
 extension ReconcileDecision {
     /// What the answer depends on; `nil` where it is not to be given again: something posted was refused, is somebody
-    /// else's, or was verified only as of now, nothing is proven, or the ledger does not know everybody who is named.
+    /// else's, or was verified only as of now, or nothing is proven.
     var dependencies: CustomerDependencies? {
         let isDated =
             posting.accepted.allSatisfy { $0.signedDate != nil }
             && posting.acceptedRenewals.allSatisfy { $0.signedDate != nil }
         guard proof != .none, reconciliation.conflicts.isEmpty, isDated,
             posting.accepted.count == posting.transactions.count,
-            posting.acceptedRenewals.count == posting.renewals.count,
-            isEverybodyKnown
+            posting.acceptedRenewals.count == posting.renewals.count
         else { return nil }
         if let appTransaction = posting.appTransaction {
             guard let accepted = try? appTransaction.get(), accepted.signedDate != nil else { return nil }
         }
         return CustomerDependencies(
             identities: snapshot.connected.union(snapshot.identities.values).union([person, snapshot.facts.customer]),
-            originals: Set(snapshot.facts.originals.keys).union(posting.accepted.map(\.payload.originalTransactionID)))
+            originals: Set(snapshot.facts.originals.keys).union(posting.accepted.map(\.payload.originalTransactionID)),
+            unknown: unknown)
     }
 }
 

@@ -15,8 +15,8 @@ struct ReconcileDecision: Sendable {
     let reconciliation: Reconciliation
     /// Everybody who is this customer, every link followed, as a number of the ledger.
     let person: IdentityRef
-    /// Whether the ledger knows everybody whom the posting names.
-    let isEverybodyKnown: Bool
+    /// Whom of those the posting names the ledger does not know.
+    let unknown: Set<String>
     private let renewals: [RenewalFact]
 
     /// What has to be read to decide.
@@ -46,7 +46,7 @@ struct ReconcileDecision: Sendable {
     ) {
         self.customer = customer
         self.posting = posting
-        isEverybodyKnown = question.customers.allSatisfy { snapshot.identities[ExactText($0)] != nil }
+        unknown = Set(question.customers.filter { snapshot.identities[ExactText($0)] == nil })
         self.snapshot = snapshot
         var people = People(snapshot.identities)
         let ownership = snapshot.facts.ownership

@@ -178,7 +178,7 @@ struct ImmediateReadsTests {
             try await owner.run { connection in
                 _ = try connection.query(
                     """
-                    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                    SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
                     WHERE datname = current_database() AND pid <> pg_backend_pid()
                     """)
             }

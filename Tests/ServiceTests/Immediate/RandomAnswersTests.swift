@@ -34,6 +34,9 @@ struct RandomAnswersTests {
                 try await Self.compareRead(instance, world, customer, query, place)
             }
             for _ in 0..<6 {
+                let newcomer = world.random.pick(RandomWorld.newcomers)
+                try await Self.compareRead(
+                    instance, world, newcomer, world.random.chance(25) ? "?environment=sandbox" : "", place)
                 let query = world.query(head: try await rig.head)
                 try await Self.compareRead(instance, world, world.random.pick(RandomWorld.people), query, place)
             }

@@ -16,6 +16,8 @@ struct RandomWorld {
         "7e3fb20b-4cdb-47cc-936d-99d65f608138", "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0", "c-1", "c-2",
         "apple:704000001", "apple:704000002", "apple:704000003",
     ]
+    /// Customers of whom nothing is known until a link, a transfer or a grant names them.
+    static let newcomers = (1...20).map { "new-\($0)" }
     private static let tokens: [String?] = [people[0], people[1], nil]
     private static let appTransactions: [String?] = ["704000001", "704000002", "704000003", nil]
     private static let environments = ["Production", "Production", "Sandbox"]
@@ -160,7 +162,8 @@ struct RandomWorld {
         let environment = random.pick(Self.environments)
         let isSandbox = environment == "Sandbox"
         var posted = Posted()
-        let transactions = (0..<random.number(in: 1...3)).map { _ in
+        // Some have bought nothing, and post their app transaction alone.
+        let transactions = (0..<random.number(in: random.chance(15) ? 0...0 : 1...3)).map { _ in
             transaction(environment: environment, of: person)
         }
         posted.transactions = try transactions.map { try rig.sign($0) }
@@ -178,7 +181,7 @@ struct RandomWorld {
             key = random.pick([rig.admin, keys[isSandbox ? 2 : 1], keys[4 + 2 * person + (isSandbox ? 1 : 0)]])
         }
         return Launch(
-            customer: person.map { Self.people[$0] } ?? random.pick(Self.people),
+            customer: person.map { Self.people[$0] } ?? anybody(),
             query: random.chance(20) ? "?environment=\(environment.lowercased())" : "", key: key,
             body: try posted.body)
     }
@@ -193,13 +196,13 @@ struct RandomWorld {
     }
 
     private mutating func link() async throws -> String {
-        let (customer, other) = (random.pick(Self.people), random.pick(Self.people))
+        let (customer, other) = (anybody(), anybody())
         let answer = try await rig.link(other, to: customer)
         return "link \(other) to \(customer) \(answer.status)"
     }
 
     private mutating func transfer() async throws -> String {
-        let (customer, other) = (random.pick(Self.people), random.pick(Self.people))
+        let (customer, other) = (random.pick(Self.people), anybody())
         let undone = random.number(in: 1...max(1, try await rig.head))
         let body =
             random.chance(25)
@@ -209,8 +212,12 @@ struct RandomWorld {
         return "transfer from \(customer) \(body) \(answer.status)"
     }
 
+    private mutating func anybody() -> String {
+        random.pick(random.chance(20) ? Self.newcomers : Self.people)
+    }
+
     private mutating func grant() async throws -> String {
-        let customer = random.pick(Self.people)
+        let customer = anybody()
         if random.chance(25), !grants.isEmpty {
             let body = #"{"grant_id":"\#(random.pick(grants))","reason":"r"}"#
             let answer = try await rig.command("revoke_grant", customer, body)
