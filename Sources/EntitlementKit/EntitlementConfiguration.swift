@@ -38,6 +38,9 @@ public struct EntitlementConfiguration: Sendable {
     /// It holds while sync is on. Without a server only the store could confirm, and one that comes back empty says
     /// nothing.
     public var offlineBound: Duration
+    /// How long a subscription goes on giving access beyond its end while the server cannot be asked whether it was
+    /// renewed, if its auto-renewal was on; 1 day unless told.
+    public var renewalLeeway: Duration
     /// Where checkout outside of the store happens, if anywhere.
     public var webCheckout: (any WebCheckout)?
 
@@ -45,7 +48,7 @@ public struct EntitlementConfiguration: Sendable {
     public init(
         bundleID: String, productIDs: [String] = [], environment: StoreEnvironmentName? = nil,
         bundledCatalog: [Mapping] = [], isSyncEnabled: Bool = true, offlineBound: Duration = .seconds(7 * 86_400),
-        webCheckout: (any WebCheckout)? = nil
+        renewalLeeway: Duration = .seconds(86_400), webCheckout: (any WebCheckout)? = nil
     ) {
         self.bundleID = bundleID
         self.productIDs = productIDs
@@ -53,6 +56,7 @@ public struct EntitlementConfiguration: Sendable {
         self.bundledCatalog = bundledCatalog
         self.isSyncEnabled = isSyncEnabled
         self.offlineBound = offlineBound
+        self.renewalLeeway = renewalLeeway
         self.webCheckout = webCheckout
     }
 }

@@ -32,7 +32,7 @@ struct ClockGuardTests {
     @Test("after an answer of the server a change of the calendar clock has no effect")
     func anchored() {
         var clock = ClockGuard()
-        clock.heard(at(100), uptime: 5_000)
+        clock.heard(at(100), sent: 5_000, uptime: 5_000)
         for wall in [at(-1_000_000), at(100), at(1_000_000)] {
             #expect(clock.now(wall: wall, uptime: 5_000 + 60_000) == at(101))
         }
@@ -44,7 +44,7 @@ struct ClockGuardTests {
         let answer2 = clock.remember(wall: at(1_000_000), uptime: 0)
         #expect(answer2)
         #expect(clock.now(wall: at(10), uptime: 0) == at(1_000_000))
-        clock.heard(at(10), uptime: 0)
+        clock.heard(at(10), sent: 0, uptime: 0)
         var next = ClockGuard()
         next.restore(clock)
         #expect(next.now(wall: at(11), uptime: 0) == at(11))
@@ -53,17 +53,19 @@ struct ClockGuardTests {
     @Test("a slow answer does not set the time back; a corrected clock of the server does")
     func slowAnswer() {
         var clock = ClockGuard()
-        clock.heard(at(100), uptime: 0)
-        clock.heard(at(98), uptime: 0)
-        #expect(clock.now(wall: at(0), uptime: 0) == at(100))
-        clock.heard(at(50), uptime: 0)
-        #expect(clock.now(wall: at(0), uptime: 0) == at(50))
+        clock.heard(at(100), sent: 0, uptime: 0)
+        // An hour under way, as where the device slept meanwhile.
+        let hour: Int64 = 3_600_000
+        clock.heard(at(101), sent: 0, uptime: hour)
+        #expect(clock.now(wall: at(0), uptime: hour) == at(160))
+        clock.heard(at(50), sent: hour, uptime: hour)
+        #expect(clock.now(wall: at(0), uptime: hour) == at(50))
     }
 
     @Test("time that passes within a process is proven by uptime, and worth keeping only by the minute")
     func remembers() {
         var clock = ClockGuard()
-        clock.heard(at(100), uptime: 0)
+        clock.heard(at(100), sent: 0, uptime: 0)
         let answer3 = clock.remember(wall: at(0), uptime: 59_000)
         #expect(!answer3)
         let answer4 = clock.remember(wall: at(0), uptime: 120_000)

@@ -24,7 +24,7 @@ struct IdentityTests {
     func slowAppTransaction() async {
         let door = Door()
         let rig = KitRig {
-            $0.appDoor = door
+            $0.doors[.appTransaction] = door
             $0.unfinished = [Statements.transaction("1", app: nil)]
         }
         await rig.store.start()

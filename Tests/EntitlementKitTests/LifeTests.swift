@@ -31,7 +31,7 @@ struct LifeTests {
     @Test("an update that comes while the store is read at launch is not lost, and does not wait for the read")
     func noGap() async {
         let door = Door()
-        let rig = KitRig { $0.readDoor = door }
+        let rig = KitRig { $0.doors[.currentEntitlements] = door }
         await rig.store.start()
         rig.device.push(Statements.transaction("1"))
         await rig.waitUntilGives()
@@ -87,7 +87,7 @@ struct LifeTests {
         rig = await rig.relaunched()
         rig.server.edit { $0.mood = .answers }
         await rig.launch()
-        rig.device.push(Statements.transaction("1"))
+        rig.device.push(Statements.transaction("1"), isUnfinished: false)
         _ = await rig.store.refresh()
         await rig.store.settled()
         #expect(rig.device.state.finished == ["1"])
@@ -204,7 +204,7 @@ struct LifeTests {
             (.failure(.verificationFailed(reason: "x")), .unverified(reason: "x")),
         ])
     func outcomes(_ result: Result<StorePurchaseResult, PurchaseError>, _ outcome: PurchaseOutcome) async {
-        let rig = KitRig { $0.purchase = result }
+        let rig = KitRig { $0.purchase = result.mapError { $0 } }
         #expect(await rig.store.purchase("monthly") == outcome)
         #expect(throws: PurchaseError.self) { try outcome.get() }
     }

@@ -97,7 +97,7 @@ struct MergeTests {
             transactions.prefix(transactions.count / 2), transactions.dropFirst(transactions.count / 2)
         )
         let rig = KitRig(day: 95) {
-            $0.current = Array(early)
+            $0.all = Array(early)
             $0.subscriptions = []
         } server: {
             $0.catalog = Catalog(

@@ -86,7 +86,6 @@ struct StorageTests {
                 $0.unfinished = [Statements.transaction("2", product: "lifetime", until: nil)]
             })
         await rig.launch()
-        #expect(await rig.gives("forever"))
         #expect(rig.device.state.finished.isEmpty)
         await rig.storage.setLocked(false)
         _ = await rig.store.refresh()

@@ -8,7 +8,7 @@ import Testing
 struct TimeTests {
     @Test("access ends at its expiry without a call, and the server is asked whether it was renewed")
     func expiry() async {
-        let rig = KitRig(bound: .seconds(90 * 86_400)) { $0.current = [Statements.transaction("1")] }
+        let rig = KitRig(bound: .seconds(90 * 86_400)) { $0.all = [Statements.transaction("1")] }
         await rig.launch()
         let asked = rig.server.received.count
         await eventually("the alarm") { !rig.clock.alarms.isEmpty }
@@ -49,9 +49,12 @@ struct TimeTests {
         }
         await rig.launch()
         #expect(await rig.gives())
+        rig.device.edit { $0.current = [] }
         rig.clock.advance(days: 2)
         await rig.waitUntilGives(false)
+        // The store goes by the same clock.
         rig.clock.set(day: 5)
+        rig.device.edit { $0.current = [Statements.transaction("1")] }
         await rig.store.applicationWillEnterForeground()
         #expect(!(await rig.gives()))
         await rig.store.settled()

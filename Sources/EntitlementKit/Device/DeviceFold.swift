@@ -16,6 +16,8 @@ struct DeviceFold: Sendable {
     let confirmedAt: [String: Timestamp]
     /// When the server last confirmed anything.
     let serverConfirmedAt: Timestamp?
+    /// What goes on beyond its end for now.
+    private let extensions: [PeriodExtension]
 
     /// An answer that is read as it was given.
     struct ServerAnswer: Sendable {
@@ -23,7 +25,8 @@ struct DeviceFold: Sendable {
         let entitlements: [EntitlementDocument]
     }
 
-    init(_ ledger: DeviceLedger) {
+    /// - Parameter leeway: ``EntitlementConfiguration/renewalLeeway``, in milliseconds.
+    init(_ ledger: DeviceLedger, leeway: Int64 = 0) {
         let memory = ledger.memory
         var people = Numbers(memory?.document.facts?.identities ?? [:])
         let me = memory?.facts?.customer ?? people.number(of: ledger.customerID ?? "")
@@ -41,7 +44,11 @@ struct DeviceFold: Sendable {
         }
         for (original, transactions) in groups {
             // What the server tells of an original transaction rests on more than the device has, until there is news.
-            if told.contains(original), transactions.allSatisfy({ memory?.hasAnswered($0) ?? false }) { continue }
+            if told.contains(original), let memory, transactions.allSatisfy(memory.hasAnswered),
+                (ledger.book.renewals[original] ?? []).allSatisfy(memory.hasAnswered)
+            {
+                continue
+            }
             let transactions = transactions.sorted { $0.payload.transactionID < $1.payload.transactionID }
             for transaction in transactions {
                 facts.join(transaction, memory: memory, ownApp: ledger.appCustomer, people: &people)
@@ -57,14 +64,19 @@ struct DeviceFold: Sendable {
         self.answer = answer
         self.confirmedAt = confirmedAt
         serverConfirmedAt = memory?.confirmedAt
+        extensions = PeriodExtension.all(
+            of: facts, current: ledger.book.current, serverConfirmedAt: memory?.confirmedAt, leeway: leeway)
+    }
+
+    private func isConfirmed(_ instant: Timestamp?, at now: Timestamp, bound: Int64?) -> Bool {
+        bound.map { now <= (instant ?? .earliest).adding(milliseconds: $0) } ?? true
     }
 
     /// The same facts without what nobody has confirmed for longer than `bound`, in milliseconds.
     private func confirmed(at now: Timestamp, bound: Int64) -> CustomerFacts {
-        func isConfirmed(_ instant: Timestamp?) -> Bool { now <= (instant ?? .earliest).adding(milliseconds: bound) }
         var facts = facts
-        facts.originals = facts.originals.filter { isConfirmed(confirmedAt[$0.key]) }
-        if !isConfirmed(serverConfirmedAt) { facts.grants = [] }
+        facts.originals = facts.originals.filter { isConfirmed(confirmedAt[$0.key], at: now, bound: bound) }
+        if !isConfirmed(serverConfirmedAt, at: now, bound: bound) { facts.grants = [] }
         return facts
     }
 
@@ -79,6 +91,12 @@ struct DeviceFold: Sendable {
                 shown[id] = confirmed[id].flatMap { $0.givesAccess ? $0 : nil } ?? entitlement.unconfirmed
             }
         }
+        for period in extensions where isConfirmed(confirmedAt[period.originalTransactionID], at: now, bound: bound) {
+            for answer in period.facts.answers(at: now) where answer.givesAccess && period.begins <= now {
+                let entitlement = Entitlement(answer, state: period.state)
+                shown[entitlement.id] = shown[entitlement.id].map { $0.givesAccess ? $0 : entitlement } ?? entitlement
+            }
+        }
         let isConfirmed = bound.map { now <= (serverConfirmedAt ?? .earliest).adding(milliseconds: $0) } ?? true
         for entitlement in answer?.entitlements(at: now) ?? [] {
             let stated = isConfirmed || !entitlement.givesAccess ? entitlement : entitlement.unconfirmed
@@ -90,6 +108,7 @@ struct DeviceFold: Sendable {
     /// The next instant after `now` at which the entitlements may read otherwise by themselves.
     func nextBoundary(after now: Timestamp, bound: Int64?) -> Timestamp? {
         var instants = facts.timelines().flatMap { $0.readings.flatMap { [$0.start, $0.end] } }
+        instants += extensions.flatMap { [$0.begins, $0.ends] }
         instants += (answer?.timelines ?? []).flatMap { $0.intervals.flatMap { [$0.from, $0.until ?? .endless] } }
         if let bound {
             let confirmations = Array(confirmedAt.values) + [serverConfirmedAt].compactMap(\.self)
@@ -181,10 +200,11 @@ extension DeviceFold.ServerAnswer {
 }
 
 extension Entitlement {
-    fileprivate init(_ answer: EntitlementAnswer) {
+    fileprivate init(_ answer: EntitlementAnswer, state: State? = nil) {
         let reading = answer.reading
         self.init(
-            id: answer.entitlementID, givesAccess: answer.givesAccess, state: State(rawValue: answer.state.rawValue),
+            id: answer.entitlementID, givesAccess: answer.givesAccess,
+            state: state ?? State(rawValue: answer.state.rawValue),
             since: answer.since.date, until: answer.until?.date, productID: reading.productID,
             source: Source(rawValue: reading.source.rawValue),
             ownership: reading.ownership.map { Ownership($0) },

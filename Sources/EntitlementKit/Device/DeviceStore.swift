@@ -6,6 +6,9 @@ public import Foundation
 /// passed on as the store signed it, verified or not.
 public protocol DeviceStore: Sendable {
     /// The app's own purchase (StoreKit's `AppTransaction.shared`); `nil` while the store cannot be reached.
+    ///
+    /// Asked for once in the life of a process, because the system may ask the person to sign in; again only where that
+    /// is known to be wanted, or where it failed and is still needed.
     func appTransaction() async -> SignedStatement?
     /// What the store says is owned now (`Transaction.currentEntitlements`); may be empty when it should not be.
     func currentEntitlements() async -> [SignedStatement]
@@ -25,8 +28,11 @@ public protocol DeviceStore: Sendable {
     /// - Throws: ``PurchaseError`` where it can tell what went wrong; ``PurchaseError/productNotFound`` for what is not on
     ///   sale here, ``PurchaseError/userCancelled`` where the store throws that. Anything else reads as unknown.
     func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult
-    /// Tells the store that a transaction needs no more.
-    func finish(transactionID: String) async
+    /// Tells the store that a transaction needs no more; returns whether it had it unfinished, and was told.
+    ///
+    /// A store that is not ready, or has finished it before, finds nothing to finish; the two cannot be told apart, so it
+    /// is asked again for a while.
+    func finish(transactionID: String) async -> Bool
     /// Asks the store for everything again (`AppStore.sync`); the system may ask the person to sign in.
     func sync() async throws
     /// Whether this device may buy at all (`AppStore.canMakePayments`).

@@ -21,6 +21,9 @@ struct StatementBook: Sendable {
     private(set) var confirmed: [String: Timestamp] = [:]
     /// The same as it is on disk.
     private var noted: [String: Timestamp] = [:]
+    /// When the store last listed an original transaction among the current entitlements although what it paid for had
+    /// run out: by the store's own word it is in grace, or about to be renewed.
+    private(set) var current: [String: Timestamp] = [:]
 
     /// What a statement added.
     enum Learning: Hashable, Sendable {
@@ -91,6 +94,28 @@ struct StatementBook: Sendable {
         return true
     }
 
+    /// The store listed what is owned now; returns whether that is worth keeping on disk.
+    ///
+    /// A list without entries says nothing: stores have been seen to answer so before they are ready.
+    ///
+    /// - Parameter now: by the device's calendar clock where that is behind, since the store goes by it, too: set back, it
+    ///   lists what has run out.
+    mutating func listed(_ transactions: [DeviceTransaction], at now: Timestamp) -> Bool {
+        guard !transactions.isEmpty else { return false }
+        let before = Set(current.keys)
+        current = current.filter { original, _ in
+            transactions.contains { $0.payload.originalTransactionID == original }
+        }
+        for transaction in transactions where transaction.payload.revocation == nil {
+            guard let expiry = transaction.payload.expiresDate, expiry <= now else { continue }
+            current[transaction.payload.originalTransactionID] = now
+        }
+        return Set(current.keys) != before
+    }
+
+    /// What the newest statement about a transaction says; `nil` where there is none.
+    func content(of transactionID: String) -> Digest? { transactions[transactionID]?.contentHash }
+
     /// The transactions of one original transaction, the newest purchase last.
     func transactions(of originalTransactionID: String) -> [DeviceTransaction] {
         transactions.values.filter { $0.payload.originalTransactionID == originalTransactionID }
@@ -136,12 +161,14 @@ struct StatementFile: Codable, Hashable, Sendable {
     var transactions: [String]
     var renewals: [String]
     var confirmed: [String: Timestamp]
+    var current: [String: Timestamp]?
 
     init(_ book: StatementBook) {
         appTransaction = book.appTransaction?.jws
         transactions = book.transactions.sorted { $0.key < $1.key }.map(\.value.jws)
         renewals = book.renewals.sorted { $0.key < $1.key }.flatMap(\.value).map(\.jws)
         confirmed = book.confirmed
+        current = book.current.isEmpty ? nil : book.current
     }
 }
 
@@ -158,6 +185,7 @@ extension StatementBook {
         }
         confirmed = file.confirmed
         noted = file.confirmed
+        current = file.current ?? [:]
     }
 
     /// Joins what another book knows.
@@ -167,5 +195,6 @@ extension StatementBook {
         if let appTransaction = other.appTransaction { _ = join(appTransaction) }
         confirmed.merge(other.confirmed) { max($0, $1) }
         noted.merge(other.noted) { max($0, $1) }
+        current.merge(other.current) { max($0, $1) }
     }
 }

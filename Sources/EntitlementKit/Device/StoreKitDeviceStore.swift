@@ -110,18 +110,19 @@ public struct StoreKitDeviceStore: DeviceStore {
         }
     }
 
-    /// `Transaction.finish()` of the transaction with that id; nothing when it is finished already.
+    /// `Transaction.finish()` of the transaction with that id; false where `Transaction.unfinished` does not show it.
     ///
     /// StoreKit finishes a transaction's object, not its id, so the object is looked up: one pass over what is
     /// unfinished, which is seldom more than a few. Objects kept from before would not outlive a restart.
-    public func finish(transactionID: String) async {
+    public func finish(transactionID: String) async -> Bool {
         for await result in Transaction.unfinished {
             // Who asks for it goes by the server's verdict, so the device's own does not matter here.
             let transaction = result.unsafePayloadValue
             guard String(transaction.id) == transactionID else { continue }
             await transaction.finish()
-            return
+            return true
         }
+        return false
     }
 
     /// `AppStore.sync()`; only for a person who asked for it, because the system may ask them to sign in.

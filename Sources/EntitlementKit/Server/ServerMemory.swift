@@ -64,6 +64,9 @@ struct ServerMemory: Sendable {
         answered[transaction.payload.transactionID]?.content == transaction.contentHash.hex
     }
 
+    /// The same of renewal information.
+    func hasAnswered(_ renewal: DeviceRenewal) -> Bool { answeredRenewals.contains(renewal.payloadHash.hex) }
+
     /// The same of the statement that a book holds.
     func hasAnswered(_ transactionID: String, in book: StatementBook) -> Bool {
         book.transactions[transactionID].map(hasAnswered) ?? false

@@ -25,8 +25,8 @@ struct ClockGuard: Codable, Hashable, Sendable {
 
     /// How far what is on disk may lag behind, in milliseconds, so that it is not written to for every second.
     static let tolerance: Int64 = 60_000
-    /// An answer that is older than this, in milliseconds, was not slow: the server's clock was put right.
-    static let slowness: Int64 = 300_000
+    /// How far two servers' clocks may differ, in milliseconds; beyond it a clock was put right.
+    static let disagreement: Int64 = 120_000
 
     init() {}
 
@@ -38,11 +38,17 @@ struct ClockGuard: Codable, Hashable, Sendable {
         return max(max(wall, claimed), max(signed, told))
     }
 
-    /// The server answered, and said what time it is.
-    mutating func heard(_ instant: Timestamp, uptime: Int64) {
+    /// The server answered, and said what time it was while the request was under way.
+    ///
+    /// - Parameters:
+    ///   - sent: the uptime at which it was asked, in milliseconds.
+    ///   - uptime: that at which the answer came.
+    mutating func heard(_ instant: Timestamp, sent: Int64, uptime: Int64) {
         claimed = .earliest
+        // It answered somewhere between the two; what fits into that is as good as its word.
+        let latest = instant.adding(milliseconds: max(0, uptime - sent))
         if let current = anchor?.now(uptime), instant <= current,
-            instant >= current.adding(milliseconds: -Self.slowness)
+            current <= latest.adding(milliseconds: Self.disagreement)
         {
             return
         }
@@ -66,6 +72,12 @@ struct ClockGuard: Codable, Hashable, Sendable {
             claimed = wall
         }
         return true
+    }
+
+    /// The latest instant that is known to have been, as it was last kept; `nil` where nothing was.
+    var lastKnown: Timestamp? {
+        let latest = max(told, claimed)
+        return latest == .earliest ? nil : latest
     }
 
     /// Takes what was kept on disk.

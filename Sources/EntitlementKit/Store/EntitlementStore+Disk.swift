@@ -66,6 +66,30 @@ extension EntitlementStore {
         }
     }
 
+    /// Whether it is known on whose behalf this device acts: nothing may be posted, or shown, in another's name.
+    var isIdentityKnown: Bool { !disk.unread.contains(.identity) || disk.changed[.identity] != nil }
+
+    /// Reads what could not be read before, as before the device was first unlocked.
+    func loadAgain() async {
+        guard !disk.unread.isEmpty, !isStopped else { return }
+        let (customerBefore, wasKnown) = (ledger.customerID, isIdentityKnown)
+        await load()
+        if ledger.customerID != customerBefore || isIdentityKnown != wasKnown { askAnew() }
+        publish()
+        resend()
+        scheduleUnlock()
+    }
+
+    /// How often it is tried to read what could not be read, in milliseconds.
+    private static let unlockInterval: Int64 = 15_000
+
+    func scheduleUnlock() {
+        schedule(&unlockTimer, due: disk.unread.isEmpty ? nil : uptime + Self.unlockInterval) { store in
+            store.unlockTimer = nil
+            await store.loadAgain()
+        }
+    }
+
     private func restore(_ file: DiskState.File, from bytes: [UInt8]) throws {
         switch file {
         case .statements:
@@ -95,16 +119,16 @@ extension EntitlementStore {
 
     private func writeOut() async -> Bool {
         defer { disk.writing = nil }
-        if !disk.unread.isEmpty { await load() }
+        await loadAgain()
         var isComplete = true
         for file in disk.outdated {
             let change = disk.changes
-            let kept = Array(ledger.book.transactions.keys)
+            let kept = ledger.book
             do {
                 guard !disk.unread.contains(file) else { throw CocoaError(.fileReadNoPermission) }
                 try await storage.write(Data(try contents(of: file)), as: file.rawValue)
                 disk.durable[file] = change
-                if file == .statements { gate.stored(kept) }
+                if file == .statements { gate.stored(kept.content(of:)) }
             } catch {
                 isComplete = false
                 report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))

@@ -9,24 +9,63 @@ extension EntitlementStore {
     /// Evaluates what is known at the current time, tells whoever listens where anything changed, and finishes what may
     /// be finished with it.
     func publish() {
-        // Before anything is known, an empty answer would read as one.
-        guard isStoreRead || ledger.memory != nil || !ledger.book.transactions.isEmpty else { return }
+        // Before anything is known, an empty answer would read as one; and before it is known who is here, any answer
+        // could be somebody else's.
+        guard isIdentityKnown, isStoreRead || ledger.memory != nil || !ledger.book.transactions.isEmpty else { return }
         if clockGuard.remember(wall: Timestamp(clock.now()), uptime: uptime) {
             disk.note(.clock)
             perform { _ = await $0.persist() }
         }
         let now = now
-        let fold = DeviceFold(ledger)
+        let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
+        guard let instant = instantToShow(of: fold, now: now) else { return }
         let next = Entitlements(
-            kind: kind, customerID: ledger.customerID, at: now.date, all: fold.entitlements(at: now, bound: bound))
+            kind: kind, customerID: ledger.customerID, at: instant.date,
+            all: fold.entitlements(at: instant, bound: bound))
         let isNews =
             next.kind != entitlements.kind || next.customerID != entitlements.customerID
             || next.all != entitlements.all
         entitlements = next
+        passing.show(instant)
         if isNews { stateListeners.send(next) }
-        gate.published(ledger.book.transactions.keys)
+        gate.published(ledger.book.content(of:))
         finishReady()
         scheduleBoundary(fold.nextBoundary(after: now, bound: bound), now: now)
+    }
+
+    // MARK: The passing of time
+
+    /// The instant to evaluate for: now, or right before access would end by the passing of time alone, while it is asked
+    /// whether it does; `nil` where nothing is to be shown yet.
+    private func instantToShow(of fold: DeviceFold, now: Timestamp) -> Timestamp? {
+        guard let shown = passing.shown, let boundary = fold.nextBoundary(after: shown, bound: bound), boundary <= now,
+            boundary > passing.checked
+        else { return now }
+        let before = max(shown, boundary.adding(milliseconds: -1))
+        let given = fold.entitlements(at: before, bound: bound).filter(\.givesAccess).map(\.id)
+        let left = Set(fold.entitlements(at: now, bound: bound).filter(\.givesAccess).map(\.id))
+        guard !left.isSuperset(of: given) else { return now }
+        askWhetherItEnds()
+        return entitlements.kind == .loading ? nil : before
+    }
+
+    /// The longest that the end of access is not shown because store and server are being asked about it.
+    private static let endPatience = Duration.seconds(2)
+
+    private func askWhetherItEnds() {
+        guard !passing.isChecking else { return }
+        passing.isChecking = true
+        let asked = now
+        perform { store in
+            _ = await store.bounded(Self.endPatience) {
+                async let answer: Void = store.askAndWait()
+                await store.readStore()
+                await answer
+            }
+            store.passing.isChecking = false
+            store.passing.check(asked)
+            store.publish()
+        }
     }
 
     private var kind: Entitlements.Kind {
@@ -41,8 +80,23 @@ extension EntitlementStore {
         }
     }
 
+    /// The longest that the store is waited for when it is told that something is finished with.
+    private static let finishPatience = Duration.seconds(30)
+
     private func finishReady() {
-        for id in gate.takeReady() { perform { await $0.store.finish(transactionID: id) } }
+        for (id, content) in gate.takeReady(uptime: uptime) {
+            perform { store in
+                let adapter = store.store
+                let isDone = await store.bounded(Self.finishPatience) { await adapter.finish(transactionID: id) }
+                store.gate.ended(
+                    id, content: content, isDone: isDone ?? false, reading: store.calls.begun, uptime: store.uptime)
+                store.finishReady()
+            }
+        }
+        schedule(&finishTimer, due: gate.nextDue) { store in
+            store.finishTimer = nil
+            store.finishReady()
+        }
     }
 
     /// The longest that is slept at once, in milliseconds: a device may wake with its clock set otherwise.
@@ -62,7 +116,7 @@ extension EntitlementStore {
         boundaryTimer = nil
         publish()
         // Whatever ends may have been renewed without a word to this device.
-        guard let boundary, now >= boundary.adding(milliseconds: -Self.foresight) else { return }
+        guard let boundary, now >= boundary.adding(milliseconds: -Self.foresight), !passing.isChecking else { return }
         await readStore()
         ask()
     }

@@ -1,49 +1,64 @@
 import AppStorePayloads
 import EntitlementCore
 
-/// What was read of the store at once.
-struct StoreReading: Sendable {
-    var transactions: [SignedStatement] = []
-    var subscriptions: [SubscriptionStatement] = []
-    var appTransaction: SignedStatement?
-    /// Whether the store waits to be told that these transactions are finished with.
-    var isUnfinished = false
-}
-
 extension EntitlementStore {
-    /// Reads everything the store shows, and joins each part as it comes.
+    /// The longest that a reading of the store is waited for.
+    static let storePatience = Duration.seconds(10)
+
+    /// Reads everything the store shows, and joins each part as it comes; returns after ``storePatience`` at the latest.
     ///
     /// What it reads is no older than the call; one read serves all who called before it began.
     func readStore() async {
-        let wanted = readsBegun + 1
-        while readsDone < wanted {
-            let reading = lastRead ?? Task { await readEverything() }
-            lastRead = reading
+        let wanted = calls.begun + 1
+        while calls.ended < wanted, !isStopped {
+            let reading = calls.reading ?? Task { await readEverything() }
+            calls.reading = reading
             await reading.value
         }
     }
 
     private func readEverything() async {
-        readsBegun += 1
-        let number = readsBegun
-        defer {
-            readsDone = number
-            lastRead = nil
-        }
-        let store = store
-        // Its answer may need the network, so nothing else waits for it where it is known from before.
-        let appTransaction = Task { StoreReading(appTransaction: await store.appTransaction()) }
-        perform { await $0.receive(await appTransaction.value) }
-        await withTaskGroup(of: StoreReading.self) { group in
-            group.addTask { StoreReading(transactions: await store.currentEntitlements()) }
-            group.addTask { StoreReading(transactions: await store.allTransactions()) }
-            group.addTask { StoreReading(subscriptions: await store.subscriptionStatuses()) }
-            group.addTask { StoreReading(transactions: await store.unfinishedTransactions(), isUnfinished: true) }
-            for await reading in group { await receive(reading) }
-        }
-        if ledger.customerID == nil { await receive(await appTransaction.value) }
+        calls.begun += 1
+        let number = calls.begun
+        var parts = StorePart.allCases.compactMap { begin($0, number) }
+        let app = askForApp()
+        // Its answer may need the network, so it is waited for only where nobody is known without it.
+        if ledger.customerID == nil, let app { parts.append(app) }
+        _ = await bounded(Self.storePatience) { [parts] in for part in parts { await part.value } }
+        calls.ended = number
+        calls.reading = nil
         isStoreRead = true
         publish()
+    }
+
+    /// Asks for one part of what the store knows; the answer counts however late it comes.
+    private func begin(_ part: StorePart, _ number: Int) -> Task<Void, Never>? {
+        guard calls.begin(part) else { return nil }
+        return Task {
+            let reading = await part.read(store, number: number)
+            calls.end(part)
+            guard !isStopped else { return }
+            await receive(reading)
+        }
+    }
+
+    /// Asks for the app's own purchase, once in the life of the process, unless nothing came and it is still needed.
+    ///
+    /// - Parameter interval: how long ago it was asked for at least, in milliseconds of uptime; `nil`: only where it never
+    ///   was.
+    @discardableResult
+    func askForApp(againAfter interval: Int64? = nil) -> Task<Void, Never>? {
+        if let asked = calls.appAskedAt {
+            guard let interval, uptime - asked >= interval else { return calls.app }
+        }
+        calls.appAskedAt = uptime
+        let call = Task {
+            let statement = await store.appTransaction()
+            guard !isStopped else { return }
+            await receive(StoreReading(origin: .app, appTransaction: statement))
+        }
+        calls.app = call
+        return call
     }
 
     /// Joins what the store handed over: on disk first, then in the published state, then on its way to the server.
@@ -62,24 +77,32 @@ extension EntitlementStore {
         for transaction in intake.transactions {
             if let signed = transaction.payload.signedDate { clockGuard.saw(signedDate: signed) }
             if ledger.book.confirm(transaction.payload.originalTransactionID, at: now) { intake.isChanged = true }
-            if reading.isUnfinished { offerToFinish(transaction) }
+            if reading.isUnfinished { offerToFinish(transaction, reading: reading.number) }
+        }
+        if case .part(.current, _) = reading.origin {
+            let now = min(now, Timestamp(clock.now()))
+            if ledger.book.listed(intake.transactions, at: now) { intake.isChanged = true }
         }
         if intake.isChanged {
             disk.note(.statements)
             disk.note(.clock)
         } else if reading.isUnfinished, !disk.outdated.contains(.statements) {
-            gate.stored(intake.transactions.map(\.payload.transactionID))
+            gate.stored(ledger.book.content(of:))
         }
         enqueue(intake.news)
         _ = await persist()
-        if ledger.customerID != customerBefore, ledger.customerID != nil {
-            gate.askAgain()
-            connection = .notYetAsked
-            ask()
-        }
+        // Who the app's own purchase says to be here is proof of what was only taken to be so before.
+        if intake.hasNewApp || ledger.customerID != customerBefore, ledger.customerID != nil { askAnew() }
         publish()
         resend()
         return intake.transactions
+    }
+
+    /// Asks everything again, of whoever is the customer now.
+    func askAnew() {
+        gate.askAgain()
+        connection = .notYetAsked
+        ask()
     }
 
     private struct Intake {
@@ -87,6 +110,7 @@ extension EntitlementStore {
         /// The transactions that say something new, or that renewal information came with.
         var news: Set<String> = []
         var isChanged = false
+        var hasNewApp = false
     }
 
     @discardableResult
@@ -136,15 +160,18 @@ extension EntitlementStore {
             guard appTransaction.payload.bundleID == configuration.bundleID else {
                 throw StatementRefusal(reason: "it is of another app, \(appTransaction.payload.bundleID)")
             }
-            if ledger.book.join(appTransaction) != .nothing { intake.isChanged = true }
+            guard ledger.book.join(appTransaction) != .nothing else { return }
+            intake.isChanged = true
+            intake.hasNewApp = true
         } catch {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: error.reason))
         }
     }
 
-    private func offerToFinish(_ transaction: DeviceTransaction) {
+    private func offerToFinish(_ transaction: DeviceTransaction, reading: Int?) {
         let id = transaction.payload.transactionID
-        gate.offer(id)
+        // The newest statement about it is what must be durable, whichever one the store has shown.
+        gate.offer(id, content: ledger.book.content(of: id) ?? transaction.contentHash, reading: reading)
         // Xcode's own store signs nothing that a server could verify.
         if StoreEnvironment(apple: transaction.payload.environment) == nil { gate.allow(id) }
     }

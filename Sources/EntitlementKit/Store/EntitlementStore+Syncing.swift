@@ -6,7 +6,8 @@ import Foundation
 extension EntitlementStore {
     /// Whether there is somebody to ask, and something to ask about.
     private var canAsk: Bool {
-        server != nil && ledger.customerID != nil && (ledger.environment == nil || ledger.storeEnvironment != nil)
+        server != nil && isIdentityKnown && ledger.customerID != nil
+            && (ledger.environment == nil || ledger.storeEnvironment != nil)
     }
 
     // MARK: What is to be sent
@@ -89,8 +90,11 @@ extension EntitlementStore {
 
     private func post(_ batch: SyncQueue.Batch) async {
         let posting = ledger.posting(batch, at: now)
+        let sent = uptime
         switch await send(posting) {
-        case .success(let document): await settle(posting, document)
+        case .success(let document):
+            clockGuard.heard(document.at, sent: sent, uptime: uptime)
+            await settle(posting, document)
         case .failure(let failure): settle(posting, failure)
         }
         pump()
@@ -107,16 +111,27 @@ extension EntitlementStore {
         var retryAfter: Int64 = 0
     }
 
+    /// The longest that an answer of the server is waited for.
+    private static let serverPatience = Duration.seconds(60)
+
     private func send(_ posting: SyncPosting) async -> Result<ReconciliationDocument, SendFailure> {
         guard let server else { return .failure(SendFailure(reason: .syncOff, detail: "sync is off")) }
         let customerID = posting.batch.customerID
+        let token = customerID == ledger.identified ? token : nil
+        let answer = await bounded(Self.serverPatience) { () -> Result<EntitlementServerResponse, any Error> in
+            do {
+                return .success(
+                    try await server.reconcile(
+                        customerID: customerID, token: token, body: Data(try WireJSON.encode(posting.request))))
+            } catch {
+                return .failure(error)
+            }
+        }
         let response: EntitlementServerResponse
-        do {
-            response = try await server.reconcile(
-                customerID: customerID, token: customerID == ledger.identified ? token : nil,
-                body: Data(try WireJSON.encode(posting.request)))
-        } catch {
-            return .failure(SendFailure(reason: .unreachable, detail: "\(error)"))
+        switch answer {
+        case .success(let answered): response = answered
+        case .failure(let error): return .failure(SendFailure(reason: .unreachable, detail: "\(error)"))
+        case nil: return .failure(SendFailure(reason: .unreachable, detail: "no answer came in time"))
         }
         let body = Array(response.body)
         guard response.status == 200 else {
@@ -141,7 +156,6 @@ extension EntitlementStore {
 
     private func settle(_ posting: SyncPosting, _ document: ReconciliationDocument) async {
         let batch = posting.batch
-        clockGuard.heard(document.at, uptime: uptime)
         ledger.take(document, to: posting)
         var refused: [String: String] = [:]
         var conflicts: [String: String] = [:]
@@ -153,8 +167,10 @@ extension EntitlementStore {
             }
         }
         let failures = queue.settle(batch, refused: Set(refused.keys), uptime: uptime)
-        let answered = batch.transactionIDs.filter { refused[$0] == nil }
-        gate.answered(answered, allowed: Set(document.finish))
+        let answered = posting.transactions.filter { refused[$0.payload.transactionID] == nil }
+        gate.answered(
+            Dictionary(answered.map { ($0.payload.transactionID, $0.contentHash) }, uniquingKeysWith: { $1 }),
+            allowed: Set(document.finish))
         if batch.customerID == ledger.customerID {
             connection = document.proof == .none ? .failed(.unproven) : .live(position: document.position)
         }
@@ -163,7 +179,7 @@ extension EntitlementStore {
         }
         _ = await persist()
         publish()
-        let taken = answered.filter { conflicts[$0] == nil }
+        let taken = answered.map(\.payload.transactionID).filter { conflicts[$0] == nil }
         if !taken.isEmpty { report(SyncEvent(kind: .succeeded, transactionIDs: taken)) }
         for (id, detail) in conflicts.sorted(by: { $0.key < $1.key }) {
             report(SyncEvent(kind: .conflict, transactionIDs: [id], detail: detail))

@@ -47,7 +47,7 @@ extension EntitlementStore {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: reason))
             return .unverified(reason: reason)
         }
-        let reading = StoreReading(transactions: [statement], isUnfinished: true)
+        let reading = StoreReading(origin: .delivery, transactions: [statement])
         guard let transaction = await receive(reading).first else {
             return .unverified(reason: "the store signed something that is no transaction of this app")
         }
@@ -82,12 +82,21 @@ extension EntitlementStore {
     @discardableResult
     public func refresh() async -> Entitlements {
         await ready()
-        await readStore()
+        await loadAgain()
+        // Normally both are told in one request; a store that takes its time does not keep the server from being asked.
+        let asked = now
+        let reading = Task { await readStore() }
+        _ = await bounded(Self.storeLead) { await reading.value }
         wake()
         await askAndWait()
+        await reading.value
+        passing.check(asked)
         publish()
         return entitlements
     }
+
+    /// How long the server is not asked yet because the store may say something new.
+    private static let storeLead = Duration.milliseconds(900)
 
     /// Brings everything to this device, also what was bought on others and outside of the store; call it from a button,
     /// since the store may ask the person to sign in.
@@ -95,9 +104,14 @@ extension EntitlementStore {
     public func restoreEntitlements() async -> Entitlements {
         await ready()
         // Whatever became of it, what the store shows and the server knows is brought.
-        try? await store.sync()
+        let store = store
+        _ = await bounded(Self.signInPatience) { try? await store.sync() }
+        askForApp(againAfter: 0)
         return await refresh()
     }
+
+    /// How long a person may take to sign in to the store.
+    private static let signInPatience = Duration.seconds(180)
 
     /// Every purchase and renewal of the customer that is known, the newest first.
     public func history() async -> [PurchaseRecord] {
@@ -115,10 +129,16 @@ extension EntitlementStore {
 
     // MARK: Life of the app
 
+    /// How long the app's own purchase is not asked for again where it did not come, in milliseconds: the system may have
+    /// asked the person to sign in.
+    private static let appInterval: Int64 = 60_000
+
     /// Call it when the app comes to the front: what rests is tried again, and the truth is asked for.
     public func applicationWillEnterForeground() async {
         await ready()
+        await loadAgain()
         publish()
+        if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()
         await readStore()
@@ -127,6 +147,7 @@ extension EntitlementStore {
     /// Call it when the network returns: what rests is tried again, and the truth is asked for.
     public func networkDidReturn() async {
         await ready()
+        if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()
     }

@@ -25,9 +25,12 @@ public actor EntitlementStore {
     var connection = Connection.notYetAsked
     /// Whether the store was read to its end since the app was launched.
     var isStoreRead = false
-    var lastRead: Task<Void, Never>?
-    var readsBegun = 0
-    var readsDone = 0
+    var calls = StoreCalls()
+    /// Who waits for a call at most so long.
+    var waits: [Int: @Sendable () async -> Void] = [:]
+    var waitCount = 0
+    /// What has been shown of the passing of time.
+    var passing = PassingOfTime()
 
     var entitlements: Entitlements
     var stateListeners = Listeners<Entitlements>()
@@ -42,6 +45,9 @@ public actor EntitlementStore {
     var retryTimer: Timer?
     var boundaryTimer: Timer?
     var heartbeat: Timer?
+    var finishTimer: Timer?
+    var unlockTimer: Timer?
+    var patienceTimer: Timer?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// How the last attempt to reach the server went.
@@ -94,13 +100,23 @@ public actor EntitlementStore {
 
     private func observe(_ updates: AsyncStream<SignedStatement>) async {
         await loading?.value
-        for await statement in updates { await receive(StoreReading(transactions: [statement], isUnfinished: true)) }
+        for await statement in updates { await receive(StoreReading(origin: .delivery, transactions: [statement])) }
     }
+
+    /// The longest that a new customer's screen shows nothing, whatever the store does.
+    private static let loadingPatience = Duration.seconds(2)
 
     private func bootstrap() async {
         await loading?.value
+        passing.resume(at: clockGuard.lastKnown ?? now)
         publish()
         scheduleHeartbeat()
+        scheduleUnlock()
+        schedule(&patienceTimer, due: uptime + Self.loadingPatience.milliseconds) { store in
+            store.patienceTimer = nil
+            store.isStoreRead = true
+            store.publish()
+        }
         resend()
         // Neither waits for the other: a store may take its time, and a server may be away.
         if ledger.customerID != nil { ask() }
@@ -118,14 +134,14 @@ public actor EntitlementStore {
     package func stop() {
         isStopped = true
         observer?.cancel()
-        lastRead?.cancel()
-        retryTimer?.task.cancel()
-        boundaryTimer?.task.cancel()
-        heartbeat?.task.cancel()
+        for timer in [retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer] {
+            timer?.task.cancel()
+        }
         for task in work.values { task.cancel() }
         stateListeners.finish()
         syncListeners.finish()
         resumeAskers()
+        endWaits()
     }
 
     /// Waits until nothing is under way but listening and waiting.

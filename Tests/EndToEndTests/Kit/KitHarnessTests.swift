@@ -30,7 +30,7 @@ struct KitHarnessTests {
         #expect(process.isDead && process.deathPlace == "after write file")
         let store = KitDeviceStore(device: device.number, process: process, store: rig.store, proxy: device.proxy)
         #expect(await store.unfinishedTransactions().isEmpty)
-        await store.finish(transactionID: bought)
+        _ = await store.finish(transactionID: bought)
         #expect(rig.store.with { $0.finishCalls.isEmpty })
         await #expect(throws: KitProcess.Killed.self) {
             try await connection(device, process).reconcile(customerID: "c", token: nil, body: body([]))
@@ -61,11 +61,11 @@ struct KitHarnessTests {
             try await connection.reconcile(customerID: customer, token: nil, body: body)
         }
         try await rig.expectServer(customer)
-        await store.finish(transactionID: id)
+        _ = await store.finish(transactionID: id)
         #expect(rig.store.violations.count == 1 && !device.proxy.lists(id))
         device.proxy.weather = .fair
         #expect(try await connection.reconcile(customerID: customer, token: nil, body: body).status == 200)
-        await store.finish(transactionID: id)
+        _ = await store.finish(transactionID: id)
         #expect(rig.store.violations.count == 1 && device.proxy.lists(id))
         await rig.close()
         await rig.service.stop()

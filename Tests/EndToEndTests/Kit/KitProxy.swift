@@ -1,4 +1,5 @@
 import EntitlementAPI
+import EntitlementCore
 import EntitlementKit
 import Foundation
 import Synchronization
@@ -51,6 +52,15 @@ final class KitProxy: Sendable {
 
     /// The answers that reached the device.
     var answers: [ReconciliationDocument] { state.withLock { $0.answers } }
+
+    /// The last answers that reached the device, for people who read failures.
+    var heard: [String] {
+        answers.suffix(4).map { answer in
+            let held = answer.entitlements.map { "\($0.id) \($0.givesAccess)" }
+            let facts = answer.facts?.facts.map { "\($0.originals.count) originals" } ?? "no facts"
+            return "\(answer.customerID) at \(answer.position) by \(answer.proof.rawValue): \(held), \(facts)"
+        }
+    }
 
     /// How often each signed statement was posted to the server.
     var posted: [String: Int] { state.withLock { $0.posted } }

@@ -184,7 +184,8 @@ final class KitRig {
         let wanted = expected.map { KitLine($0) }
         #expect(
             state.isLive && lines == wanted,
-            "\(context) \(when), device \(device.number): \(state.kind) \(lines) instead of \(wanted)")
+            "\(context) \(when), device \(device.number): \(state.kind) \(lines) instead of \(wanted); it heard \(device.proxy.heard)"
+        )
     }
 
     func expectNoViolation(_ when: String = "") {

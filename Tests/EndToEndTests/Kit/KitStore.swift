@@ -166,8 +166,9 @@ final class KitStore: Sendable {
         }
     }
 
-    fileprivate func finish(_ transactionID: String, on device: Int, isListed: Bool) {
-        let met = state.withLock { state in
+    fileprivate func finish(_ transactionID: String, on device: Int, isListed: Bool) -> Bool {
+        let (met, wasUnfinished) = state.withLock { state in
+            let wasUnfinished = state.devices.unfinishedIDs(on: device).contains(transactionID)
             func object(_ why: String) {
                 state.violations.append(Violation(device: device, transactionID: transactionID, why: why))
             }
@@ -179,9 +180,10 @@ final class KitStore: Sendable {
             let devices = state.devices
             let met = state.waiters.filter { $0.isMet(devices) }
             state.waiters.removeAll { $0.isMet(devices) }
-            return met
+            return (met, wasUnfinished)
         }
         for waiter in met { waiter.continuation.resume() }
+        return wasUnfinished
     }
 
     // MARK: - What tests look at
@@ -306,8 +308,8 @@ struct KitDeviceStore: DeviceStore {
         }
     }
 
-    func finish(transactionID: String) async {
-        await process.call("finish", or: ()) {
+    func finish(transactionID: String) async -> Bool {
+        await process.call("finish", or: false) {
             store.finish(transactionID, on: device, isListed: proxy.lists(transactionID))
         }
     }

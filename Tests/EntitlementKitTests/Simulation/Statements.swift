@@ -1,5 +1,7 @@
-import EntitlementKit
+import AppStorePayloads
 import Foundation
+
+@testable import EntitlementKit
 
 /// What a store would sign, unsigned: the Kit takes the device's word for the signature.
 enum Statements {
@@ -55,6 +57,11 @@ enum Statements {
         ]
         members["appTransactionId"] = id
         return SignedStatement(jws: compact(members))
+    }
+
+    /// The id of the transaction that a statement is about.
+    static func id(_ statement: SignedStatement) -> String? {
+        try? DeviceTransaction(statement).payload.transactionID
     }
 
     static func instant(_ days: Double) -> Int64 { start + Int64(days * Double(day)) }

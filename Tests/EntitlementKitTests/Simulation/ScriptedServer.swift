@@ -35,6 +35,8 @@ final class ScriptedServer: EntitlementServer {
         /// Requests that hold one of these wait at the door; empty: all do.
         var doorFor: Set<String> = []
         var proof = ReconciliationDocument.Proof.appTransaction
+        /// Whether a request proves nothing that holds neither a token nor an app transaction.
+        var provesByAppTransaction = false
         var tellsFacts = true
         var states: [String: OriginalState] = [:]
         var ownership = OwnershipMap()
@@ -86,7 +88,14 @@ final class ScriptedServer: EntitlementServer {
             return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data())
         }
         guard state.poison.isDisjoint(with: ids) else { return EntitlementServerResponse(status: 500, body: Data()) }
-        let document = try script.withLock { try Self.answer(request, customerID, &$0, at: now) }
+        let document = try script.withLock { script in
+            var asked = script
+            if script.provesByAppTransaction, token == nil, request.appTransaction == nil { asked.proof = .none }
+            let document = try Self.answer(request, customerID, &asked, at: now)
+            asked.proof = script.proof
+            script = asked
+            return document
+        }
         return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(document)))
     }
 

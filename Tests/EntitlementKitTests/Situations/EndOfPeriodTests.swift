@@ -1,0 +1,174 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: the end of what was paid for", .timeLimit(.minutes(1)))
+struct EndOfPeriodTests {
+    /// Every state that a store publishes, in order.
+    private actor Seen {
+        private(set) var states: [Entitlements] = []
+
+        init(_ stream: AsyncStream<Entitlements>) {
+            Task { for await state in stream { await append(state) } }
+        }
+
+        private func append(_ state: Entitlements) { states.append(state) }
+
+        var lost: Bool { states.contains { $0.kind != .loading && !$0.givesAccess(to: "premium") } }
+    }
+
+    private func rig(day: Double, server edit: (inout ScriptedServer.Script) -> Void = { _ in }) -> KitRig {
+        KitRig(
+            day: day, bound: .seconds(90 * 86_400), device: { $0.current = [Statements.transaction("1")] }, server: edit
+        )
+    }
+
+    @Test("a renewal that the store knows at the end is shown without a moment of no access")
+    func renewedAtTheEnd() async {
+        let rig = rig(day: 29.99) { $0.mood = .unreachable }
+        await rig.launch()
+        let seen = Seen(rig.store.states)
+        await eventually("access") { await !seen.states.isEmpty }
+        let door = Door()
+        rig.device.edit {
+            $0.doors[.currentEntitlements] = door
+            $0.current = [Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)]
+        }
+        rig.clock.advance(days: 0.02)
+        await eventually("the store is read") { await door.visitors > 0 }
+        await door.open()
+        await eventually("the renewal") { await rig.store.current["premium"]?.until == Statements.date(60) }
+        #expect(await !seen.lost)
+    }
+
+    @Test("an app that wakes after the end asks the store before it shows that access has ended")
+    func wakesAfterTheEnd() async {
+        var rig = rig(day: 29)
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        let door = Door()
+        rig.clock.advance(days: 2)
+        rig = await rig.relaunched(
+            device: ScriptedStore {
+                $0.doors[.currentEntitlements] = door
+                $0.current = [Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)]
+            })
+        let seen = Seen(rig.store.states)
+        await rig.store.start()
+        await eventually("the store is read") { await door.visitors > 0 }
+        await door.open()
+        await rig.waitUntilGives()
+        await rig.store.settled()
+        #expect(await !seen.lost)
+    }
+
+    @Test("a store that hangs at the end delays the end for two seconds, and no longer")
+    func storeHangsAtTheEnd() async {
+        let rig = rig(day: 29.99)
+        await rig.launch()
+        let door = Door()
+        rig.device.edit { $0.doors[.currentEntitlements] = door }
+        rig.clock.advance(days: 0.02)
+        await eventually("the store is read") { await door.visitors > 0 }
+        #expect(await rig.gives())
+        await pass(.seconds(3), on: rig.clock)
+        await rig.waitUntilGives(false)
+        await door.open()
+    }
+
+    @Test("what the store lists as current after its end is in grace, by the store's own word, for a day at most")
+    func graceByTheStoresWord() async {
+        let rig = rig(day: 31) { $0.mood = .unreachable }
+        await rig.launch()
+        #expect(await rig.store.current["premium"]?.state == .inGracePeriod)
+        rig.device.edit { $0.current = [] }
+        // An empty list says nothing.
+        _ = await rig.store.refresh()
+        #expect(await rig.gives())
+        rig.clock.advance(days: 1.1)
+        await rig.waitUntilGives(false)
+    }
+
+    @Test(
+        "the store's word for grace ends when it lists other things and not this, and when renewal information says so")
+    func wordWithdrawn() async {
+        let rig = rig(day: 31) { $0.mood = .unreachable }
+        await rig.launch()
+        let other = Statements.transaction("9", product: "lifetime", until: nil)
+        rig.device.edit { $0.current = [other] }
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+        rig.device.edit { $0.current = [other, Statements.transaction("1")] }
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+        rig.device.edit {
+            $0.subscriptions = [
+                .init(
+                    transaction: Statements.transaction("1"),
+                    renewal: Statements.renewal(original: "1", signed: 30.5, retry: true))
+            ]
+        }
+        let state = await rig.store.refresh()
+        #expect(state["premium"]?.state == .inBillingRetry)
+    }
+
+    @Test("offline with auto-renewal on access goes on for the leeway, with it off it ends", arguments: [true, false])
+    func leeway(_ autoRenews: Bool) async {
+        let rig = KitRig(day: 29, bound: .seconds(90 * 86_400)) {
+            $0.subscriptions = [
+                .init(
+                    transaction: Statements.transaction("1"),
+                    renewal: Statements.renewal(original: "1", signed: 20, autoRenews: autoRenews))
+            ]
+        }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: 1.5)
+        if !autoRenews { return await rig.waitUntilGives(false) }
+        await eventually("the leeway") { await rig.store.current["premium"]?.until == Statements.date(31) }
+        #expect(await rig.store.current["premium"]?.state == .active)
+        #expect(await rig.gives())
+        rig.clock.advance(days: 0.6)
+        await rig.waitUntilGives(false)
+    }
+
+    @Test("the leeway ends as soon as the server says that nothing was renewed")
+    func leewayEndsWithTheServer() async {
+        let rig = KitRig(day: 29, bound: .seconds(90 * 86_400)) {
+            $0.subscriptions = [
+                .init(
+                    transaction: Statements.transaction("1"), renewal: Statements.renewal(original: "1", signed: 20))
+            ]
+        }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: 1.5)
+        await rig.store.settled()
+        #expect(await rig.gives())
+        rig.server.edit { $0.mood = .answers }
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+    }
+
+    @Test(
+        "renewal information that is new counts at once where the server's facts cannot be read",
+        arguments: [true, false])
+    func newRenewalInformation(_ tellsFacts: Bool) async {
+        let rig = KitRig(day: 29, bound: .seconds(90 * 86_400)) {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.tellsFacts = tellsFacts
+        }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.device.edit {
+            $0.current = []
+            $0.subscriptions = [
+                .init(
+                    transaction: Statements.transaction("1"),
+                    renewal: Statements.renewal(original: "1", signed: 30.1, retry: true, graceUntil: 46))
+            ]
+        }
+        rig.clock.advance(days: 2)
+        _ = await rig.store.refresh()
+        #expect(await rig.store.current["premium"]?.state == .inGracePeriod)
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: a launch before the device was first unlocked", .timeLimit(.minutes(1)))
+struct LockedDeviceTests {
+    @Test("while it cannot be read who is here nothing is posted in another's name, and nothing is shown")
+    func locked() async {
+        var rig = KitRig { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        rig.server.edit { $0.numbers["c-1"] = 77 }
+        await rig.store.identify(customerID: "c-1", token: "t")
+        await rig.store.settled()
+        await rig.storage.setLocked(true)
+        let before = rig.server.received.count
+        rig = await rig.relaunched(
+            device: ScriptedStore {
+                $0.unfinished = [Statements.transaction("2", product: "lifetime", until: nil)]
+            })
+        await rig.launch()
+        rig.clock.advance(.seconds(5))
+        await rig.store.settled()
+        #expect(await rig.store.current.kind == .loading)
+        #expect(rig.server.received.count == before)
+        #expect(rig.device.state.finished.isEmpty)
+        await rig.storage.setLocked(false)
+        await eventually("another attempt") { rig.clock.alarms.contains(.seconds(10)) }
+        rig.clock.advance(.seconds(10))
+        await rig.waitUntilGives(true, "forever")
+        await eventually("posted") { rig.server.received.count > before }
+        #expect(rig.server.received.dropFirst(before).allSatisfy { $0.customerID == "c-1" })
+        #expect(await rig.store.current.customerID == "c-1")
+    }
+
+    @Test("who logs in while the disk cannot be read is known")
+    func identified() async {
+        var rig = KitRig()
+        await rig.launch()
+        await rig.storage.setLocked(true)
+        rig = await rig.relaunched(
+            device: ScriptedStore { $0.unfinished = [Statements.transaction("1", app: nil)] })
+        await rig.launch()
+        #expect(await rig.store.current.kind == .loading)
+        await rig.store.identify(customerID: "c-1", token: "t")
+        await rig.waitUntilGives()
+        #expect(await rig.store.current.customerID == "c-1")
+        await rig.store.settled()
+        #expect(rig.device.state.finished.isEmpty)
+    }
+}

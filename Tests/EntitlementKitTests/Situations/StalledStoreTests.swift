@@ -1,0 +1,144 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: a store that hangs", .timeLimit(.minutes(1)))
+struct StalledStoreTests {
+    private static let reads: [ScriptedStore.Call] = [
+        .currentEntitlements, .allTransactions, .subscriptionStatuses, .unfinishedTransactions,
+    ]
+
+    @Test(
+        "a store that answers nothing keeps refresh from waiting for ever, and the server from being asked not at all")
+    func everythingHangs() async {
+        let door = Door()
+        var rig = KitRig { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        rig = await rig.relaunched(
+            device: ScriptedStore { script in
+                for call in Self.reads { script.doors[call] = door }
+            })
+        let asked = rig.server.received.count
+        await rig.store.start()
+        await eventually("the server's answer") { await rig.store.current.isLive }
+        #expect(rig.server.received.count == asked + 1)
+        let refresh = Task { [store = rig.store] in await store.refresh() }
+        await eventually("its patience") { rig.clock.alarms.contains(.milliseconds(900)) }
+        rig.clock.advance(.milliseconds(900))
+        await eventually("asked again") { rig.server.received.count > asked + 1 }
+        await pass(.seconds(20), on: rig.clock)
+        #expect(await refresh.value.givesAccess(to: "premium"))
+        await door.open()
+    }
+
+    @Test("one call that hangs keeps nothing back that the others say, and counts when it comes", arguments: reads)
+    func oneHangs(_ call: ScriptedStore.Call) async {
+        let door = Door()
+        let (hung, other) = (Statements.transaction("1"), Statements.transaction("2", product: "lifetime", until: nil))
+        let rig = KitRig { script in
+            script.doors[call] = door
+            let answer = call == .currentEntitlements ? hung : other
+            script.current = [answer]
+            script.all = [call == .allTransactions ? hung : other]
+            script.unfinished = [call == .unfinishedTransactions ? hung : other]
+            script.subscriptions =
+                call == .subscriptionStatuses
+                ? [.init(transaction: hung, renewal: Statements.renewal(original: "1", signed: 0))] : []
+        }
+        await rig.store.start()
+        await rig.waitUntilGives(true, "forever")
+        await eventually("live") { await rig.store.current.isLive }
+        #expect(!(await rig.gives()))
+        await door.open()
+        await rig.waitUntilGives()
+    }
+
+    @Test("a new customer sees after two seconds that there is nothing, whatever the store does")
+    func newCustomer() async {
+        let door = Door()
+        let rig = KitRig { script in
+            for call in Self.reads + [.appTransaction] { script.doors[call] = door }
+        }
+        await rig.store.start()
+        await eventually("patience") { rig.clock.alarms.contains(.seconds(2)) }
+        #expect(await rig.store.current.kind == .loading)
+        rig.clock.advance(.seconds(2))
+        await eventually("an answer") { await rig.store.current.kind == .offline(asOf: nil, reason: .notYetAsked) }
+        await door.open()
+        await eventually("live") { await rig.store.current.isLive }
+    }
+
+    @Test("the app's own purchase is asked for once in the life of the process, since it may ask the person to sign in")
+    func appTransactionOnce() async {
+        let rig = KitRig()
+        await rig.launch()
+        for _ in 0..<3 {
+            _ = await rig.store.refresh()
+            await rig.store.networkDidReturn()
+            await rig.store.applicationWillEnterForeground()
+            rig.clock.advance(.seconds(3600))
+        }
+        #expect(rig.device.count(.appTransaction) == 1)
+        _ = await rig.store.restoreEntitlements()
+        #expect(rig.device.count(.appTransaction) == 2)
+    }
+
+    @Test("the app's own purchase that did not come is asked for again where nobody is known without it")
+    func appTransactionFails() async {
+        let rig = KitRig { $0.appTransaction = nil }
+        await rig.launch()
+        #expect(rig.device.count(.appTransaction) == 1)
+        rig.device.edit { $0.appTransaction = Statements.appTransaction() }
+        await rig.store.networkDidReturn()
+        #expect(rig.device.count(.appTransaction) == 1)
+        rig.clock.advance(.seconds(60))
+        await rig.store.networkDidReturn()
+        await eventually("live") { await rig.store.current.isLive }
+    }
+
+    @Test("a purchase told before the app's own purchase is there is proven as soon as it is")
+    func appTransactionAfterPurchase() async {
+        let door = Door()
+        let rig = KitRig {
+            $0.doors[.appTransaction] = door
+            $0.purchase = .success(.success(Statements.transaction("1")))
+        } server: {
+            $0.provesByAppTransaction = true
+        }
+        _ = await rig.store.purchase("monthly")
+        await eventually("unproven") {
+            await rig.store.current.kind == .offline(asOf: Statements.date(1), reason: .unproven)
+        }
+        await door.open()
+        await eventually("proven") { await rig.store.current.isLive }
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+    }
+
+    @Test("a server that never answers keeps nobody waiting")
+    func serverHangs() async {
+        let door = Door()
+        let rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.door = door
+        }
+        await rig.store.start()
+        await rig.waitUntilGives()
+        let refresh = Task { [store = rig.store] in await store.refresh() }
+        await pass(.seconds(70), on: rig.clock)
+        #expect(await refresh.value.kind == .offline(asOf: nil, reason: .unreachable))
+        await door.open()
+    }
+}
+
+/// Lets time pass in small steps, each after whoever runs had a chance to wait for the next.
+func pass(_ duration: Duration, on clock: ManualClock) async {
+    let step = Duration.milliseconds(500)
+    var left = duration
+    while left > .zero {
+        for _ in 0..<50 { await Task.yield() }
+        clock.advance(min(step, left))
+        left -= step
+    }
+}
