@@ -11,7 +11,7 @@ import Foundation
 struct DeviceFold: Sendable {
     let facts: CustomerFacts
     /// What the server answered, where its facts cannot be joined.
-    let answer: ServerAnswer?
+    private let answer: ServerAnswer?
     /// When each original transaction was last confirmed by server or store.
     let confirmedAt: [String: Timestamp]
     /// When the server last confirmed anything.
@@ -19,16 +19,10 @@ struct DeviceFold: Sendable {
     /// What goes on beyond its end for now.
     private let extensions: [PeriodExtension]
 
-    /// An answer that is read as it was given.
-    struct ServerAnswer: Sendable {
-        let timelines: [TimelineDocument.Entitlement]
-        let entitlements: [EntitlementDocument]
-    }
-
     /// - Parameter leeway: ``EntitlementConfiguration/renewalLeeway``, in milliseconds.
     init(_ ledger: DeviceLedger, leeway: Int64 = 0) {
         let memory = ledger.memory
-        var people = Numbers(memory?.document.facts?.identities ?? [:])
+        var people = Numbers(memory?.answer.identities ?? [:])
         let me = memory?.facts?.customer ?? people.number(of: ledger.customerID ?? "")
         var facts =
             memory?.facts ?? CustomerFacts(customer: me, originals: [:], catalog: ledger.catalog)
@@ -36,8 +30,8 @@ struct DeviceFold: Sendable {
         if ledger.serverCatalog.map({ $0.position > 0 }) ?? true { facts.catalog = ledger.catalog }
         var confirmedAt: [String: Timestamp] = [:]
         if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
-        let answer = memory.flatMap { $0.facts == nil ? ServerAnswer($0.document) : nil }
-        let told = answer?.originals ?? []
+        let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }
+        let told = answer?.originalTransactionIDs ?? []
 
         let groups = Dictionary(grouping: ledger.book.transactions.values.filter(ledger.isOurs)) {
             $0.payload.originalTransactionID
@@ -165,16 +159,14 @@ extension CustomerFacts {
     }
 }
 
-extension DeviceFold.ServerAnswer {
-    init(_ document: ReconciliationDocument) {
-        timelines = document.timeline
-        entitlements = document.entitlements
+extension ServerAnswer {
+    /// The original transactions it tells of.
+    fileprivate var originalTransactionIDs: Set<String> {
+        Set(timelines.flatMap { $0.intervals.compactMap(\.originalTransactionID) })
     }
 
-    /// The original transactions it tells of.
-    var originals: Set<String> { Set(timelines.flatMap { $0.intervals.compactMap(\.originalTransactionID) }) }
-
-    func entitlements(at now: Timestamp) -> [Entitlement] {
+    /// The entitlements as they read at an instant, by the answer itself.
+    fileprivate func entitlements(at now: Timestamp) -> [Entitlement] {
         timelines.compactMap { timeline in
             let intervals = timeline.intervals
             guard let index = intervals.lastIndex(where: { $0.from <= now }) else { return nil }
@@ -185,16 +177,16 @@ extension DeviceFold.ServerAnswer {
                 $0.id == timeline.id && $0.originalTransactionID == interval.originalTransactionID
                     && $0.productID == interval.productID
             }
-            let isOver = interval.state == .expired || interval.state == .revoked
+            let isOver = [EntitlementState.expired, .revoked].map(\.rawValue).contains(interval.state)
             return Entitlement(
                 id: timeline.id, givesAccess: interval.givesAccess,
-                state: Entitlement.State(rawValue: interval.state.rawValue),
+                state: Entitlement.State(rawValue: interval.state),
                 since: (before.last ?? interval).from.date, until: (run.last ?? interval).until?.date,
-                productID: interval.productID, source: Entitlement.Source(rawValue: interval.source.rawValue),
-                ownership: told?.ownership.map { Entitlement.Ownership(rawValue: $0.rawValue) },
+                productID: interval.productID, source: Entitlement.Source(rawValue: interval.source),
+                ownership: told?.ownership.map { Entitlement.Ownership(rawValue: $0) },
                 originalTransactionID: interval.originalTransactionID,
                 willRenew: isOver ? told?.willRenew.map { _ in false } : told?.willRenew,
-                offer: told?.offer.map { PurchaseOffer(type: $0.type, discount: $0.discount) })
+                offer: told?.offer)
         }
     }
 }

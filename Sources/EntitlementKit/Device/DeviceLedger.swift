@@ -15,7 +15,7 @@ struct DeviceLedger: Sendable {
     private let bundledCatalog: Catalog
     var book = StatementBook()
     private(set) var memories: [ServerMemory] = []
-    private(set) var serverCatalog: CatalogCopy?
+    private(set) var serverCatalog: AnsweredCatalog?
     /// Whom the app said the customer is.
     var identified: String?
 
@@ -67,7 +67,7 @@ struct DeviceLedger: Sendable {
     }
 
     private func hasOurEnvironment(_ memory: ServerMemory) -> Bool {
-        environment == nil || memory.document.environment.apple == environment
+        environment == nil || StoreEnvironment(rawValue: memory.answer.environment)?.apple == environment
     }
 
     /// What products give: the server's word, else what the app was built with.
@@ -86,23 +86,23 @@ struct DeviceLedger: Sendable {
     // MARK: What the server says
 
     /// Takes an answer about a customer, and what of the posted statements it answers.
-    mutating func take(_ document: ReconciliationDocument, to posted: SyncPosting) {
-        if serverCatalog.map({ document.catalog.position >= $0.position }) ?? true { serverCatalog = document.catalog }
-        let index = memories.firstIndex {
-            $0.customerID == document.customerID && $0.document.environment == document.environment
+    mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) {
+        // What is not wholly understood is good for this answer alone.
+        if let catalog = answer.catalog, catalog.isWhole || serverCatalog == nil,
+            catalog.position >= serverCatalog?.position ?? 0
+        {
+            serverCatalog = catalog
         }
-        var memory: ServerMemory
-        if let index {
-            memory = memories.remove(at: index)
-            memory.take(document)
-        } else {
-            memory = ServerMemory(document)
+        var memory = remove(answer) ?? ServerMemory(answer)
+        memory.take(answer)
+        for (transaction, fate) in zip(posted.transactions, results.transactions) {
+            switch fate {
+            case .held: memory.noteAnswered(transaction, isConflict: false)
+            case .conflict: memory.noteAnswered(transaction, isConflict: true)
+            case .failed: break
+            }
         }
-        for (transaction, result) in zip(posted.transactions, document.results) where result.status != .refused {
-            memory.noteAnswered(
-                transaction.payload.transactionID, as: transaction.contentHash, isConflict: result.status == .conflict)
-        }
-        for (renewal, result) in zip(posted.renewals, document.renewalResults) where result.status != .refused {
+        for (renewal, fate) in zip(posted.renewals, results.renewals) where fate == .held {
             memory.noteAnswered(renewal: renewal.payloadHash)
         }
         memory.keep(
@@ -110,6 +110,14 @@ struct DeviceLedger: Sendable {
             renewals: Set(book.renewals.values.joined().map(\.payloadHash.hex)))
         memories.append(memory)
         memories.removeFirst(max(0, memories.count - Self.memoryLimit))
+    }
+
+    /// Takes out what is remembered of an answer's customer and environment.
+    private mutating func remove(_ answer: ServerAnswer) -> ServerMemory? {
+        let index = memories.firstIndex {
+            $0.customerID == answer.customerID && $0.answer.environment == answer.environment
+        }
+        return index.map { memories.remove(at: $0) }
     }
 
     // MARK: What to send
@@ -161,9 +169,7 @@ struct DeviceLedger: Sendable {
         let fresher = memories
         memories = file.memories
         for memory in fresher {
-            memories.removeAll {
-                $0.customerID == memory.customerID && $0.document.environment == memory.document.environment
-            }
+            _ = remove(memory.answer)
             memories.append(memory)
         }
         serverCatalog = [serverCatalog, file.catalog].compactMap(\.self).max { $0.position < $1.position }

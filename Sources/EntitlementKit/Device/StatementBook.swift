@@ -1,4 +1,5 @@
 import AppStorePayloads
+import EntitlementAPI
 import EntitlementCore
 
 /// Everything the device's store ever signed that still matters: once verified it is kept, whatever the store returns
@@ -156,7 +157,7 @@ extension DeviceRenewal {
 }
 
 /// The book as it is kept on disk: the statements as they were signed.
-struct StatementFile: Codable, Hashable, Sendable {
+struct StatementFile: Encodable, Hashable, Sendable {
     var appTransaction: String?
     var transactions: [String]
     var renewals: [String]
@@ -169,6 +170,15 @@ struct StatementFile: Codable, Hashable, Sendable {
         renewals = book.renewals.sorted { $0.key < $1.key }.flatMap(\.value).map(\.jws)
         confirmed = book.confirmed
         current = book.current.isEmpty ? nil : book.current
+    }
+
+    /// Reads what was kept, row by row.
+    init(_ file: WireValue) {
+        appTransaction = file["appTransaction"]?.text
+        transactions = file["transactions"]?.entries.compactMap(\.text) ?? []
+        renewals = file["renewals"]?.entries.compactMap(\.text) ?? []
+        confirmed = file["confirmed"]?.members.compactMapValues(\.instant) ?? [:]
+        current = file["current"]?.members.compactMapValues(\.instant)
     }
 }
 

@@ -11,44 +11,41 @@ struct ServerMemory: Sendable {
         let isConflict: Bool
     }
 
-    let customerID: String
     /// The answer that stands.
-    private(set) var document: ReconciliationDocument
-    /// The facts it holds, where this version can read them.
-    private(set) var facts: CustomerFacts?
+    private(set) var answer: ServerAnswer
     /// When the server last confirmed it, by its own clock.
     private(set) var confirmedAt: Timestamp
     private(set) var answered: [String: Answered] = [:]
     /// The payload hashes of renewal information that was answered.
     private(set) var answeredRenewals: Set<String> = []
 
-    init(_ document: ReconciliationDocument) {
-        customerID = document.customerID
-        self.document = document
-        confirmedAt = document.at
-        facts = document.facts?.facts
+    init(_ answer: ServerAnswer) {
+        self.answer = answer
+        confirmedAt = answer.at
     }
 
-    /// Whether an answer tells everything of the customer, rather than only what was proven in its request.
-    var isProven: Bool { document.proof != .none }
+    var customerID: String { answer.customerID }
+
+    /// The facts it holds, where this version can read them.
+    var facts: CustomerFacts? { answer.facts }
 
     /// Takes a later answer; one that knows less does not overwrite one that knows more.
-    mutating func take(_ next: ReconciliationDocument) {
-        let knowsLess = next.proof == .none && document.proof != .none
+    mutating func take(_ next: ServerAnswer) {
+        let knowsLess = !next.isProven && answer.isProven
         // Answers may overtake each other. A log that has become shorter is another log, and nothing is known of it.
-        let isOlder = next.position < document.position && next.at <= document.at
+        let isOlder = next.position < answer.position && next.at <= answer.at
         guard !knowsLess, !isOlder else { return }
-        if next.position < document.position {
+        if next.position < answer.position {
             answered = [:]
             answeredRenewals = []
         }
-        document = next
-        facts = next.facts?.facts
+        answer = next
         confirmedAt = max(confirmedAt, next.at)
     }
 
-    mutating func noteAnswered(_ transactionID: String, as content: Digest, isConflict: Bool) {
-        answered[transactionID] = Answered(content: content.hex, isConflict: isConflict)
+    mutating func noteAnswered(_ transaction: DeviceTransaction, isConflict: Bool) {
+        answered[transaction.payload.transactionID] = Answered(
+            content: transaction.contentHash.hex, isConflict: isConflict)
     }
 
     mutating func noteAnswered(renewal payloadHash: Digest) { answeredRenewals.insert(payloadHash.hex) }
@@ -86,31 +83,40 @@ struct ServerMemory: Sendable {
     }
 }
 
-extension ServerMemory: Codable {
-    init(from decoder: any Decoder) throws {
-        let members = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(try members.decode(ReconciliationDocument.self, forKey: .document))
-        confirmedAt = try members.decode(Timestamp.self, forKey: .confirmedAt)
-        answered = try members.decode([String: Answered].self, forKey: .answered)
-        answeredRenewals = try members.decode(Set<String>.self, forKey: .answeredRenewals)
+extension ServerMemory: Encodable {
+    /// Reads what was kept; `nil` where it holds no answer.
+    init?(_ row: WireValue) {
+        guard let answer = row["answer"].flatMap({ ServerAnswer($0) }) else { return nil }
+        self.init(answer)
+        confirmedAt = row["confirmedAt"]?.instant ?? answer.at
+        answered = row["answered"]?.members.compactMapValues { $0.decoded(Answered.self) } ?? [:]
+        answeredRenewals = Set(row["answeredRenewals"]?.entries.compactMap(\.text) ?? [])
     }
 
     func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: CodingKeys.self)
-        try members.encode(document, forKey: .document)
+        try members.encode(answer.kept, forKey: .answer)
         try members.encode(confirmedAt, forKey: .confirmedAt)
         try members.encode(answered, forKey: .answered)
-        try members.encode(answeredRenewals, forKey: .answeredRenewals)
+        try members.encode(answeredRenewals.sorted(), forKey: .answeredRenewals)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case document, confirmedAt, answered, answeredRenewals
+        case answer, confirmedAt, answered, answeredRenewals
     }
 }
 
 /// What is kept on disk of the server's answers.
-struct ServerFile: Codable, Sendable {
-    var catalog: CatalogCopy?
+struct ServerFile: Encodable, Sendable {
+    var catalog: AnsweredCatalog?
     /// The last used last.
     var memories: [ServerMemory]
+}
+
+extension ServerFile {
+    /// Reads what was kept, row by row.
+    init(_ file: WireValue) {
+        catalog = file["catalog"].flatMap { AnsweredCatalog($0) }
+        memories = file["memories"]?.entries.compactMap { ServerMemory($0) } ?? []
+    }
 }

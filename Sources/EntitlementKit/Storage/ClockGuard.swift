@@ -1,3 +1,4 @@
+import EntitlementAPI
 import EntitlementCore
 
 /// What time it is, by a device whose calendar clock anybody can set.
@@ -6,7 +7,7 @@ import EntitlementCore
 /// word counts most: while the process runs, time goes on from it by uptime alone. Before it has spoken, the time is
 /// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say;
 /// the last is forgotten when the server speaks, since it may have been a mistake.
-struct ClockGuard: Codable, Hashable, Sendable {
+struct ClockGuard: Encodable, Hashable, Sendable {
     /// The newest instant at which the store signed something.
     private(set) var signed = Timestamp.earliest
     /// The latest by the server's clock.
@@ -87,6 +88,13 @@ struct ClockGuard: Codable, Hashable, Sendable {
         guard anchor == nil else { return }
         told = max(told, kept.told)
         claimed = max(claimed, kept.claimed)
+    }
+
+    /// Reads what was kept on disk.
+    init(_ kept: WireValue) {
+        signed = kept["signed"]?.instant ?? .earliest
+        told = kept["told"]?.instant ?? .earliest
+        claimed = kept["claimed"]?.instant ?? .earliest
     }
 
     private enum CodingKeys: String, CodingKey {

@@ -33,11 +33,11 @@ struct DiskState {
     func isDurable(upTo change: Int) -> Bool { outdated.allSatisfy { (durable[$0] ?? 0) >= change } }
 }
 
-private struct IdentityFile: Codable {
+private struct IdentityFile: Encodable {
     var customerID: String?
 }
 
-private struct QueueFile: Codable {
+private struct QueueFile: Encodable {
     var pending: [SyncQueue.Key]
 }
 
@@ -91,18 +91,21 @@ extension EntitlementStore {
     }
 
     private func restore(_ file: DiskState.File, from bytes: [UInt8]) throws {
+        // Row by row: another version of the app may have written more, or otherwise.
+        let kept = try WireJSON.decode(WireValue.self, from: bytes)
         switch file {
         case .statements:
-            ledger.book.join(StatementBook(try WireJSON.decode(StatementFile.self, from: bytes)))
+            ledger.book.join(StatementBook(StatementFile(kept)))
         case .server:
-            ledger.restore(try WireJSON.decode(ServerFile.self, from: bytes))
+            ledger.restore(ServerFile(kept))
         case .queue:
-            for key in try WireJSON.decode(QueueFile.self, from: bytes).pending { _ = queue.add(key, isNews: false) }
+            for row in kept["pending"]?.entries ?? [] {
+                if let key = row.decoded(SyncQueue.Key.self) { _ = queue.add(key, isNews: false) }
+            }
         case .identity:
-            let kept = try WireJSON.decode(IdentityFile.self, from: bytes).customerID
-            if disk.changed[.identity] == nil { ledger.identified = kept }
+            if disk.changed[.identity] == nil { ledger.identified = kept["customerID"]?.text }
         case .clock:
-            clockGuard.restore(try WireJSON.decode(ClockGuard.self, from: bytes))
+            clockGuard.restore(ClockGuard(kept))
         }
     }
 

@@ -92,9 +92,9 @@ extension EntitlementStore {
         let posting = ledger.posting(batch, at: now)
         let sent = uptime
         switch await send(posting) {
-        case .success(let document):
-            clockGuard.heard(document.at, sent: sent, uptime: uptime)
-            await settle(posting, document)
+        case .success(let (answer, results)):
+            clockGuard.heard(answer.at, sent: sent, uptime: uptime)
+            await settle(posting, answer, results)
         case .failure(let failure): settle(posting, failure)
         }
         pump()
@@ -114,7 +114,7 @@ extension EntitlementStore {
     /// The longest that an answer of the server is waited for.
     private static let serverPatience = Duration.seconds(60)
 
-    private func send(_ posting: SyncPosting) async -> Result<ReconciliationDocument, SendFailure> {
+    private func send(_ posting: SyncPosting) async -> Result<(ServerAnswer, PostingResults), SendFailure> {
         guard let server else { return .failure(SendFailure(reason: .syncOff, detail: "sync is off")) }
         let customerID = posting.batch.customerID
         let token = customerID == ledger.identified ? token : nil
@@ -144,47 +144,49 @@ extension EntitlementStore {
                     isUnauthorized: isUnauthorized,
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
-        guard let document = try? WireJSON.decode(ReconciliationDocument.self, from: body),
-            document.customerID == customerID, document.results.count == posting.transactions.count,
-            document.renewalResults.count == posting.renewals.count
+        guard let wire = try? WireJSON.decode(WireValue.self, from: body), let read = ServerAnswer(wire),
+            read.customerID == customerID
         else {
             return .failure(
                 SendFailure(reason: .refused, detail: "the answer could not be understood", mayBeContent: true))
         }
-        return .success(document)
+        let results = PostingResults(
+            wire, transactions: posting.transactions.count, renewals: posting.renewals.count)
+        return .success((read, results))
     }
 
-    private func settle(_ posting: SyncPosting, _ document: ReconciliationDocument) async {
+    private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {
         let batch = posting.batch
-        ledger.take(document, to: posting)
-        var refused: [String: String] = [:]
+        ledger.take(answer, results, to: posting)
+        var failed: [String: String] = [:]
         var conflicts: [String: String] = [:]
-        for (transaction, result) in zip(posting.transactions, document.results) {
-            switch result.status {
-            case .refused: refused[transaction.payload.transactionID] = result.detail ?? "it was refused"
-            case .conflict: conflicts[transaction.payload.transactionID] = result.detail ?? "it is somebody else's"
-            case .recorded, .known: break
+        var held: [String: Digest] = [:]
+        for (transaction, fate) in zip(posting.transactions, results.transactions) {
+            let id = transaction.payload.transactionID
+            switch fate {
+            case .held: held[id] = transaction.contentHash
+            case .conflict(_, let detail):
+                held[id] = transaction.contentHash
+                conflicts[id] = detail ?? "it is somebody else's"
+            case .failed(let detail): failed[id] = detail
             }
         }
-        let failures = queue.settle(batch, refused: Set(refused.keys), uptime: uptime)
-        let answered = posting.transactions.filter { refused[$0.payload.transactionID] == nil }
-        gate.answered(
-            Dictionary(answered.map { ($0.payload.transactionID, $0.contentHash) }, uniquingKeysWith: { $1 }),
-            allowed: Set(document.finish))
+        let failures = queue.settle(batch, refused: Set(failed.keys), uptime: uptime)
+        gate.answered(held, allowed: answer.finish)
         if batch.customerID == ledger.customerID {
-            connection = document.proof == .none ? .failed(.unproven) : .live(position: document.position)
+            connection = answer.isProven ? .live(position: answer.position) : .failed(.unproven)
         }
         for file in [DiskState.File.server, .clock] + (batch.transactionIDs.isEmpty ? [] : [.queue]) {
             disk.note(file)
         }
         _ = await persist()
         publish()
-        let taken = answered.map(\.payload.transactionID).filter { conflicts[$0] == nil }
+        let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil }
         if !taken.isEmpty { report(SyncEvent(kind: .succeeded, transactionIDs: taken)) }
         for (id, detail) in conflicts.sorted(by: { $0.key < $1.key }) {
             report(SyncEvent(kind: .conflict, transactionIDs: [id], detail: detail))
         }
-        for failure in failures { report(failure, detail: refused[failure.key.transactionID ?? ""] ?? "") }
+        for failure in failures { report(failure, detail: failed[failure.key.transactionID ?? ""] ?? "") }
         // An answer that was overtaken by the wish for a newer one is not what was waited for.
         let isAwaited = queue.contains(SyncQueue.Key(customerID: batch.customerID, transactionID: nil))
         if batch.asks, !isAwaited { resumeAskers() }

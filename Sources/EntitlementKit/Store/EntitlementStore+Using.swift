@@ -124,7 +124,7 @@ extension EntitlementStore {
     /// It is for those who verify it by themselves, such as another of your services, and states until when it holds.
     public func pass() async -> String? {
         await ready()
-        return ledger.memory?.document.pass
+        return ledger.memory?.answer.pass
     }
 
     // MARK: Life of the app

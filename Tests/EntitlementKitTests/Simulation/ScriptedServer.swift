@@ -38,6 +38,8 @@ final class ScriptedServer: EntitlementServer {
         /// Whether a request proves nothing that holds neither a token nor an app transaction.
         var provesByAppTransaction = false
         var tellsFacts = true
+        /// What a server of another version says instead of an answer of this one.
+        var translate: (@Sendable (WireValue) -> WireValue)?
         var states: [String: OriginalState] = [:]
         var ownership = OwnershipMap()
         var grants: [GrantState] = []
@@ -96,7 +98,9 @@ final class ScriptedServer: EntitlementServer {
             script = asked
             return document
         }
-        return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(document)))
+        var wire = try WireJSON.decode(WireValue.self, from: WireJSON.encode(document))
+        if let translate = state.translate { wire = translate(wire) }
+        return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(wire)))
     }
 
     private static func answer(

@@ -1,0 +1,202 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+
+/// An answer of the server, as far as this version understands it.
+///
+/// A server may be years newer than the app. So a word that is not known is kept as a word, a member that is not known is
+/// passed over, and a row that is not understood is left out by itself; an answer fails only where it does not say whom,
+/// when and what position it is about.
+struct ServerAnswer: Sendable {
+    /// One entitlement as it reads at ``at``.
+    struct Held: Hashable, Sendable {
+        let id: String
+        let productID: String?
+        let originalTransactionID: String?
+        let ownership: String?
+        let willRenew: Bool?
+        let offer: PurchaseOffer?
+    }
+
+    /// A stretch of an entitlement's timeline.
+    struct Interval: Hashable, Sendable {
+        let from: Timestamp
+        /// `nil`: without end.
+        let until: Timestamp?
+        let state: String
+        let givesAccess: Bool
+        let productID: String?
+        let source: String
+        let originalTransactionID: String?
+    }
+
+    struct Timeline: Hashable, Sendable {
+        let id: String
+        let intervals: [Interval]
+    }
+
+    let customerID: String
+    /// In the server's word.
+    let environment: String
+    let position: Int64
+    let at: Timestamp
+    let entitlements: [Held]
+    let timelines: [Timeline]
+    /// `nil` where there is none that can be read.
+    let catalog: AnsweredCatalog?
+    let finish: Set<String>
+    /// What told whose device it is; `none` where nothing did.
+    let proof: String
+    let pass: String?
+    /// The customer's facts, where this version can read them and what they are folded with.
+    let facts: CustomerFacts?
+    /// The numbers by which the facts mean people.
+    let identities: [String: Int64]
+    /// The answer as it came, without what is about one request alone.
+    let kept: WireValue
+
+    /// Members that are about one request alone.
+    private static let passing = ["results", "renewal_results", "app_transaction", "drift", "finish"]
+
+    /// Reads an answer; `nil` where it is none.
+    init?(_ answer: WireValue) {
+        guard let customerID = answer["customer_id"]?.text, let environment = answer["environment"]?.text,
+            let position = answer["position"]?.number, let at = answer["at"]?.instant
+        else { return nil }
+        (self.customerID, self.environment, self.position, self.at) = (customerID, environment, position, at)
+        entitlements = answer["entitlements"]?.entries.compactMap { Held($0) } ?? []
+        timelines = answer["timeline"]?.entries.compactMap { Timeline($0) } ?? []
+        catalog = answer["catalog"].flatMap { AnsweredCatalog($0) }
+        finish = Set(answer["finish"]?.entries.compactMap(\.text) ?? [])
+        proof = answer["proof"]?.text ?? ReconciliationDocument.Proof.none.rawValue
+        pass = answer["pass"]?.text
+        identities = answer["facts"]?["identities"]?.members.compactMapValues(\.number) ?? [:]
+        // Facts are folded with the catalog; where that is not wholly understood, the server's own reading stands.
+        facts = catalog?.isWhole == true ? answer["facts"]?.decoded(FactsCopy.self)?.facts : nil
+        var kept = answer.members
+        for name in Self.passing { kept[name] = nil }
+        self.kept = .object(kept)
+    }
+
+    /// Whether it tells everything of the customer, rather than only what was posted.
+    var isProven: Bool { proof != ReconciliationDocument.Proof.none.rawValue }
+}
+
+extension ServerAnswer.Held {
+    fileprivate init?(_ row: WireValue) {
+        guard let id = row["id"]?.text else { return nil }
+        self.id = id
+        productID = row["product_id"]?.text
+        originalTransactionID = row["original_transaction_id"]?.text
+        ownership = row["ownership"]?.text
+        willRenew = row["will_renew"]?.flag
+        offer = row["offer"].flatMap { offer in
+            offer["type"]?.text.map { PurchaseOffer(type: $0, discount: offer["discount"]?.text) }
+        }
+    }
+}
+
+extension ServerAnswer.Timeline {
+    fileprivate init?(_ row: WireValue) {
+        guard let id = row["id"]?.text else { return nil }
+        self.id = id
+        intervals = row["intervals"]?.entries.compactMap { ServerAnswer.Interval($0) } ?? []
+    }
+}
+
+extension ServerAnswer.Interval {
+    fileprivate init?(_ row: WireValue) {
+        // Whether it gives access is what counts; the state is a word for people.
+        guard let from = row["from"]?.instant, let givesAccess = row["gives_access"]?.flag else { return nil }
+        (self.from, self.givesAccess) = (from, givesAccess)
+        until = row["until"]?.instant
+        state = row["state"]?.text ?? (givesAccess ? EntitlementState.active : .expired).rawValue
+        productID = row["product_id"]?.text
+        source = row["source"]?.text ?? "unknown"
+        originalTransactionID = row["original_transaction_id"]?.text
+    }
+}
+
+/// The catalog inside an answer, as far as it is understood.
+struct AnsweredCatalog: Hashable, Sendable {
+    let catalog: Catalog
+    /// The position at which it was written; 0 where none was.
+    let position: Int64
+    /// Whether everything it says was understood.
+    let isWhole: Bool
+    fileprivate let kept: WireValue
+
+    init?(_ value: WireValue) {
+        guard let position = value["position"]?.number else { return nil }
+        self.position = position
+        kept = value
+        if let catalog = Self.parse(value.members) {
+            (self.catalog, isWhole) = (catalog, true)
+            return
+        }
+        // Row by row: a duration or a policy of a later version takes nothing else with it.
+        let products = value["products"]?.entries ?? []
+        let rows = products.compactMap { Self.parse(["products": .array([$0])])?.products.first }
+        var policy: [String: WireValue] = [:]
+        for (name, member) in value["policy"]?.members ?? [:] {
+            let known = Self.parse(["products": .array([]), "policy": .object([name: member])])
+            if known != nil { policy[name] = member }
+        }
+        var seen: Set<String> = []
+        catalog = Catalog(
+            products: rows.filter { seen.insert($0.productID).inserted },
+            policy: Self.parse(["products": .array([]), "policy": .object(policy)])?.policy ?? AccessPolicy())
+        isWhole = false
+    }
+
+    private static func parse(_ members: [String: WireValue]) -> Catalog? {
+        (try? WireJSON.encode(WireValue.object(members))).flatMap {
+            try? CatalogDocument(parsing: $0, unknownMembers: .ignored).catalog
+        }
+    }
+}
+
+extension AnsweredCatalog: Encodable {
+    func encode(to encoder: any Encoder) throws { try kept.encode(to: encoder) }
+}
+
+/// What became of the statements of one posting, each by itself.
+struct PostingResults: Sendable {
+    /// What became of one statement.
+    enum Fate: Hashable, Sendable {
+        /// The ledger holds it.
+        case held
+        /// The ledger holds it, and it is not the customer's.
+        case conflict(code: String?, detail: String?)
+        /// It was refused, or this version does not understand what became of it.
+        case failed(detail: String)
+    }
+
+    let transactions: [Fate]
+    let renewals: [Fate]
+
+    /// Reads the results of as many transactions and pieces of renewal information as were posted.
+    init(_ answer: WireValue, transactions: Int, renewals: Int) {
+        self.transactions = Self.fates(answer["results"]?.entries ?? [], count: transactions)
+        self.renewals = Self.fates(answer["renewal_results"]?.entries ?? [], count: renewals)
+    }
+
+    private static func fates(_ rows: [WireValue], count: Int) -> [Fate] {
+        // They stand in the order of what was posted, so without all of them none can be told from another.
+        guard rows.count == count else {
+            return Array(repeating: .failed(detail: "the answer does not tell what became of it"), count: count)
+        }
+        return rows.map { row in
+            let detail = row["detail"]?.text
+            switch row["status"]?.text {
+            case TransactionResult.Status.recorded.rawValue, TransactionResult.Status.known.rawValue: return .held
+            case TransactionResult.Status.conflict.rawValue:
+                return .conflict(code: row["code"]?.text, detail: detail)
+            case TransactionResult.Status.refused.rawValue:
+                return .failed(detail: detail ?? "it was refused")
+            case let status:
+                return .failed(detail: "the answer is not understood: \(status ?? "no status")")
+            }
+        }
+    }
+}
