@@ -41,6 +41,14 @@ public struct EntitlementConfiguration: Sendable {
     /// How long a subscription goes on giving access beyond its end while the server cannot be asked whether it was
     /// renewed, if its auto-renewal was on; 1 day unless told.
     public var renewalLeeway: Duration
+    /// Obtains a token of a customer from your server, whenever one is needed: when the app was launched, when the last one
+    /// ran out, and when it was refused.
+    ///
+    /// Without it a token counts only as long as it is good; after that the server tells nothing more of what the customer
+    /// holds elsewhere. Where it throws, it is asked again after a while.
+    public typealias TokenProvider = @Sendable (_ customerID: String) async throws -> CustomerToken
+    /// Asked when a customer's token is needed; see ``TokenProvider``.
+    public var tokenProvider: TokenProvider?
     /// Where checkout outside of the store happens, if anywhere.
     public var webCheckout: (any WebCheckout)?
 
@@ -48,7 +56,8 @@ public struct EntitlementConfiguration: Sendable {
     public init(
         bundleID: String, productIDs: [String] = [], environment: StoreEnvironmentName? = nil,
         bundledCatalog: [Mapping] = [], isSyncEnabled: Bool = true, offlineBound: Duration = .seconds(7 * 86_400),
-        renewalLeeway: Duration = .seconds(86_400), webCheckout: (any WebCheckout)? = nil
+        renewalLeeway: Duration = .seconds(86_400), tokenProvider: TokenProvider? = nil,
+        webCheckout: (any WebCheckout)? = nil
     ) {
         self.bundleID = bundleID
         self.productIDs = productIDs
@@ -57,6 +66,7 @@ public struct EntitlementConfiguration: Sendable {
         self.isSyncEnabled = isSyncEnabled
         self.offlineBound = offlineBound
         self.renewalLeeway = renewalLeeway
+        self.tokenProvider = tokenProvider
         self.webCheckout = webCheckout
     }
 }

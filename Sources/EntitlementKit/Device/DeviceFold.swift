@@ -143,19 +143,34 @@ extension CustomerFacts {
         var ids = IdentityList()
         var fact = transaction.fact(&ids).replacingIdentities { people.number(of: ids.customerIDs[Int($0.number)]) }
         let answered = memory?.answered[transaction.payload.transactionID]
-        if let answered {
-            // Somebody else's, and this version cannot see why.
-            if answered.isConflict, memory?.facts == nil { return }
-        } else if let ownApp, fact.accountToken == nil, fact.appTransaction == people.number(of: ownApp) {
+        let isConflict = answered?.isConflict ?? false
+        let ownAppNumber = ownApp.map { people.number(of: $0) }
+        let isBoughtHere = fact.accountToken == nil && fact.appTransaction != nil && fact.appTransaction == ownAppNumber
+        if isBoughtHere, answered == nil || (isConflict && isUnexplained(fact, answered)) {
             fact.appTransaction = customer
+        } else if isConflict, memory?.facts == nil {
+            // Somebody else's, and this version cannot see why.
+            return
         }
         let isNobodys = fact.accountToken == nil && fact.appTransaction == nil && ownership.claim(of: original) == nil
-        if isNobodys, !(answered?.isConflict ?? false) {
+        if isNobodys, !isConflict {
             ownership.apply(
                 .claim(ClaimFact(originalTransactionID: original, customer: customer)), position: 0,
                 recordedAt: .earliest)
         }
         originals[original, default: OriginalState()].join(fact, source: .device, position: 0)
+    }
+}
+
+extension CustomerFacts {
+    /// Whether nothing tells why a purchase of this copy of the app is not the customer's: nobody else is linked to it, it
+    /// was handed to nobody, and the server gave no reason.
+    ///
+    /// It is shown then to whoever uses the app where it was bought. Somebody who logs in after buying has done nothing
+    /// that ends it, and whether the two are one person only the app's own server can say.
+    fileprivate func isUnexplained(_ fact: TransactionFact, _ answered: ServerMemory.Answered?) -> Bool {
+        guard answered?.reason == nil else { return false }
+        return ownership.currentOwner(of: fact).map { $0 == fact.appTransaction } ?? true
     }
 }
 

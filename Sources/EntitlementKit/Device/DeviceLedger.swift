@@ -98,7 +98,7 @@ struct DeviceLedger: Sendable {
         for (transaction, fate) in zip(posted.transactions, results.transactions) {
             switch fate {
             case .held: memory.noteAnswered(transaction, isConflict: false)
-            case .conflict: memory.noteAnswered(transaction, isConflict: true)
+            case .conflict(let reason, _): memory.noteAnswered(transaction, isConflict: true, reason: reason)
             case .failed: break
             }
         }

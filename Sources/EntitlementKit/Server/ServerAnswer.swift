@@ -167,7 +167,7 @@ struct PostingResults: Sendable {
         /// The ledger holds it.
         case held
         /// The ledger holds it, and it is not the customer's.
-        case conflict(code: String?, detail: String?)
+        case conflict(reason: String?, detail: String?)
         /// It was refused, or this version does not understand what became of it.
         case failed(detail: String)
     }
@@ -191,7 +191,7 @@ struct PostingResults: Sendable {
             switch row["status"]?.text {
             case TransactionResult.Status.recorded.rawValue, TransactionResult.Status.known.rawValue: return .held
             case TransactionResult.Status.conflict.rawValue:
-                return .conflict(code: row["code"]?.text, detail: detail)
+                return .conflict(reason: row["reason"]?.text, detail: detail)
             case TransactionResult.Status.refused.rawValue:
                 return .failed(detail: detail ?? "it was refused")
             case let status:

@@ -9,6 +9,8 @@ struct ServerMemory: Sendable {
         /// What it was posted as; anything else is news.
         let content: String
         let isConflict: Bool
+        /// Why it is somebody else's, where the server told.
+        var reason: String?
     }
 
     /// The answer that stands.
@@ -43,9 +45,9 @@ struct ServerMemory: Sendable {
         confirmedAt = max(confirmedAt, next.at)
     }
 
-    mutating func noteAnswered(_ transaction: DeviceTransaction, isConflict: Bool) {
+    mutating func noteAnswered(_ transaction: DeviceTransaction, isConflict: Bool, reason: String? = nil) {
         answered[transaction.payload.transactionID] = Answered(
-            content: transaction.contentHash.hex, isConflict: isConflict)
+            content: transaction.contentHash.hex, isConflict: isConflict, reason: reason)
     }
 
     mutating func noteAnswered(renewal payloadHash: Digest) { answeredRenewals.insert(payloadHash.hex) }

@@ -14,7 +14,8 @@ public struct SyncEvent: Sendable, Hashable {
         public static let succeeded = Kind(rawValue: "succeeded")
         /// It was tried in vain, and will be tried again.
         public static let failed = Kind(rawValue: "failed")
-        /// It was tried in vain as often as it may be, and rests until the next launch, foreground or network return.
+        /// It was tried in vain as often as it may be, and rests until the server answers something else, the
+        /// network returns, or the app is launched or comes to the front.
         public static let resting = Kind(rawValue: "resting")
         /// The server holds it, and says it is somebody else's.
         public static let conflict = Kind(rawValue: "conflict")
@@ -22,7 +23,8 @@ public struct SyncEvent: Sendable, Hashable {
         public static let unverified = Kind(rawValue: "unverified")
         /// Something could not be kept on disk; nothing is finished until it can.
         public static let storageFailed = Kind(rawValue: "storage_failed")
-        /// The server did not take the customer's token; identify the customer again with a new one.
+        /// The server did not take the customer's token; identify the customer again with a new one, unless there is an
+        /// ``EntitlementConfiguration/tokenProvider``, which is asked again after a while.
         public static let tokenRejected = Kind(rawValue: "token_rejected")
     }
 

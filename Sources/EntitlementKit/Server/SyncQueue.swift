@@ -49,6 +49,8 @@ struct SyncQueue: Sendable {
         var isInFlight = false
         /// It has changed while it was under way, so the answer is about something older.
         var isStale = false
+        /// It failed by itself, not because nothing could be reached.
+        var isRefused = false
         /// How many may go in one request with it.
         var company = SyncQueue.batchLimit
     }
@@ -101,6 +103,15 @@ struct SyncQueue: Sendable {
         }
     }
 
+    /// The server answered something: what could not reach it before is tried again, and what it refused is not.
+    mutating func serverAnswered() {
+        for (key, item) in items where item.attempts > 0 && !item.isInFlight && !item.isRefused {
+            items[key]?.attempts = 0
+            items[key]?.due = 0
+            items[key]?.isResting = false
+        }
+    }
+
     /// Takes what is due for one customer, as far as it may go together; it is under way until `settle` is told.
     ///
     /// - Parameters:
@@ -139,7 +150,7 @@ struct SyncQueue: Sendable {
         var failures: [Failure] = []
         for key in batch.keys {
             if let id = key.transactionID, refused.contains(id) {
-                failures.append(fail(key, company: 1, uptime: uptime, notBefore: 0))
+                failures.append(fail(key, company: 1, uptime: uptime, notBefore: 0, isRefused: true))
             } else if items[key]?.isStale == true {
                 items[key] = Item()
             } else {
@@ -160,11 +171,25 @@ struct SyncQueue: Sendable {
         flights -= 1
         quietUntil = max(quietUntil, uptime + retryAfter)
         let company = mayBeContent ? max(1, batch.keys.count / 4) : Self.batchLimit
-        return batch.keys.map { fail($0, company: company, uptime: uptime, notBefore: retryAfter) }
+        return batch.keys.map {
+            fail($0, company: company, uptime: uptime, notBefore: retryAfter, isRefused: mayBeContent)
+        }
     }
 
-    private mutating func fail(_ key: Key, company: Int, uptime: Int64, notBefore: Int64) -> Failure {
+    /// A batch is to be sent again at once, since the fault was not with it.
+    mutating func settle(again batch: Batch) {
+        flights -= 1
+        for key in batch.keys {
+            items[key]?.isInFlight = false
+            items[key]?.isStale = false
+        }
+    }
+
+    private mutating func fail(
+        _ key: Key, company: Int, uptime: Int64, notBefore: Int64, isRefused: Bool
+    ) -> Failure {
         var item = items[key] ?? Item()
+        item.isRefused = isRefused
         item.isInFlight = false
         item.company = min(item.company, company)
         if item.isStale { item.attempts = 0 }

@@ -69,6 +69,7 @@ extension EntitlementStore {
     /// Tries everything again from the beginning.
     func wake() {
         queue.wake()
+        tokens.wake()
         gate.askAgain()
         resend()
     }
@@ -106,7 +107,8 @@ extension EntitlementStore {
         var detail: String
         /// What was posted may be the cause.
         var mayBeContent = false
-        var isUnauthorized = false
+        /// The token that was not taken.
+        var refusedToken: String?
         /// In milliseconds.
         var retryAfter: Int64 = 0
     }
@@ -117,7 +119,7 @@ extension EntitlementStore {
     private func send(_ posting: SyncPosting) async -> Result<(ServerAnswer, PostingResults), SendFailure> {
         guard let server else { return .failure(SendFailure(reason: .syncOff, detail: "sync is off")) }
         let customerID = posting.batch.customerID
-        let token = customerID == ledger.identified ? token : nil
+        let token = await token(of: customerID)
         let answer = await bounded(Self.serverPatience) { () -> Result<EntitlementServerResponse, any Error> in
             do {
                 return .success(
@@ -141,9 +143,10 @@ extension EntitlementStore {
                 SendFailure(
                     reason: .refused, detail: problem?.detail ?? "HTTP status \(response.status)",
                     mayBeContent: !isUnauthorized && response.status != 429 && response.status != 503,
-                    isUnauthorized: isUnauthorized,
+                    refusedToken: isUnauthorized ? token : nil,
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
+        if let token { tokens.accepted(token) }
         guard let wire = try? WireJSON.decode(WireValue.self, from: body), let read = ServerAnswer(wire),
             read.customerID == customerID
         else {
@@ -172,6 +175,7 @@ extension EntitlementStore {
             }
         }
         let failures = queue.settle(batch, refused: Set(failed.keys), uptime: uptime)
+        queue.serverAnswered()
         gate.answered(held, allowed: answer.finish)
         if batch.customerID == ledger.customerID {
             connection = answer.isProven ? .live(position: answer.position) : .failed(.unproven)
@@ -194,13 +198,11 @@ extension EntitlementStore {
 
     private func settle(_ posting: SyncPosting, _ failure: SendFailure) {
         let batch = posting.batch
+        if let token = failure.refusedToken, tokenWasRefused(token, detail: failure.detail) {
+            return queue.settle(again: batch)
+        }
         let failures = queue.settle(
             failed: batch, mayBeContent: failure.mayBeContent, retryAfter: failure.retryAfter, uptime: uptime)
-        if failure.isUnauthorized, token != nil, batch.customerID == ledger.identified {
-            // What was posted can still be recorded by the app's own key.
-            token = nil
-            report(SyncEvent(kind: .tokenRejected, transactionIDs: [], detail: failure.detail))
-        }
         // One statement that a server cannot take does not mean that it is away.
         if batch.customerID == ledger.customerID, batch.asks || !failure.mayBeContent {
             connection = .failed(failure.reason)

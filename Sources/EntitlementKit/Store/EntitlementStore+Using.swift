@@ -129,13 +129,25 @@ extension EntitlementStore {
 
     // MARK: Life of the app
 
+    /// How often store and server are asked at most because the app came to the front, in milliseconds.
+    private static let foregroundInterval: Int64 = 10_000
+
     /// How long the app's own purchase is not asked for again where it did not come, in milliseconds: the system may have
     /// asked the person to sign in.
     private static let appInterval: Int64 = 60_000
 
     /// Call it when the app comes to the front: what rests is tried again, and the truth is asked for.
+    ///
+    /// However often it is called, that is done every ten seconds at most, and once more after the last call.
     public func applicationWillEnterForeground() async {
         await ready()
+        if let last = foregroundAt, uptime - last < Self.foregroundInterval {
+            return schedule(&foregroundTimer, due: last + Self.foregroundInterval) { store in
+                store.foregroundTimer = nil
+                await store.applicationWillEnterForeground()
+            }
+        }
+        foregroundAt = uptime
         await loadAgain()
         publish()
         if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
@@ -144,7 +156,9 @@ extension EntitlementStore {
         await readStore()
     }
 
-    /// Call it when the network returns: what rests is tried again, and the truth is asked for.
+    /// What rests is tried again, and the truth is asked for, because the network returned.
+    ///
+    /// On Apple's systems a store that was made with a server's URL notices that by itself.
     public func networkDidReturn() async {
         await ready()
         if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
@@ -162,13 +176,14 @@ extension EntitlementStore {
     ///
     /// - Parameters:
     ///   - customerID: your own id for them; where it is a UUID, purchases are signed with it.
-    ///   - token: a customer token that your server obtained, which proves to the ledger who they are.
+    ///   - token: a customer token that your server obtained, which proves to the ledger who they are; without one
+    ///     ``EntitlementConfiguration/tokenProvider`` is asked.
     /// - Returns: `false` for what no customer can be called: empty, longer than 256 bytes, or with control characters.
     @discardableResult
     public func identify(customerID: String, token: String? = nil) async -> Bool {
         guard let id = CustomerID(customerID)?.value else { return false }
         await ready()
-        self.token = token
+        tokens = TokenState(token.map { CustomerToken($0) })
         await setCustomer(id)
         return true
     }
@@ -176,7 +191,7 @@ extension EntitlementStore {
     /// Goes back to whoever has this copy of the app.
     public func signOut() async {
         await ready()
-        token = nil
+        tokens = TokenState()
         await setCustomer(nil)
     }
 

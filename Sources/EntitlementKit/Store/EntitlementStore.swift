@@ -21,7 +21,7 @@ public actor EntitlementStore {
     var clockGuard = ClockGuard()
     var disk = DiskState()
     /// The customer's own, for the server; never on disk, since it is good for a short time only.
-    var token: String?
+    var tokens = TokenState()
     var connection = Connection.notYetAsked
     /// Whether the store was read to its end since the app was launched.
     var isStoreRead = false
@@ -48,6 +48,10 @@ public actor EntitlementStore {
     var finishTimer: Timer?
     var unlockTimer: Timer?
     var patienceTimer: Timer?
+    var tokenTimer: Timer?
+    var foregroundTimer: Timer?
+    /// When the app last came to the front, in milliseconds of uptime.
+    var foregroundAt: Int64?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// How the last attempt to reach the server went.
@@ -134,9 +138,10 @@ public actor EntitlementStore {
     package func stop() {
         isStopped = true
         observer?.cancel()
-        for timer in [retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer] {
-            timer?.task.cancel()
-        }
+        let timers = [
+            retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer, tokenTimer, foregroundTimer,
+        ]
+        for timer in timers { timer?.task.cancel() }
         for task in work.values { task.cancel() }
         stateListeners.finish()
         syncListeners.finish()
@@ -232,8 +237,9 @@ public actor EntitlementStore {
         timer?.task.cancel()
         timer = nil
         guard let due, !isStopped else { return }
-        let delay = Duration.milliseconds(max(0, due - uptime))
         let task = Task {
+            // Counted from here: the clock may have gone on since.
+            let delay = Duration.milliseconds(max(0, due - uptime))
             guard (try? await clock.sleep(for: delay)) != nil, !Task.isCancelled else { return }
             perform(body)
         }

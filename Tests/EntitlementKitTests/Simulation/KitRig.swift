@@ -15,18 +15,21 @@ struct KitRig {
     init(
         day: Double = 1, sync: Bool = true, bound: Duration = .seconds(7 * 86_400),
         device edit: (inout ScriptedStore.Script) -> Void = { _ in },
-        server editServer: (inout ScriptedServer.Script) -> Void = { _ in }
+        server editServer: (inout ScriptedServer.Script) -> Void = { _ in },
+        configuration editConfiguration: (inout EntitlementConfiguration) -> Void = { _ in }
     ) {
         let clock = ManualClock(day: day)
+        var configuration = EntitlementConfiguration(
+            bundleID: Statements.bundleID, productIDs: ["monthly", "lifetime"],
+            bundledCatalog: [
+                .init(productID: "monthly", entitlements: ["premium"]),
+                .init(productID: "lifetime", entitlements: ["forever"]),
+            ], isSyncEnabled: sync, offlineBound: bound)
+        editConfiguration(&configuration)
         self.init(
             clock: clock, device: ScriptedStore(edit), server: ScriptedServer(clock, editServer),
             storage: ScriptedStorage(),
-            configuration: EntitlementConfiguration(
-                bundleID: Statements.bundleID, productIDs: ["monthly", "lifetime"],
-                bundledCatalog: [
-                    .init(productID: "monthly", entitlements: ["premium"]),
-                    .init(productID: "lifetime", entitlements: ["forever"]),
-                ], isSyncEnabled: sync, offlineBound: bound))
+            configuration: configuration)
     }
 
     private init(

@@ -37,6 +37,10 @@ final class ScriptedServer: EntitlementServer {
         var proof = ReconciliationDocument.Proof.appTransaction
         /// Whether a request proves nothing that holds neither a token nor an app transaction.
         var provesByAppTransaction = false
+        /// Whether an app transaction proves anything where that is asked for.
+        var appTransactionProves = true
+        var refusedTokens: Set<String> = []
+        var refusesAllTokens = false
         var tellsFacts = true
         /// What a server of another version says instead of an answer of this one.
         var translate: (@Sendable (WireValue) -> WireValue)?
@@ -89,10 +93,14 @@ final class ScriptedServer: EntitlementServer {
         case .status(let status, let retryAfter):
             return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data())
         }
+        if let token, state.refusesAllTokens || state.refusedTokens.contains(token) {
+            return EntitlementServerResponse(status: 401, body: Data())
+        }
         guard state.poison.isDisjoint(with: ids) else { return EntitlementServerResponse(status: 500, body: Data()) }
         let document = try script.withLock { script in
             var asked = script
-            if script.provesByAppTransaction, token == nil, request.appTransaction == nil { asked.proof = .none }
+            let proves = request.appTransaction != nil && script.appTransactionProves
+            if script.provesByAppTransaction, token == nil, !proves { asked.proof = .none }
             let document = try Self.answer(request, customerID, &asked, at: now)
             asked.proof = script.proof
             script = asked
@@ -153,5 +161,15 @@ final class ScriptedServer: EntitlementServer {
             renewalResults: renewals, appTransaction: nil, proof: script.proof, drift: [], pass: nil,
             facts: script.tellsFacts && script.proof != .none
                 ? FactsCopy(facts.ofCustomerAlone(), identities: script.numbers) : nil)
+    }
+}
+
+extension GrantState {
+    /// Something given for ever, to the customer of a number.
+    static func forever(_ entitlement: String, of customer: Int64) -> GrantState {
+        GrantState(
+            fact: GrantFact(
+                grantID: "g", customer: IdentityRef(customer), entitlementID: entitlement, until: nil, reason: ""),
+            position: 1, recordedAt: Timestamp(milliseconds: Statements.start))
     }
 }

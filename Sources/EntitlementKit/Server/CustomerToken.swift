@@ -1,0 +1,61 @@
+public import Foundation
+
+/// What proves to the server who the customer is; your own server obtains it (`POST /v1/customers/{id}/tokens`).
+public struct CustomerToken: Sendable, Hashable {
+    /// As the server made it.
+    public let value: String
+    /// Until when it is good; `nil`: until it is refused.
+    public let expiresAt: Date?
+
+    /// Puts one together from its parts.
+    public init(_ value: String, expiresAt: Date? = nil) {
+        self.value = value
+        self.expiresAt = expiresAt
+    }
+}
+
+/// The present customer's token, and how it is come by.
+struct TokenState {
+    /// How long the app is not asked again after it had no token, in milliseconds; the last one from then on.
+    static let delays: [Int64] = [30_000, 300_000, 3_600_000]
+    /// How many new tokens in a row may be refused before it is waited.
+    static let rejectionLimit = 2
+
+    private(set) var current: CustomerToken?
+    /// The app is being asked.
+    var fetch: Task<CustomerToken?, Never>?
+    private var rejections = 0
+    private var failures = 0
+    /// The app is not asked before this, in milliseconds of uptime.
+    private(set) var notBefore: Int64 = 0
+
+    init(_ token: CustomerToken? = nil) { current = token }
+
+    /// The app had one, or not.
+    mutating func fetched(_ token: CustomerToken?, uptime: Int64) {
+        fetch = nil
+        current = token
+        if token == nil { wait(uptime: uptime) } else { failures = 0 }
+    }
+
+    /// The server took it.
+    mutating func accepted(_ value: String) { if value == current?.value { rejections = 0 } }
+
+    /// The server did not take it; returns whether the app may be asked for another one at once.
+    mutating func rejected(uptime: Int64) -> Bool {
+        current = nil
+        rejections += 1
+        guard rejections > Self.rejectionLimit else { return true }
+        rejections = 0
+        wait(uptime: uptime)
+        return false
+    }
+
+    private mutating func wait(uptime: Int64) {
+        notBefore = uptime + Self.delays[min(failures, Self.delays.count - 1)]
+        failures += 1
+    }
+
+    /// The app came to the front, or the network returned: what failed may succeed now.
+    mutating func wake() { notBefore = 0 }
+}

@@ -1,0 +1,61 @@
+import EntitlementCore
+import Foundation
+
+extension EntitlementStore {
+    /// The longest that the app is waited for when it is asked for a token; meanwhile nothing is posted.
+    private static let tokenPatience = Duration.seconds(20)
+    /// How long before its end a token is not used any more, in milliseconds.
+    private static let tokenMargin: Int64 = 30_000
+
+    /// The token of a customer; `nil` for anybody but who is logged in, and where there is none.
+    func token(of customerID: String) async -> String? {
+        guard customerID == ledger.identified else { return nil }
+        if let token = tokens.current, !isOver(token) { return token.value }
+        guard let provider = configuration.tokenProvider, uptime >= tokens.notBefore else {
+            // What was good until a moment ago is still the best there is: the server decides.
+            return configuration.tokenProvider == nil ? tokens.current?.value : nil
+        }
+        let fetch = tokens.fetch ?? Task { await fetchToken(of: customerID, provider) }
+        tokens.fetch = fetch
+        let fetched = await fetch.value
+        return customerID == ledger.identified ? fetched?.value : nil
+    }
+
+    private func isOver(_ token: CustomerToken) -> Bool {
+        guard let end = token.expiresAt else { return false }
+        return now.adding(milliseconds: Self.tokenMargin) >= Timestamp(end)
+    }
+
+    private func fetchToken(
+        of customerID: String, _ provider: @escaping EntitlementConfiguration.TokenProvider
+    ) async -> CustomerToken? {
+        let fetched = await bounded(Self.tokenPatience) { () -> CustomerToken? in try? await provider(customerID) }
+        // Somebody else may have logged in meanwhile.
+        guard customerID == ledger.identified, !isStopped else { return nil }
+        tokens.fetched(fetched ?? nil, uptime: uptime)
+        if tokens.current == nil { askForTokenLater() }
+        return tokens.current
+    }
+
+    /// Without a token the server tells nothing of what the customer holds elsewhere, so it is tried again by itself.
+    func askForTokenLater() {
+        schedule(&tokenTimer, due: tokens.notBefore) { store in
+            store.tokenTimer = nil
+            store.ask()
+        }
+    }
+
+    /// The server did not take the token that a request was made with; returns whether to send the request again at once.
+    func tokenWasRefused(_ token: String, detail: String) -> Bool {
+        // An answer to an earlier token says nothing of the present one.
+        guard token == tokens.current?.value else { return true }
+        let mayAsk = tokens.rejected(uptime: uptime)
+        if configuration.tokenProvider != nil {
+            if mayAsk { return true }
+            askForTokenLater()
+        }
+        report(SyncEvent(kind: .tokenRejected, transactionIDs: [], detail: detail))
+        // What was posted can still be recorded by the app's own key.
+        return false
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: customer tokens", .timeLimit(.minutes(1)))
+struct TokenTests {
+    /// An app's server that hands out tokens.
+    private final class Tokens: Sendable {
+        private struct State {
+            var given = 0
+            var isAway = false
+            var life: Double?
+        }
+
+        private let state = Mutex(State())
+        private let clock = Mutex<ManualClock?>(nil)
+
+        var given: Int { state.withLock { $0.given } }
+
+        func setAway(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
+
+        /// Lets each token live for so many seconds by a clock.
+        func expire(after seconds: Double, by clock: ManualClock) {
+            state.withLock { $0.life = seconds }
+            self.clock.withLock { $0 = clock }
+        }
+
+        var provider: EntitlementConfiguration.TokenProvider {
+            { customerID in
+                let now = self.clock.withLock { $0?.now() }
+                return try self.state.withLock { state in
+                    guard !state.isAway else { throw URLError(.notConnectedToInternet) }
+                    state.given += 1
+                    return CustomerToken(
+                        "\(customerID)/\(state.given)",
+                        expiresAt: state.life.flatMap { now?.addingTimeInterval($0) })
+                }
+            }
+        }
+    }
+
+    private func rig(
+        _ tokens: Tokens, server edit: (inout ScriptedServer.Script) -> Void = { _ in }
+    ) -> KitRig {
+        KitRig(server: { script in
+            script.provesByAppTransaction = true
+            script.appTransactionProves = false
+            edit(&script)
+        }) { $0.tokenProvider = tokens.provider }
+    }
+
+    @Test("after a launch the app is asked for a token, and what the customer holds elsewhere is told again")
+    func launch() async {
+        let tokens = Tokens()
+        var rig = rig(tokens)
+        await rig.launch()
+        #expect(tokens.given == 0)
+        await rig.store.identify(customerID: "c-1")
+        await eventually("live") { await rig.store.current.isLive }
+        rig = await rig.relaunched()
+        await rig.launch()
+        await eventually("live") { await rig.store.current.isLive }
+        #expect(rig.server.received.last?.token == "c-1/2")
+    }
+
+    @Test("a token that is refused is replaced at once, without a word to the app's user")
+    func refused() async {
+        let tokens = Tokens()
+        let rig = rig(tokens)
+        await rig.store.identify(customerID: "c-1")
+        await eventually("live") { await rig.store.current.isLive }
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        rig.server.edit { $0.refusedTokens = ["c-1/1"] }
+        #expect(await rig.store.refresh().isLive)
+        #expect(rig.server.received.last?.token == "c-1/2")
+        #expect(await events.events.isEmpty)
+    }
+
+    @Test("a late refusal of an earlier token does the present one no harm")
+    func lateRefusal() async {
+        let rig = KitRig()
+        await rig.launch()
+        let door = Door()
+        rig.server.edit {
+            $0.refusedTokens = ["old"]
+            $0.door = door
+        }
+        await rig.store.identify(customerID: "c-1", token: "old")
+        await eventually("a request with it") { await door.visitors == 1 }
+        rig.server.edit { $0.door = nil }
+        await rig.store.identify(customerID: "c-1", token: "new")
+        rig.device.push(Statements.transaction("1", app: nil))
+        await eventually("answered") { rig.server.received.contains { $0.token == "new" } }
+        await door.open()
+        await rig.store.settled()
+        _ = await rig.store.refresh()
+        #expect(rig.server.received.last?.token == "new")
+    }
+
+    @Test("a token that has run out by its date is not sent any more")
+    func expires() async {
+        let tokens = Tokens()
+        let rig = rig(tokens)
+        tokens.expire(after: 3600, by: rig.clock)
+        await rig.store.identify(customerID: "c-1")
+        await eventually("live") { await rig.store.current.isLive }
+        rig.clock.advance(.seconds(3500))
+        _ = await rig.store.refresh()
+        #expect(rig.server.received.last?.token == "c-1/1")
+        rig.clock.advance(.seconds(100))
+        _ = await rig.store.refresh()
+        #expect(rig.server.received.last?.token == "c-1/2")
+    }
+
+    @Test(
+        "an app that has no token now is asked again by itself, and meanwhile statements are recorded by the app's key")
+    func providerAway() async {
+        let tokens = Tokens()
+        tokens.setAway(true)
+        let rig = rig(tokens)
+        await rig.store.identify(customerID: "c-1")
+        rig.device.push(Statements.transaction("1"))
+        await eventually("recorded") { rig.server.state.states["1"] != nil }
+        #expect(await !rig.store.current.isLive)
+        tokens.setAway(false)
+        await eventually("another attempt") { rig.clock.alarms.contains(.seconds(30)) }
+        rig.clock.advance(.seconds(30))
+        await eventually("live") { await rig.store.current.isLive }
+    }
+
+    @Test("tokens that are all refused are not asked for without end")
+    func allRefused() async {
+        let tokens = Tokens()
+        let rig = rig(tokens) { $0.refusesAllTokens = true }
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        await rig.store.identify(customerID: "c-1")
+        await eventually("told") { await events.kinds.contains(.tokenRejected) }
+        await rig.store.settled()
+        #expect(tokens.given == 3)
+        #expect(rig.server.received.count <= 6)
+    }
+
+    @Test("an app that never answers when asked for a token keeps nobody waiting")
+    func providerHangs() async {
+        let door = Door()
+        let rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+        } configuration: {
+            $0.tokenProvider = { _ in
+                await door.pass()
+                return CustomerToken("late")
+            }
+        }
+        await rig.store.identify(customerID: "c-1")
+        await eventually("asked") { await door.visitors == 1 }
+        await rig.waitUntilGives()
+        let refresh = Task { [store = rig.store] in await store.refresh() }
+        await pass(.seconds(25), on: rig.clock)
+        #expect(await refresh.value.givesAccess(to: "premium"))
+        #expect(rig.server.received.last?.token == nil)
+        await door.open()
+    }
+
+    @Test("what is told of a customer does not lapse while the device is online", arguments: 0..<3)
+    func doesNotLapse(_ seed: Int) async {
+        let tokens = Tokens()
+        let rig = rig(tokens) { script in
+            script.numbers["c-1"] = 1
+            script.grants = [.forever("gift", of: 1)]
+        }
+        tokens.expire(after: 900, by: rig.clock)
+        await rig.store.identify(customerID: "c-1")
+        await rig.waitUntilGives(true, "gift")
+        for _ in 0..<(10 * 4) {
+            rig.clock.advance(.seconds(6 * 3600))
+            await rig.store.settled()
+        }
+        #expect(await rig.gives("gift"))
+        await eventually("still live") { await rig.store.current.isLive }
+    }
+}

@@ -1,0 +1,64 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: what rests, and what wakes it", .timeLimit(.minutes(1)))
+struct WakingTests {
+    /// Lets every attempt fail until everything rests.
+    private func exhaust(_ rig: KitRig) async {
+        for delay in [1, 5, 30, 300] {
+            await eventually("a retry in \(delay) s") { rig.clock.alarms.contains(.seconds(delay)) }
+            rig.clock.advance(.seconds(delay))
+        }
+        await rig.store.settled()
+    }
+
+    @Test("what rests because nothing could be reached is sent when the server answers anything")
+    func wokenByAnAnswer() async {
+        let rig = KitRig()
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        await exhaust(rig)
+        await eventually("five attempts") { rig.server.posts.filter { $0 == ["1"] }.count == 5 }
+        await rig.store.settled()
+        rig.server.edit { $0.mood = .answers }
+        // Something else is bought, and nobody told the Kit that the network is back.
+        rig.device.push(Statements.transaction("2", product: "lifetime", until: nil))
+        await eventually("both are finished") { Set(rig.device.state.finished) == ["1", "2"] }
+    }
+
+    @Test("what the server refuses by itself is not tried again by its own answer")
+    func notWokenByItself() async {
+        let rig = KitRig(server: { $0.refused = ["1"] })
+        await rig.launch()
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        await exhaust(rig)
+        rig.device.push(Statements.transaction("2", product: "lifetime", until: nil))
+        await eventually("the other is finished") { rig.device.state.finished == ["2"] }
+        await rig.store.settled()
+        #expect(rig.server.posts.filter { $0 == ["1"] }.count == 5)
+    }
+
+    @Test("an app that is activated many times in a row reads the store twice: at once, and after the last time")
+    func activations() async {
+        let rig = KitRig()
+        await rig.launch()
+        let (reads, asked) = (rig.device.count(.currentEntitlements), rig.server.received.count)
+        for _ in 0..<50 {
+            await rig.store.applicationWillEnterForeground()
+            rig.clock.advance(.milliseconds(100))
+        }
+        await rig.store.settled()
+        #expect(rig.device.count(.currentEntitlements) == reads + 1)
+        #expect(rig.server.received.count == asked + 1)
+        rig.clock.advance(.seconds(5))
+        await eventually("the last one") { rig.device.count(.currentEntitlements) == reads + 2 }
+        rig.clock.advance(.seconds(60))
+        await rig.store.settled()
+        #expect(rig.device.count(.currentEntitlements) == reads + 2)
+    }
+}
