@@ -9,6 +9,12 @@ import Testing
 @Suite("Plans")
 struct PlanTests {
     private static let tables = ["event", "event_name", "identity", "original_view", "evidence"]
+    /// Conditions of which each finds little, and one of which a search of an index needs.
+    private static let selective = [
+        "identity =", "position\" =", "position\" >", "original_transaction_id = ANY", "original_transaction_id = key.",
+        "original_transaction_id = part.", "original_transaction_id = life.", "original_transaction_id = named.",
+        "original_transaction_id = $", "transaction_id =", "dedup_key =", "value =", "type =", "sha256 =",
+    ]
     private static let bulk = 100_000
 
     /// Many customers with one original transaction of four events each, beside the few that the test asks for.
@@ -51,9 +57,10 @@ struct PlanTests {
                     61, customers: ["receiver"],
                     originals: [OriginalKey(environment: .production, originalTransactionID: "20001")])))
         let owner = try await database.owner()
-        try await Self.fill(owner)
-        for state in ["never analysed", "analysed"] {
-            if state == "analysed" { try await owner.execute(script: "ANALYZE") }
+        // A session keeps the plans that it made of a young ledger until the next ANALYZE, however much comes meanwhile.
+        for state in ["small and analysed", "grown and never analysed", "grown and analysed"] {
+            if state.hasPrefix("grown and never") { try await Self.fill(owner) }
+            if state.hasSuffix(" analysed"), !state.contains("never") { try await owner.execute(script: "ANALYZE") }
             try await Self.exercise(writer, reader, drafts, state)
             let found = try await Self.plans(pool)
             #expect(found.count > 12, "\(state): only \(found.count) statements were run")
@@ -72,6 +79,9 @@ struct PlanTests {
             let facts = try await reader.customerFacts(customer, environment: .production, knownAt: knownAt).facts
             #expect(!facts.originals.isEmpty)
         }
+        let loaded = await reader.load([LedgerQuestion(of: customer, .production)])
+        #expect(try loaded.first?.get().facts.originals.isEmpty == false)
+        #expect(try await reader.pasts(of: [(customer, .production)]).first??.bytes ?? 0 > 500)
         _ = try await reader.subscription("20001", environment: .production)
         for lookup in [
             CustomerLookup.transactionID("20001-1"), .appAccountToken(customer.value), .appTransactionID("700001"),
@@ -125,9 +135,9 @@ struct PlanTests {
             if !line.contains("Index") || line.contains("Bitmap") {
                 problems.append(line)
             } else {
-                // Every index begins with the ledger's number: one condition finds nothing.
+                // Every index begins with the ledger's number, which finds nothing.
                 let condition = lines.dropFirst(index + 1).first ?? ""
-                if !condition.contains("Index Cond:") || !condition.contains(" AND ") {
+                if !condition.contains("Index Cond:") || !selective.contains(where: { condition.contains($0) }) {
                     problems.append("\(line), \(condition)")
                 }
             }

@@ -156,7 +156,6 @@ extension LedgerReader {
             case .head: position = value
             case .catalog: catalogPositions.append(value)
             case .identity: parts[number].identity = IdentityRef(value)
-            case .person: parts[number].people.insert(IdentityRef(value))
             case .otherEnvironment: parts[number].otherEnvironments[try StoreEnvironment(stored: row.int(3))] = value
             case .event:
                 eventCount += 1
@@ -178,37 +177,26 @@ extension LedgerReader {
     private enum PastRowKind: Int64 {
         case head = 0
         case identity = 1
-        case person = 2
-        case otherEnvironment = 3
-        case event = 4
-        case catalog = 5
+        case otherEnvironment = 2
+        case event = 3
+        case catalog = 4
     }
 
     // Columns: kind, number of the customer, position or identity, environment, source, recorded at, facts.
     private static let pastStatement = """
         WITH RECURSIVE known AS MATERIALIZED (
-            SELECT asked.number, asked.environment, true AS own, identity.identity
+            SELECT asked.number, asked.environment, true AS own, found.identity
             FROM unnest($2::bigint[], $3::smallint[], $4::text[]) AS asked (number, environment, value)
-            JOIN identity ON identity.ledger_id = $1 AND identity.value = asked.value
-        ), person (number, environment, own, identity) AS (
-            SELECT * FROM known
-            UNION
-            \(OwnershipQuery.neighbours())
-        ), named AS MATERIALIZED (
-            SELECT DISTINCT person.number, person.environment, name.kind, name.original_transaction_id AS original,
-                CASE WHEN name.kind IN (2, 3) THEN name.position END AS position
-            FROM person
-            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-                AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind IN (0, 2, 3)
+            \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
+        ), named (number, environment, own, kind, original, position) AS (
+            \(OwnershipQuery.names(of: "known", kinds: "0, 2, 3"))
         )
         SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::timestamptz, NULL::bytea
         FROM ledger_head WHERE ledger_id = $1
         UNION ALL
         SELECT 1, number, identity, NULL, NULL, NULL, NULL FROM known
         UNION ALL
-        SELECT 2, number, identity, NULL, NULL, NULL, NULL FROM person
-        UNION ALL
-        SELECT 3, known.number, other.position, other.environment, NULL, NULL, NULL
+        SELECT 2, known.number, other.position, other.environment, NULL, NULL, NULL
         FROM known CROSS JOIN LATERAL (
             SELECT name.environment, min(name.position) AS position FROM event_name AS name
             WHERE name.ledger_id = $1 AND name.identity = known.identity AND name.environment IN (1, 2)
@@ -216,20 +204,24 @@ extension LedgerReader {
             GROUP BY name.environment
         ) AS other
         UNION ALL
-        SELECT 4, named.number, event.position, event.environment, event.source, event.recorded_at,
-            event.facts
-        FROM named JOIN event ON event.ledger_id = $1 AND event.position = named.position
+        SELECT 3, named.number, event.position, event.environment, event.source, event.recorded_at, event.facts
+        FROM named \(Statements.search(
+            "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = named.position", as: "event"))
+        WHERE named.kind IN (2, 3)
         UNION ALL
-        (SELECT 4, part.number, event.position, event.environment, event.source, event.recorded_at,
-            event.facts
+        (SELECT 3, part.number, event.position, event.environment, event.source, event.recorded_at, event.facts
         FROM (
             SELECT DISTINCT number, environment, original FROM named WHERE original <> '' AND kind IN (0, 2)
         ) AS part
-        JOIN event ON event.ledger_id = $1 AND event.environment = part.environment
-            AND event.original_transaction_id = part.original
+        CROSS JOIN LATERAL (
+            SELECT * FROM event
+            WHERE event.ledger_id = $1 AND event.environment = part.environment
+                AND event.original_transaction_id = part.original
+            OFFSET 0
+        ) AS event
         LIMIT \(pastEventLimit + 1))
         UNION ALL
-        (SELECT 5, NULL, position, NULL, NULL, NULL, NULL FROM event
+        (SELECT 4, NULL, position, NULL, NULL, NULL, NULL FROM event
         WHERE ledger_id = $1 AND type = 'catalog_applied' ORDER BY position DESC LIMIT \(CustomerPast.catalogLimit + 1))
         """
 }

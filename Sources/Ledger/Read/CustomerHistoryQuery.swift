@@ -72,19 +72,27 @@ struct CustomerHistoryQuery {
             ), named AS MATERIALIZED (
                 SELECT DISTINCT name.environment, name.kind, name.original_transaction_id AS original,
                     CASE WHEN name.kind IN (2, 3) THEN name.position END AS position
-                FROM person
-                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-                    AND name.environment IN (0, $3) AND name.kind IN (0, 2, 3) AND name.position <= $4
+                FROM person CROSS JOIN LATERAL (
+                    SELECT * FROM event_name AS stored
+                    WHERE stored.ledger_id = $1 AND stored.identity = person.identity
+                        AND stored.environment IN (0, $3) AND stored.kind IN (0, 2, 3) AND stored.position <= $4
+                    OFFSET 0
+                ) AS name
             ), found (position) AS (
                 SELECT named.position FROM named WHERE named.position IS NOT NULL
                 UNION
                 SELECT event.position FROM (SELECT DISTINCT original FROM named WHERE original <> '' AND kind IN (0, 2)) AS part
-                JOIN event ON event.ledger_id = $1 AND event.environment = $3
-                    AND event.original_transaction_id = part.original AND event.position <= $4
+                CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE event.ledger_id = $1 AND event.environment = $3
+                        AND event.original_transaction_id = part.original AND event.position <= $4
+                    OFFSET 0
+                ) AS event
                 LIMIT \(LedgerReader.historyLimit + 1)
             )
             SELECT \(EventColumns.list(of: "event")) FROM found
-            JOIN event ON event.ledger_id = $1 AND event.position = found.position
+            \(Statements.search(
+                "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = found.position", as: "event"))
             """, [.int(ledgerID), .int(identity.number), .int2(environment.number), .int(position)])
         guard result.rowCount <= LedgerReader.historyLimit else {
             throw LedgerError(.invalid, "a customer has more than \(LedgerReader.historyLimit) events")

@@ -58,21 +58,14 @@ enum CustomerQuery {
     // Columns: kind, number of the question, position, source, text, bytes, recorded at, catalog position.
     private static let sql = """
         WITH RECURSIVE known AS MATERIALIZED (
-            SELECT asked.number, asked.environment, asked.own, identity.identity, asked.value
+            SELECT asked.number, asked.environment, asked.own, found.identity, asked.value
             FROM unnest($2::bigint[], $3::smallint[], $4::boolean[], $5::text[])
                 AS asked (number, environment, own, value)
-            JOIN identity ON identity.ledger_id = $1 AND identity.value = asked.value
-        ), person (number, environment, own, identity) AS (
-            SELECT number, environment, own, identity FROM known
-            UNION
-            \(OwnershipQuery.neighbours())
+            \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
+        ), named (number, environment, own, kind, original, position) AS (
+            \(OwnershipQuery.names(of: "known", kinds: "0, 2"))
         ), part AS MATERIALIZED (
-            SELECT person.number, person.environment, name.original_transaction_id AS original
-            FROM person
-            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-                AND name.environment = person.environment AND name.kind IN (0, 2)
-                AND name.original_transaction_id <> ''
-            WHERE person.own
+            SELECT number, environment, original FROM named WHERE own AND original <> ''
             UNION
             SELECT * FROM unnest($6::bigint[], $7::smallint[], $8::text[])
         ), life AS MATERIALIZED (
@@ -90,12 +83,13 @@ enum CustomerQuery {
         SELECT 3, life.number, event.position, event.source, life.original, event.facts, event.recorded_at, NULL
         FROM life \(StateQuery.tailJoin(of: "life"))
         UNION ALL
-        SELECT 4, person.number, event.position, NULL, NULL, event.facts, event.recorded_at, NULL
-        FROM person
-        JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-            AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind = 2
-            AND name.original_transaction_id = ''
-        JOIN event ON event.ledger_id = $1 AND event.position = name.position
+        SELECT 4, named.number, event.position, NULL, NULL, event.facts, event.recorded_at, NULL
+        FROM named \(Statements.search(
+            """
+            SELECT position, facts, recorded_at FROM event
+            WHERE event.ledger_id = $1 AND event.position = named.position
+            """, as: "event"))
+        WHERE named.kind = 2 AND named.original = ''
         """
 
     /// Runs the statement and joins what it finds.

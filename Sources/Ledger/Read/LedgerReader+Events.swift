@@ -32,9 +32,12 @@ extension LedgerReader {
                 SELECT DISTINCT person.identity, '', false FROM person
                 UNION ALL
                 SELECT 0, name.original_transaction_id, bool_or(name.kind = 2)
-                FROM person
-                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-                    AND name.environment = $3 AND name.kind IN (0, 2) AND name.original_transaction_id <> ''
+                FROM person CROSS JOIN LATERAL (
+                    SELECT kind, original_transaction_id FROM event_name AS stored
+                    WHERE stored.ledger_id = $1 AND stored.identity = person.identity AND stored.environment = $3
+                        AND stored.kind IN (0, 2) AND stored.original_transaction_id <> ''
+                    OFFSET 0
+                ) AS name
                 GROUP BY name.original_transaction_id
                 """, [.int(ledgerID), .text(customer.value), .int2(environment.number)]
             ).rows.map { (identity: try $0.int(0), original: try $0.text(1), isReceived: try $0.bool(2)) }
@@ -48,20 +51,31 @@ extension LedgerReader {
         return try await page(
             """
             SELECT \(EventColumns.list(of: "event")) FROM (
-                SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number)
-                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
-                    AND name.environment IN (0, $4) AND name.kind IN (2, 3) AND name.position > $2
+                SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number) CROSS JOIN LATERAL (
+                    SELECT position FROM event_name AS stored
+                    WHERE stored.ledger_id = $1 AND stored.identity = key.number AND stored.environment IN (0, $4)
+                        AND stored.kind IN (2, 3) AND stored.position > $2
+                    OFFSET 0
+                ) AS name
                 UNION
-                SELECT event.position FROM unnest($6::text[]) AS key (original)
-                JOIN event ON event.ledger_id = $1 AND event.environment = $4
-                    AND event.original_transaction_id = key.original AND event.position > $2
+                SELECT event.position FROM unnest($6::text[]) AS key (original) CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE event.ledger_id = $1 AND event.environment = $4
+                        AND event.original_transaction_id = key.original AND event.position > $2
+                    OFFSET 0
+                ) AS event
                 UNION
-                SELECT event.position FROM unnest($7::text[]) AS key (original)
-                JOIN event ON event.ledger_id = $1 AND event.environment = $4
-                    AND event.original_transaction_id = key.original AND event.position > $2
-                    AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
+                SELECT event.position FROM unnest($7::text[]) AS key (original) CROSS JOIN LATERAL (
+                    SELECT position FROM event
+                    WHERE event.ledger_id = $1 AND event.environment = $4
+                        AND event.original_transaction_id = key.original AND event.position > $2
+                        AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
+                    OFFSET 0
+                ) AS event
                 ORDER BY 1 LIMIT $3
-            ) AS page JOIN event ON event.ledger_id = $1 AND event.position = page.found
+            ) AS page
+            \(Statements.search(
+                "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = page.found", as: "event"))
             ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
             more: [.int2(environment.number), .intArray(people), .textArray(originals), .textArray(own)])

@@ -53,10 +53,9 @@ extension LedgerReader {
                     SELECT FROM event WHERE ledger_id = $1 AND event.environment = key.environment
                         AND original_transaction_id = $2 LIMIT 1) AS known
                 UNION
-                SELECT name.environment, name.original_transaction_id FROM identity
-                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = identity.identity
-                    AND name.environment = ANY ($5) AND name.kind = ANY ($4) AND name.original_transaction_id <> ''
-                WHERE identity.ledger_id = $1 AND identity.value = $3
+                SELECT environment, original_transaction_id FROM event_name
+                WHERE ledger_id = $1 AND environment = ANY ($5) AND kind = ANY ($4) AND original_transaction_id <> ''
+                    AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $3)
                 ORDER BY 1, 2 LIMIT \(LedgerReader.pageLimit)
                 """,
                 [

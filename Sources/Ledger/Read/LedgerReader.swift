@@ -59,13 +59,13 @@ package struct LedgerReader: Sendable {
         try await read { connection in
             let result = try connection.query(
                 """
-                SELECT other.environment FROM identity CROSS JOIN unnest($3::smallint[]) AS other (environment)
+                SELECT other.environment FROM unnest($3::smallint[]) AS other (environment)
                 CROSS JOIN LATERAL (
                     SELECT FROM event_name AS name
-                    WHERE name.ledger_id = $1 AND name.identity = identity.identity
+                    WHERE name.ledger_id = $1
+                        AND name.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
                         AND name.environment = other.environment AND name.kind IN (0, 2, 3) AND name.position <= $4
                     LIMIT 1) AS known
-                WHERE identity.ledger_id = $1 AND identity.value = $2
                 ORDER BY 1
                 """,
                 [
@@ -178,6 +178,14 @@ package struct SubscriptionFacts: Sendable {
 }
 
 enum Statements {
+    /// Joins what a subquery finds for each row before it.
+    ///
+    /// OFFSET 0 holds the planner to that order. A session keeps the plan that it made of a young ledger, or before the
+    /// first ANALYZE: where a table had a few rows, it would rather read the whole index once and compare.
+    static func search(_ subquery: String, as name: String) -> String {
+        "CROSS JOIN LATERAL (\(subquery) OFFSET 0) AS \(name)"
+    }
+
     static let head = PostgresStatement(
         "SELECT position, recorded_at, hash FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
 
@@ -192,8 +200,8 @@ enum Statements {
     static func identities(of values: [String]) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT key.value, identity.identity FROM unnest($2::text[]) AS key (value)
-            JOIN identity ON identity.ledger_id = $1 AND identity.value = key.value
+            SELECT key.value, known.identity FROM unnest($2::text[]) AS key (value)
+            \(search("SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value", as: "known"))
             """, [.int(ledgerID), .textArray(values)])
     }
 
@@ -202,7 +210,10 @@ enum Statements {
     ) throws -> [IdentityRef: String] {
         guard !identities.isEmpty else { return [:] }
         let result = try connection.query(
-            "SELECT identity, value FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
+            """
+            SELECT key.number, known.value FROM unnest($2::bigint[]) AS key (number)
+            \(search("SELECT value FROM identity WHERE ledger_id = $1 AND identity = key.number", as: "known"))
+            """,
             [.int(ledgerID), .intArray(Set(identities.map(\.number)).sorted())])
         var values: [IdentityRef: String] = [:]
         for row in result.rows { values[IdentityRef(try row.int(0))] = try row.text(1) }

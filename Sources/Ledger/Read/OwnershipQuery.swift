@@ -19,12 +19,60 @@ enum OwnershipQuery {
         """
         SELECT person.number, person.environment, person.own, neighbour.identity
         FROM person
-        JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-            AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind = 2
-            AND name.original_transaction_id = '' \(position.map { "AND name.position <= \($0)" } ?? "")
-        JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
+        \(generalNames(upTo: position))
+        \(Statements.search(
+            """
+            SELECT identity, other_identity FROM event
+            WHERE event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
+            """, as: "event"))
         CROSS JOIN LATERAL (VALUES (event.identity), (event.other_identity)) AS neighbour (identity)
         """
+    }
+
+    /// All names of some people, and of everybody whom links, ever made, connect with them: the terms of a recursive
+    /// common table expression `named (number, environment, own, kind, original, position)`; $1 is the ledger.
+    ///
+    /// Each person's names are searched for once; links are among them, and so the walk goes on.
+    ///
+    /// - Parameters:
+    ///   - people: rows with columns `number`, `environment`, `own` and `identity`.
+    ///   - kinds: the kinds of names wanted, as a list; 2 must be one of them.
+    static func names(of people: String, kinds: String) -> String {
+        func names(of person: String, _ rows: String) -> String {
+            Statements.search(
+                """
+                SELECT kind, original_transaction_id AS original, position FROM event_name AS stored
+                WHERE stored.ledger_id = $1 AND stored.identity = \(person).identity
+                    AND stored.environment = ANY (ARRAY[0::smallint, \(rows).environment]) AND stored.kind IN (\(kinds))
+                """, as: "name")
+        }
+        return """
+            SELECT \(people).number, \(people).environment, \(people).own, name.*
+            FROM \(people) \(names(of: people, people))
+            UNION
+            SELECT named.number, named.environment, named.own, name.*
+            FROM named
+            \(Statements.search(
+                """
+                SELECT identity, other_identity FROM event
+                WHERE event.ledger_id = $1 AND event.position = named.position AND event.type = 'linked'
+                """, as: "event"))
+            CROSS JOIN LATERAL (VALUES (event.identity), (event.other_identity)) AS neighbour (identity)
+            \(names(of: "neighbour", "named"))
+            WHERE named.kind = 2 AND named.original = ''
+            """
+    }
+
+    /// Joins the names under which a person of `person (number, environment, own, identity)` is linked or granted
+    /// something.
+    private static func generalNames(upTo position: String?) -> String {
+        Statements.search(
+            """
+            SELECT position FROM event_name AS stored
+            WHERE stored.ledger_id = $1 AND stored.identity = person.identity
+                AND stored.environment = ANY (ARRAY[0::smallint, person.environment]) AND stored.kind = 2
+                AND stored.original_transaction_id = '' \(position.map { "AND stored.position <= \($0)" } ?? "")
+            """, as: "name")
     }
 
     /// The claims and transfers of original transactions.
@@ -34,9 +82,13 @@ enum OwnershipQuery {
         PostgresStatement(
             """
             SELECT event.position, event.recorded_at, event.facts FROM unnest($2::text[]) AS key (original)
-            JOIN event ON event.ledger_id = $1 AND event.environment = $3
-                AND event.original_transaction_id = key.original AND event.position <= $4
-                AND event.type IN ('claimed', 'transferred', 'transfer_undone')
+            CROSS JOIN LATERAL (
+                SELECT position, recorded_at, facts FROM event
+                WHERE event.ledger_id = $1 AND event.environment = $3
+                    AND event.original_transaction_id = key.original AND event.position <= $4
+                    AND event.type IN ('claimed', 'transferred', 'transfer_undone')
+                OFFSET 0
+            ) AS event
             """,
             [.int(ledgerID), .textArray(originals), .int2(environment.number), .int(position)])
     }
@@ -54,10 +106,12 @@ enum OwnershipQuery {
             )
             SELECT DISTINCT event.position, event.recorded_at, event.facts
             FROM person
-            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = person.identity
-                AND name.environment = ANY (ARRAY[0::smallint, person.environment]) AND name.kind = 2
-                AND name.original_transaction_id = '' AND name.position <= $4
-            JOIN event ON event.ledger_id = $1 AND event.position = name.position
+            \(generalNames(upTo: "$4"))
+            \(Statements.search(
+                """
+                SELECT position, recorded_at, facts FROM event
+                WHERE event.ledger_id = $1 AND event.position = name.position
+                """, as: "event"))
             """,
             [.int(ledgerID), .intArray(identities.map(\.number)), .int2(environment.number), .int(position)])
     }
@@ -105,11 +159,14 @@ enum OwnershipQuery {
     static func lastPositions(about customers: [String]) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT key.value, max(name.position) FROM unnest($2::text[]) AS key (value)
-            JOIN identity ON identity.ledger_id = $1 AND identity.value = key.value
-            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = identity.identity
-                AND name.environment IN (0, 1, 2) AND name.kind IN (2, 3)
-            GROUP BY key.value
+            SELECT key.value, named.position FROM unnest($2::text[]) AS key (value)
+            \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND identity.value = key.value", as: "known"))
+            CROSS JOIN LATERAL (
+                SELECT max(position) AS position FROM event_name AS name
+                WHERE name.ledger_id = $1 AND name.identity = known.identity AND name.environment IN (0, 1, 2)
+                    AND name.kind IN (2, 3)
+            ) AS named
+            WHERE named.position IS NOT NULL
             """, [.int(ledgerID), .textArray(customers)])
     }
 
@@ -117,12 +174,15 @@ enum OwnershipQuery {
     static func lastPositions(about originals: [OriginalKey]) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT key.environment, key.original, max(event.position)
+            SELECT key.environment, key.original, event.position
             FROM unnest($2::smallint[], $3::text[]) AS key (environment, original)
-            JOIN event ON event.ledger_id = $1 AND event.environment = key.environment
-                AND event.original_transaction_id = key.original
-                AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict')
-            GROUP BY key.environment, key.original
+            CROSS JOIN LATERAL (
+                SELECT max(position) AS position FROM event
+                WHERE event.ledger_id = $1 AND event.environment = key.environment
+                    AND event.original_transaction_id = key.original
+                    AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict')
+            ) AS event
+            WHERE event.position IS NOT NULL
             """,
             [
                 .int(ledgerID), .int2Array(originals.map(\.environment.number)),

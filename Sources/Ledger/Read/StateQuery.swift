@@ -20,7 +20,7 @@ enum StateQuery {
             SELECT number, last_position, NULL::smallint, state FROM life WHERE state IS NOT NULL
             UNION ALL
             SELECT life.number, event.position, event.source, event.facts
-            FROM life \(tailJoin(of: "life")) AND event.position <= $5
+            FROM life \(tailJoin(of: "life", upTo: "$5"))
             """,
             [
                 .int(ledgerID), .int2Array(originals.map(\.environment.number)),
@@ -47,11 +47,15 @@ enum StateQuery {
     }
 
     /// Joins the events that a snapshot does not hold, and its last one, which proves where it ends.
-    static func tailJoin(of rows: String) -> String {
+    static func tailJoin(of rows: String, upTo position: String? = nil) -> String {
         """
-        JOIN event ON event.ledger_id = $1 AND event.environment = \(rows).environment
-            AND event.original_transaction_id = \(rows).original
-            AND event.position >= coalesce(\(rows).last_position, 0)
+        CROSS JOIN LATERAL (
+            SELECT position, source, facts, recorded_at FROM event
+            WHERE event.ledger_id = $1 AND event.environment = \(rows).environment
+                AND event.original_transaction_id = \(rows).original
+                AND event.position >= coalesce(\(rows).last_position, 0) \(position.map { "AND event.position <= \($0)" } ?? "")
+            OFFSET 0
+        ) AS event
         """
     }
 
@@ -96,8 +100,12 @@ enum StateQuery {
             """
             SELECT key.number, event.position, event.source, event.facts
             FROM unnest($2::smallint[], $3::text[]) WITH ORDINALITY AS key (environment, original, number)
-            JOIN event ON event.ledger_id = $1 AND event.environment = key.environment
-                AND event.original_transaction_id = key.original AND event.position <= $4
+            CROSS JOIN LATERAL (
+                SELECT position, source, facts FROM event
+                WHERE event.ledger_id = $1 AND event.environment = key.environment
+                    AND event.original_transaction_id = key.original AND event.position <= $4
+                OFFSET 0
+            ) AS event
             """,
             [
                 .int(ledgerID), .int2Array(originals.map(\.environment.number)),
