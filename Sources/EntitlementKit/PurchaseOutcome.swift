@@ -12,6 +12,7 @@ public enum PurchaseOutcome: Sendable, Hashable {
     /// The store says it was bought, and the device cannot believe it: nothing was granted, nothing finished, and it
     /// comes again at the next launch.
     case unverified(reason: String)
+    /// Nothing was bought, as far as the store tells; what it made all the same becomes part of the published state.
     case failed(PurchaseError)
     /// Nothing with this id is on sale here.
     case productNotFound
@@ -69,6 +70,16 @@ public enum PurchaseError: Error, Sendable, Hashable, CustomStringConvertible {
     case userCancelled
     /// It waits for somebody's approval.
     case pending
+    /// The person, or this device, is not allowed to buy anything.
+    case notAllowed
+    /// The person may not have the offer; without it the product can be bought.
+    case ineligibleForOffer
+    /// The store does not take the offer as it was given; the text is for people who read logs.
+    case invalidOffer(String)
+    /// The store could not be reached; the text is for people who read logs.
+    case network(String)
+    /// This product is being bought already.
+    case alreadyUnderWay
     /// Anything else; the text is for people who read logs.
     case unknown(String)
 
@@ -79,6 +90,11 @@ public enum PurchaseError: Error, Sendable, Hashable, CustomStringConvertible {
         case .verificationFailed(let reason): "the purchase could not be verified: \(reason)"
         case .userCancelled: "the purchase was cancelled"
         case .pending: "the purchase waits for approval"
+        case .notAllowed: "this person or device is not allowed to buy anything"
+        case .ineligibleForOffer: "the person may not have this offer"
+        case .invalidOffer(let reason): "the store does not take the offer: \(reason)"
+        case .network(let what): "the store could not be reached: \(what)"
+        case .alreadyUnderWay: "this product is being bought already"
         case .unknown(let what): what
         }
     }

@@ -147,7 +147,7 @@ struct CatalogueTests {
             ])
         device.edit { $0.mayPay = false }
         #expect(await store.products().allSatisfy { !$0.storeKitAvailable })
-        #expect(await store.purchase("monthly") == .failed(.unknown("this device is not allowed to buy anything")))
+        #expect(await store.purchase("monthly") == .failed(.notAllowed))
         await store.stop()
     }
 

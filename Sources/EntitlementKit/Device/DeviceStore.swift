@@ -26,7 +26,8 @@ public protocol DeviceStore: Sendable {
     /// Buys a product.
     ///
     /// - Throws: ``PurchaseError`` where it can tell what went wrong; ``PurchaseError/productNotFound`` for what is not on
-    ///   sale here, ``PurchaseError/userCancelled`` where the store throws that. Anything else reads as unknown.
+    ///   sale here, ``PurchaseError/userCancelled`` where the store throws that. A `URLError` reads as
+    ///   ``PurchaseError/network(_:)``, anything else as unknown.
     func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult
     /// Tells the store that a transaction needs no more; returns whether it had it unfinished, and was told.
     ///

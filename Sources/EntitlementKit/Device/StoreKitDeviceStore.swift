@@ -96,17 +96,23 @@ public struct StoreKitDeviceStore: DeviceStore {
 
     /// Buys with the purchase method, stating `Product.PurchaseOption.appAccountToken(_:)` if there is one.
     ///
-    /// Throws what StoreKit throws, and ``PurchaseError/productNotFound`` for an id that is not on sale here.
+    /// Throws a ``PurchaseError`` for every error of StoreKit that has a name, and what else StoreKit throws as it is.
     public func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult {
-        guard let product = try await Product.products(for: [productID]).first else {
-            throw PurchaseError.productNotFound
-        }
-        let options = Set(appAccountToken.map { [Product.PurchaseOption.appAccountToken($0)] } ?? [])
-        switch try await purchaseMethod(product, options) {
-        case .success(let result): return .success(SignedStatement(result))
-        case .userCancelled: return .userCancelled
-        case .pending: return .pending
-        @unknown default: return .unknown
+        do {
+            guard let product = try await Product.products(for: [productID]).first else {
+                throw PurchaseError.productNotFound
+            }
+            let options = Set(appAccountToken.map { [Product.PurchaseOption.appAccountToken($0)] } ?? [])
+            switch try await purchaseMethod(product, options) {
+            case .success(let result): return .success(SignedStatement(result))
+            case .userCancelled: return .userCancelled
+            case .pending: return .pending
+            @unknown default: return .unknown
+            }
+        } catch let error as StoreKitError {
+            throw PurchaseError(error)
+        } catch let error as Product.PurchaseError {
+            throw PurchaseError(error)
         }
     }
 
@@ -154,6 +160,28 @@ extension SignedStatement {
 
     fileprivate init(_ result: VerificationResult<Product.SubscriptionInfo.RenewalInfo>) {
         self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
+    }
+}
+
+extension PurchaseError {
+    fileprivate init(_ error: StoreKitError) {
+        switch error {
+        case .userCancelled: self = .userCancelled
+        case .networkError(let error): self = .network(String(describing: error))
+        case .notAvailableInStorefront: self = .productNotFound
+        default: self = .unknown(String(describing: error))
+        }
+    }
+
+    fileprivate init(_ error: Product.PurchaseError) {
+        switch error {
+        case .productUnavailable: self = .productNotFound
+        case .purchaseNotAllowed: self = .notAllowed
+        case .ineligibleForOffer: self = .ineligibleForOffer
+        case .invalidOfferIdentifier, .invalidOfferPrice, .invalidOfferSignature, .missingOfferParameters:
+            self = .invalidOffer(String(describing: error))
+        default: self = .unknown(String(describing: error))
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 #if canImport(StoreKit)
+import Dispatch
 public import Foundation
+import Network
 
 extension EntitlementStore {
     #if !os(visionOS)
@@ -25,14 +27,35 @@ extension EntitlementStore {
             storage: FileEntitlementStorage(directory: FileEntitlementStorage.standardDirectory()))
         Task { [weak self] in await self?.start() }
         watchForeground()
+        watchNetwork()
+    }
+
+    /// Tries again what rests whenever the network returns.
+    private nonisolated func watchNetwork() {
+        Task { [weak self] in
+            let (changes, continuation) = AsyncStream.makeStream(of: Bool.self, bufferingPolicy: .bufferingNewest(8))
+            let monitor = NWPathMonitor()
+            monitor.pathUpdateHandler = { path in
+                if case .satisfied = path.status { continuation.yield(true) } else { continuation.yield(false) }
+            }
+            monitor.start(queue: DispatchQueue(label: "EntitlementKit.network"))
+            var wasUp = true
+            for await isUp in changes {
+                guard let self else { break }
+                if isUp, !wasUp { await networkDidReturn() }
+                wasUp = isUp
+            }
+            // It ends with its last owner.
+            withExtendedLifetime(monitor) {}
+        }
     }
 
     /// Tries again what rests, and asks for the truth, whenever the app comes to the front.
     private nonisolated func watchForeground() {
-        // By name, so that no framework for views is linked.
+        // By name, so that no framework for views is linked. The last one tells that files can be read from now on.
         for name in [
             "UIApplicationWillEnterForegroundNotification", "NSApplicationDidBecomeActiveNotification",
-            "WKApplicationWillEnterForegroundNotification",
+            "WKApplicationWillEnterForegroundNotification", "UIApplicationProtectedDataDidBecomeAvailable",
         ] {
             // Never taken back: a store lives as long as the app.
             _ = NotificationCenter.default.addObserver(forName: Notification.Name(name), object: nil, queue: nil) {

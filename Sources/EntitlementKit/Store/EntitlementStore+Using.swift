@@ -12,9 +12,14 @@ extension EntitlementStore {
     /// the server.
     public func purchase(_ productID: String) async -> PurchaseOutcome {
         await ready()
-        guard await store.canMakePayments() else {
-            return .failed(.unknown("this device is not allowed to buy anything"))
+        guard await store.canMakePayments() else { return .failed(.notAllowed) }
+        // A button that is pressed twice; but a call of the store that never returns ends no purchase for good.
+        if let begun = purchases[productID], uptime - begun < Self.purchasePatience {
+            return .failed(.alreadyUnderWay)
         }
+        let begun = uptime
+        purchases[productID] = begun
+        defer { if purchases[productID] == begun { purchases[productID] = nil } }
         // The store signs it into the transaction, so that it is the customer's on every device at once.
         let accountToken = ledger.identified.flatMap { UUID(uuidString: $0) }
         do {
@@ -30,13 +35,35 @@ extension EntitlementStore {
             case .verificationFailed(let reason): return .unverified(reason: reason)
             case .userCancelled: return .userCancelled
             case .pending: return .pending
-            case .unknown: return .failed(error)
+            case .notAllowed, .ineligibleForOffer, .invalidOffer, .alreadyUnderWay: return .failed(error)
+            case .network, .unknown: return await madeAllTheSame(productID, error)
             }
+        } catch let error as URLError {
+            return await madeAllTheSame(productID, .network("\(error)"))
         } catch {
             // Whatever the store called it: a product that it does not show is not on sale here.
             if let shown = try? await store.products([productID]), shown.isEmpty { return .productNotFound }
-            return .failed(.unknown("\(error)"))
+            return await madeAllTheSame(productID, .unknown("\(error)"))
         }
+    }
+
+    /// How long a purchase may take before the same product can be bought once more, in milliseconds.
+    private static let purchasePatience: Int64 = 300_000
+
+    /// The longest that the store is looked at after it threw in the middle of a purchase.
+    private static let afterthought = Duration.seconds(3)
+
+    /// A store that loses its connection in the middle of a purchase throws, and may have made it.
+    private func madeAllTheSame(_ productID: String, _ error: PurchaseError) async -> PurchaseOutcome {
+        let known = Set(ledger.book.transactions.keys)
+        let adapter = store
+        let unfinished = await bounded(Self.afterthought) { await adapter.unfinishedTransactions() } ?? []
+        let bought = unfinished.first { statement in
+            guard let payload = try? DeviceTransaction(statement).payload else { return false }
+            return payload.productID == productID && payload.revocation == nil && !known.contains(payload.transactionID)
+        }
+        guard let bought else { return .failed(error) }
+        return await self.bought(bought)
     }
 
     /// The same as ``purchase(_:)``, by the name that stands beside a web checkout.

@@ -50,6 +50,8 @@ public actor EntitlementStore {
     var patienceTimer: Timer?
     var tokenTimer: Timer?
     var foregroundTimer: Timer?
+    /// Since when each product is being bought, in milliseconds of uptime.
+    var purchases: [String: Int64] = [:]
     /// When the app last came to the front, in milliseconds of uptime.
     var foregroundAt: Int64?
     var askWaiters: [CheckedContinuation<Void, Never>] = []

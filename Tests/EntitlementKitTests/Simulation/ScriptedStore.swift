@@ -9,7 +9,7 @@ final class ScriptedStore: DeviceStore {
     enum Call: Hashable, Sendable {
         case appTransaction, currentEntitlements, allTransactions, unfinishedTransactions, subscriptionStatuses,
             products
-        case finish, sync
+        case purchase, finish, sync
     }
 
     struct Script: Sendable {
@@ -108,8 +108,9 @@ final class ScriptedStore: DeviceStore {
     }
 
     func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult {
-        try script.withLock { script in
-            script.tokens.append(appAccountToken)
+        script.withLock { $0.tokens.append(appAccountToken) }
+        await enter(.purchase)
+        return try script.withLock { script in
             let result = try script.purchase.get()
             if case .success(let statement) = result { script.unfinished.append(statement) }
             return result

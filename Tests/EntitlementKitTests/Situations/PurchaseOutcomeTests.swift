@@ -1,0 +1,83 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: what becomes of a purchase", .timeLimit(.minutes(1)))
+struct PurchaseOutcomeTests {
+    private struct Odd: Error {}
+
+    @Test(
+        "what the store throws has a name",
+        arguments: [
+            (PurchaseError.userCancelled, PurchaseOutcome.userCancelled), (.pending, .pending),
+            (.productNotFound, .productNotFound), (.notAllowed, .failed(.notAllowed)),
+            (.ineligibleForOffer, .failed(.ineligibleForOffer)), (.invalidOffer("x"), .failed(.invalidOffer("x"))),
+            (.network("x"), .failed(.network("x"))),
+        ])
+    func thrown(_ error: PurchaseError, _ outcome: PurchaseOutcome) async {
+        let rig = KitRig { $0.purchase = .failure(error) }
+        #expect(await rig.store.purchase("monthly") == outcome)
+    }
+
+    @Test("an error of the network is told as one")
+    func network() async {
+        let rig = KitRig {
+            $0.purchase = .failure(URLError(.notConnectedToInternet))
+            $0.products = [StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$1")]
+        }
+        guard case .failed(.network) = await rig.store.purchase("monthly") else {
+            Issue.record("another outcome")
+            return
+        }
+    }
+
+    @Test("a store that throws in the middle of a purchase may have made it", arguments: [true, false])
+    func madeAllTheSame(_ isNetwork: Bool) async throws {
+        let rig = KitRig {
+            $0.unfinished = [Statements.transaction("0", product: "lifetime", until: nil)]
+            $0.products = [StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$1")]
+        }
+        await rig.launch()
+        rig.device.edit {
+            $0.purchase = .failure(isNetwork ? URLError(.networkConnectionLost) : Odd())
+            $0.unfinished = [Statements.transaction("1")]
+        }
+        let purchase = try await rig.store.purchase("monthly").get()
+        #expect(purchase.transactionID == "1" && purchase.entitlements.givesAccess(to: "premium"))
+        // What was known before is no purchase of now.
+        guard case .failed = await rig.store.purchase("monthly") else {
+            Issue.record("an earlier purchase was taken for this one")
+            return
+        }
+    }
+
+    @Test("a purchase that was interrupted is told when it comes, whatever its call said")
+    func interrupted() async {
+        let rig = KitRig { $0.purchase = .success(.userCancelled) }
+        #expect(await rig.store.purchase("monthly") == .userCancelled)
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+    }
+
+    @Test("a button that is pressed twice buys once, and a store that never answers bars no product for good")
+    func pressedTwice() async {
+        let door = Door()
+        let rig = KitRig {
+            $0.purchase = .success(.success(Statements.transaction("1")))
+            $0.doors[.purchase] = door
+        }
+        await rig.launch()
+        let first = Task { [store = rig.store] in await store.purchase("monthly") }
+        await eventually("the call") { await door.visitors == 1 }
+        #expect(await rig.store.purchase("monthly") == .failed(.alreadyUnderWay))
+        #expect(rig.device.state.tokens.count == 1)
+        rig.clock.advance(.seconds(300))
+        rig.device.edit { $0.doors = [:] }
+        #expect((try? await rig.store.purchase("monthly").get())?.transactionID == "1")
+        await door.open()
+        _ = await first.value
+        #expect(rig.device.state.tokens.count == 2)
+    }
+}
