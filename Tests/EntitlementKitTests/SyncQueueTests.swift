@@ -89,6 +89,19 @@ struct SyncQueueTests {
         #expect(queue.pending == [key(ids[place])])
     }
 
+    @Test("what fails although it was woken while it was under way is tried again at once, and then by the schedule")
+    func wokenUnderWay() throws {
+        var queue = SyncQueue()
+        _ = queue.add(key("1"))
+        let first = try #require(take(&queue, at: 0))
+        queue.wake()
+        let failures = queue.settle(failed: first, mayBeContent: false, retryAfter: 0, uptime: 0)
+        #expect(failures == [SyncQueue.Failure(key: key("1"), attempts: 0, delay: 0)])
+        let second = try #require(take(&queue, at: 0))
+        _ = queue.settle(failed: second, mayBeContent: false, retryAfter: 0, uptime: 0)
+        #expect(queue.nextDue { _ in true } == 1_000)
+    }
+
     @Test("what changes while it is under way is sent again")
     func stale() throws {
         var queue = SyncQueue()

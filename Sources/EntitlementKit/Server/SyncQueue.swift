@@ -49,6 +49,8 @@ struct SyncQueue: Sendable {
         var isInFlight = false
         /// It has changed while it was under way, so the answer is about something older.
         var isStale = false
+        /// It was woken while it was under way, so that a failure says nothing of now.
+        var isWoken = false
         /// It failed by itself, not because nothing could be reached.
         var isRefused = false
         /// How many may go in one request with it.
@@ -96,10 +98,11 @@ struct SyncQueue: Sendable {
     /// Tries everything again from the beginning, what rests included: the app was launched or came to the front, or the
     /// network returned.
     mutating func wake() {
-        for key in items.keys {
+        for (key, item) in items {
             items[key]?.attempts = 0
             items[key]?.due = 0
             items[key]?.isResting = false
+            items[key]?.isWoken = item.isInFlight
         }
     }
 
@@ -136,6 +139,7 @@ struct SyncQueue: Sendable {
         }
         for key in taken {
             items[key]?.isInFlight = true
+            items[key]?.isWoken = false
             items[key]?.isStale = false
         }
         flights += 1
@@ -194,7 +198,11 @@ struct SyncQueue: Sendable {
         item.company = min(item.company, company)
         if item.isStale { item.attempts = 0 }
         item.attempts += 1
-        let delay = item.attempts < Self.attemptLimit ? max(Self.delays[item.attempts - 1], notBefore) : nil
+        var delay = item.attempts < Self.attemptLimit ? max(Self.delays[item.attempts - 1], notBefore) : nil
+        if item.isWoken {
+            (item.isWoken, item.attempts) = (false, 0)
+            delay = notBefore
+        }
         item.due = uptime + (delay ?? 0)
         item.isResting = delay == nil
         items[key] = item
