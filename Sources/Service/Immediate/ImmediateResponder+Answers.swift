@@ -61,26 +61,32 @@ extension ImmediateResponder {
     }
 
     private func load(_ reads: [HeldRequest]) {
-        var byKey: [CustomerCacheKey: [HeldRequest]] = [:]
         for read in reads {
             guard loadingCount < Self.loadingLimit, case .read(let key, _) = read.question else {
                 decline(read)
                 continue
             }
             loadingCount += 1
-            byKey[key, default: []].append(read)
+            missing[key, default: []].append(read)
         }
-        guard !byKey.isEmpty else { return }
-        lastBatch += 1
-        let batch = lastBatch
-        let groups = Array(byKey)
-        loading[batch] = groups.map(\.value)
-        let questions = groups.map { key, _ in
-            LedgerQuestion(of: CustomerID(String(decoding: key.customer, as: UTF8.self)), key.environment)
-        }
-        Task { [loader, deliveries, waker] in
-            deliveries.put(.loaded(batch: batch, await loader.load(questions)))
-            waker.wake()
+        loadMissing()
+    }
+
+    /// Loads what is missing, unless so much is under way that it had better gather: a statement for many customers costs
+    /// little more than one for a few.
+    func loadMissing() {
+        while loading.count < Self.mostLoads, !missing.isEmpty {
+            let groups = Array(missing.prefix(Self.loadedTogether))
+            for (key, _) in groups { missing[key] = nil }
+            lastBatch += 1
+            loading[lastBatch] = groups.map(\.value)
+            let questions = groups.map { key, _ in
+                LedgerQuestion(of: CustomerID(String(decoding: key.customer, as: UTF8.self)), key.environment)
+            }
+            Task { [loader, deliveries, waker, batch = lastBatch] in
+                deliveries.put(.loaded(batch: batch, await loader.load(questions)))
+                waker.wake()
+            }
         }
     }
 

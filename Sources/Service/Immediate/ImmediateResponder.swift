@@ -27,6 +27,9 @@ final class ImmediateResponder: ImmediateHandler {
     private static let distrust = Duration.seconds(60)
     /// The most reads that wait to be loaded; the general path, which refuses what is too much, takes the others.
     static let loadingLimit = 512
+    /// The most customers loaded together, and the most such loads at once: one is folded while the database answers another.
+    static let loadedTogether = 64
+    static let mostLoads = 2
     /// How many reads of the past one thread folds before the first of them is sent.
     static let foldedTogether = 16
 
@@ -50,6 +53,8 @@ final class ImmediateResponder: ImmediateHandler {
     private var arrived: [HeldRequest] = []
     /// Proven fresh by the statement under way.
     private var asking: [HeldRequest] = []
+    /// Wait until they are loaded, by customer.
+    var missing: [CustomerCacheKey: [HeldRequest]] = [:]
     var loading: [Int: [[HeldRequest]]] = [:]
     var folding: [Int: [HeldRequest]] = [:]
     var loadingCount = 0
@@ -205,9 +210,11 @@ final class ImmediateResponder: ImmediateHandler {
 
     func stop() {
         isStopped = true
-        let held = arrived + asking + loading.values.joined().joined() + folding.values.joined()
+        let held =
+            arrived + asking + missing.values.joined() + loading.values.joined().joined() + folding.values.joined()
         arrived = []
         asking = []
+        missing = [:]
         loading = [:]
         folding = [:]
         loadingCount = 0
@@ -250,6 +257,7 @@ final class ImmediateResponder: ImmediateHandler {
             receive(answers, to: requests, loaded)
         case .loaded(let batch, let answers):
             let groups = loading.removeValue(forKey: batch) ?? []
+            loadMissing()
             let moment = Moment(application.now())
             for (requests, loaded) in zip(groups, answers) {
                 loadingCount -= requests.count
