@@ -1,7 +1,8 @@
 import EntitlementCore
 
-/// What answers depend on: an identity or original transaction of one environment, or that somebody is not known. Texts
-/// are told apart by a hash, which at the worst makes an answer be read anew without need.
+/// What answers depend on: an identity or original transaction of one environment, or that somebody is not known.
+///
+/// Texts are told apart by a hash, which at the worst makes an answer be read anew without need.
 struct DependencyKey: Hashable {
     private let value: UInt64
 
