@@ -72,6 +72,55 @@ struct StatementTests {
         #expect(book.renewals["1"]?.last?.payload.signedDate?.milliseconds == Statements.instant(149))
     }
 
+    private func filled(_ count: Int, kind: String) throws -> StatementBook {
+        var book = StatementBook()
+        for index in 0..<count {
+            let (id, day) = (String(1000 + index), Double(index) / 100)
+            let statement =
+                kind == "consumable"
+                ? Statements.transaction(id, product: "coins", from: day, until: nil, type: "Consumable")
+                : Statements.transaction(id, original: "life", from: day, until: day + 0.01, renewal: index > 0)
+            _ = book.join(try DeviceTransaction(statement))
+        }
+        return book
+    }
+
+    @Test(
+        "with too many statements consumables and ended periods go, never a live subscription or what was bought for good"
+    )
+    func pruning() throws {
+        let limit = StatementBook.transactionLimit
+        for kind in ["consumable", "period"] {
+            var book = try filled(limit, kind: kind)
+            let live = Statements.transaction("live", from: 29, until: 59)
+            for statement in [live, Statements.transaction("good", product: "lifetime", until: nil)] {
+                _ = book.join(try DeviceTransaction(statement))
+            }
+            let now = Timestamp(milliseconds: Statements.instant(30))
+            let isSmaller = book.prune(isNeeded: { $0.payload.transactionID == "1000" }, at: now)
+            #expect(isSmaller)
+            #expect(book.transactions.count == limit, "\(kind)")
+            // What is needed stays, though it is the oldest.
+            for id in ["live", "good", "1000", "\(1000 + limit - 1)"] { #expect(book.transactions[id] != nil, "\(id)") }
+            #expect(book.transactions["1001"] == nil && book.transactions["1002"] == nil)
+            // The store still lists them, and they say nothing new.
+            let again = try filled(limit, kind: kind)
+            for id in ["1001", "1002"] {
+                let transaction = try #require(again.transactions[id])
+                check(&book, transaction, .nothing)
+            }
+            let read = StatementBook(StatementFile(book))
+            #expect(read.letGo == book.letGo)
+        }
+    }
+
+    @Test("what the server does not hold, or the store is yet to be told about, is let go of by nobody")
+    func neededStays() throws {
+        var book = try filled(StatementBook.transactionLimit + 10, kind: "consumable")
+        let isSmaller = book.prune(isNeeded: { _ in true }, at: .latest)
+        #expect(!isSmaller && book.transactions.count == StatementBook.transactionLimit + 10)
+    }
+
     @Test("what is written is read back")
     func file() throws {
         var book = StatementBook()

@@ -102,6 +102,21 @@ struct SyncQueueTests {
         #expect(queue.nextDue { _ in true } == 1_000)
     }
 
+    @Test("what is recalled is sent again at once, and what comes of the first request is passed over")
+    func recalled() throws {
+        var queue = SyncQueue()
+        for id in [key(nil), key("1"), key("2", "other")] { _ = queue.add(id) }
+        let first = try #require(take(&queue, at: 0))
+        let other = try #require(take(&queue, at: 0))
+        queue.recall("c")
+        let second = try #require(take(&queue, at: 0))
+        #expect(second.transactionIDs == ["1"] && second.asks && second.number > other.number)
+        let failures = queue.settle(failed: first, mayBeContent: false, retryAfter: 0, uptime: 0)
+        #expect(failures.isEmpty && queue.contains(key("1")))
+        _ = queue.settle(second, refused: [], uptime: 0)
+        #expect(queue.pending == [key("2", "other")])
+    }
+
     @Test("what changes while it is under way is sent again")
     func stale() throws {
         var queue = SyncQueue()

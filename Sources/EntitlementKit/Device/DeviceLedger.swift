@@ -85,16 +85,29 @@ struct DeviceLedger: Sendable {
 
     // MARK: What the server says
 
-    /// Takes an answer about a customer, and what of the posted statements it answers.
-    mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) {
+    /// Takes an answer about a customer, and what of the posted statements it answers; returns whether it comes of another
+    /// log than the answers before, which has to be told everything again.
+    mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) -> Bool {
+        let isAnotherLog = memories.contains {
+            $0.answer.environment == answer.environment && $0.isOfAnotherLog(than: answer)
+        }
+        if isAnotherLog {
+            for index in memories.indices { memories[index].forgetAnswered() }
+            serverCatalog = nil
+        }
         // What is not wholly understood is good for this answer alone.
         if let catalog = answer.catalog, catalog.isWhole || serverCatalog == nil,
             catalog.position >= serverCatalog?.position ?? 0
         {
             serverCatalog = catalog
         }
-        var memory = remove(answer) ?? ServerMemory(answer)
-        memory.take(answer)
+        let known = remove(answer)
+        var memory = known ?? ServerMemory(answer)
+        if isAnotherLog, answer.isProven || !memory.isProven {
+            memory = ServerMemory(answer)
+        } else {
+            memory.take(answer)
+        }
         for (transaction, fate) in zip(posted.transactions, results.transactions) {
             switch fate {
             case .held: memory.noteAnswered(transaction, isConflict: false)
@@ -110,6 +123,7 @@ struct DeviceLedger: Sendable {
             renewals: Set(book.renewals.values.joined().map(\.payloadHash.hex)))
         memories.append(memory)
         memories.removeFirst(max(0, memories.count - Self.memoryLimit))
+        return isAnotherLog
     }
 
     /// Takes out what is remembered of an answer's customer and environment.

@@ -38,6 +38,9 @@ struct FinishGate: Hashable, Sendable {
 
     init(needsServer: Bool) { self.needsServer = needsServer }
 
+    /// Whether a transaction is yet to be finished.
+    func isWaiting(_ transactionID: String) -> Bool { candidates[transactionID] != nil }
+
     /// What the server is yet to be asked about.
     var unasked: Set<String> { Set(candidates.filter { !$0.value.isAllowed && !$0.value.isAsked }.keys) }
 

@@ -8,8 +8,10 @@ import EntitlementCore
 /// It only ever joins. A read of the store that comes back empty, or with half of it, joins nothing or half of it, and
 /// takes nothing away.
 struct StatementBook: Sendable {
-    /// The most transactions kept; beyond it those that ended longest ago go first.
+    /// How many transactions are kept without letting go of any; see ``prune(isNeeded:at:)``.
     static let transactionLimit = 2000
+    /// The most that is remembered of what was let go.
+    static let letGoLimit = 10_000
     /// The most pieces of renewal information kept about one original transaction; the oldest go first.
     static let renewalLimit = 24
 
@@ -25,6 +27,8 @@ struct StatementBook: Sendable {
     /// When the store last listed an original transaction among the current entitlements although what it paid for had
     /// run out: by the store's own word it is in grace, or about to be renewed.
     private(set) var current: [String: Timestamp] = [:]
+    /// What the transactions said that were let go, so that the store's next list does not bring them back.
+    private(set) var letGo: [String: String] = [:]
 
     /// What a statement added.
     enum Learning: Hashable, Sendable {
@@ -41,8 +45,9 @@ struct StatementBook: Sendable {
     mutating func join(_ transaction: DeviceTransaction) -> Learning {
         let id = transaction.payload.transactionID
         guard let known = transactions[id] else {
+            guard letGo[id] != transaction.contentHash.hex else { return .nothing }
+            letGo[id] = nil
             transactions[id] = transaction
-            prune()
             return .news
         }
         guard known.precedes(transaction) else { return .nothing }
@@ -114,6 +119,14 @@ struct StatementBook: Sendable {
         return Set(current.keys) != before
     }
 
+    mutating func letGo(of transaction: DeviceTransaction) {
+        let id = transaction.payload.transactionID
+        transactions[id] = nil
+        // Beyond the limit nothing is remembered, and the store's next list begins anew.
+        if letGo.count >= Self.letGoLimit { letGo = [:] }
+        letGo[id] = transaction.contentHash.hex
+    }
+
     /// What the newest statement about a transaction says; `nil` where there is none.
     func content(of transactionID: String) -> Digest? { transactions[transactionID]?.contentHash }
 
@@ -125,15 +138,6 @@ struct StatementBook: Sendable {
                     $1.payload.purchaseDate, $1.payload.transactionID
                 )
             }
-    }
-
-    private mutating func prune() {
-        guard transactions.count > Self.transactionLimit else { return }
-        let goes = transactions.values.min {
-            ($0.payload.expiresDate ?? .endless, $0.payload.transactionID)
-                < ($1.payload.expiresDate ?? .endless, $1.payload.transactionID)
-        }
-        if let goes { transactions[goes.payload.transactionID] = nil }
     }
 }
 
@@ -163,6 +167,7 @@ struct StatementFile: Encodable, Hashable, Sendable {
     var renewals: [String]
     var confirmed: [String: Timestamp]
     var current: [String: Timestamp]?
+    var letGo: [String: String]?
 
     init(_ book: StatementBook) {
         appTransaction = book.appTransaction?.jws
@@ -170,6 +175,7 @@ struct StatementFile: Encodable, Hashable, Sendable {
         renewals = book.renewals.sorted { $0.key < $1.key }.flatMap(\.value).map(\.jws)
         confirmed = book.confirmed
         current = book.current.isEmpty ? nil : book.current
+        letGo = book.letGo.isEmpty ? nil : book.letGo
     }
 
     /// Reads what was kept, row by row.
@@ -179,6 +185,7 @@ struct StatementFile: Encodable, Hashable, Sendable {
         renewals = file["renewals"]?.entries.compactMap(\.text) ?? []
         confirmed = file["confirmed"]?.members.compactMapValues(\.instant) ?? [:]
         current = file["current"]?.members.compactMapValues(\.instant)
+        letGo = file["letGo"]?.members.compactMapValues(\.text)
     }
 }
 
@@ -196,6 +203,7 @@ extension StatementBook {
         confirmed = file.confirmed
         noted = file.confirmed
         current = file.current ?? [:]
+        letGo = (file.letGo ?? [:]).filter { transactions[$0.key] == nil }
     }
 
     /// Joins what another book knows.
@@ -206,5 +214,7 @@ extension StatementBook {
         confirmed.merge(other.confirmed) { max($0, $1) }
         noted.merge(other.noted) { max($0, $1) }
         current.merge(other.current) { max($0, $1) }
+        letGo.merge(other.letGo) { $1 }
+        for id in transactions.keys { letGo[id] = nil }
     }
 }

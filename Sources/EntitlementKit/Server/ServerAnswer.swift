@@ -39,6 +39,8 @@ struct ServerAnswer: Sendable {
     /// In the server's word.
     let environment: String
     let position: Int64
+    /// Which log the position is one of; `nil` where the server does not tell.
+    let ledgerID: String?
     let at: Timestamp
     let entitlements: [Held]
     let timelines: [Timeline]
@@ -64,6 +66,7 @@ struct ServerAnswer: Sendable {
             let position = answer["position"]?.number, let at = answer["at"]?.instant
         else { return nil }
         (self.customerID, self.environment, self.position, self.at) = (customerID, environment, position, at)
+        ledgerID = answer["ledger_id"]?.text
         entitlements = answer["entitlements"]?.entries.compactMap { Held($0) } ?? []
         timelines = answer["timeline"]?.entries.compactMap { Timeline($0) } ?? []
         catalog = answer["catalog"].flatMap { AnsweredCatalog($0) }

@@ -28,21 +28,34 @@ struct ServerMemory: Sendable {
 
     var customerID: String { answer.customerID }
 
+    var isProven: Bool { answer.isProven }
+
     /// The facts it holds, where this version can read them.
     var facts: CustomerFacts? { answer.facts }
 
     /// Takes a later answer; one that knows less does not overwrite one that knows more.
     mutating func take(_ next: ServerAnswer) {
         let knowsLess = !next.isProven && answer.isProven
-        // Answers may overtake each other. A log that has become shorter is another log, and nothing is known of it.
+        // Answers may overtake each other.
         let isOlder = next.position < answer.position && next.at <= answer.at
         guard !knowsLess, !isOlder else { return }
-        if next.position < answer.position {
-            answered = [:]
-            answeredRenewals = []
-        }
         answer = next
         confirmedAt = max(confirmedAt, next.at)
+    }
+
+    /// Whether an answer comes of another log than the one that stands.
+    ///
+    /// Its id is another, or it has become shorter, as after a backup was restored. Then nothing is known of what that log
+    /// holds.
+    func isOfAnotherLog(than next: ServerAnswer) -> Bool {
+        if let old = answer.ledgerID, let new = next.ledgerID, old != new { return true }
+        return next.position < answer.position && next.at > answer.at
+    }
+
+    /// Forgets what the server has answered, but not what it said.
+    mutating func forgetAnswered() {
+        answered = [:]
+        answeredRenewals = []
     }
 
     mutating func noteAnswered(_ transaction: DeviceTransaction, isConflict: Bool, reason: String? = nil) {

@@ -22,6 +22,8 @@ struct SyncQueue: Sendable {
 
     /// What is sent in one request.
     struct Batch: Hashable, Sendable {
+        /// Counts the requests.
+        let number: Int
         let customerID: String
         /// In the order in which they are posted.
         let transactionIDs: [String]
@@ -46,7 +48,8 @@ struct SyncQueue: Sendable {
         /// In milliseconds of uptime.
         var due: Int64 = 0
         var isResting = false
-        var isInFlight = false
+        /// The number of the request it is under way in.
+        var flight: Int?
         /// It has changed while it was under way, so the answer is about something older.
         var isStale = false
         /// It was woken while it was under way, so that a failure says nothing of now.
@@ -59,6 +62,7 @@ struct SyncQueue: Sendable {
 
     private var items: [Key: Item] = [:]
     private var flights = 0
+    private var lastNumber = 0
     /// Until when the server asked for patience, in milliseconds of uptime; whatever is sent, it is sent after it.
     private var quietUntil: Int64 = 0
 
@@ -84,7 +88,7 @@ struct SyncQueue: Sendable {
             return true
         }
         guard isNews else { return false }
-        if item.isInFlight {
+        if item.flight != nil {
             item.isStale = true
         } else {
             item.attempts = 0
@@ -102,13 +106,19 @@ struct SyncQueue: Sendable {
             items[key]?.attempts = 0
             items[key]?.due = 0
             items[key]?.isResting = false
-            items[key]?.isWoken = item.isInFlight
+            items[key]?.isWoken = item.flight != nil
         }
+    }
+
+    /// Sends a customer's items again that are under way, since what they were sent with is outdated; what comes of it is
+    /// passed over.
+    mutating func recall(_ customerID: String) {
+        for (key, item) in items where key.customerID == customerID && item.flight != nil { items[key] = Item() }
     }
 
     /// The server answered something: what could not reach it before is tried again, and what it refused is not.
     mutating func serverAnswered() {
-        for (key, item) in items where item.attempts > 0 && !item.isInFlight && !item.isRefused {
+        for (key, item) in items where item.attempts > 0 && item.flight == nil && !item.isRefused {
             items[key]?.attempts = 0
             items[key]?.due = 0
             items[key]?.isResting = false
@@ -123,7 +133,7 @@ struct SyncQueue: Sendable {
     mutating func takeBatch(uptime: Int64, isSendable: (String) -> Bool) -> Batch? {
         guard flights < Self.flightLimit, !isQuiet(at: uptime) else { return nil }
         let due = items.filter { key, item in
-            !item.isInFlight && !item.isResting && item.due <= uptime && (key.transactionID.map(isSendable) ?? true)
+            item.flight == nil && !item.isResting && item.due <= uptime && (key.transactionID.map(isSendable) ?? true)
         }
         let order = due.sorted { left, right in
             (left.value.due, left.key.customerID, left.key.transactionID ?? "")
@@ -137,14 +147,15 @@ struct SyncQueue: Sendable {
             guard taken.count < company else { break }
             taken.append(key)
         }
+        lastNumber += 1
         for key in taken {
-            items[key]?.isInFlight = true
+            items[key]?.flight = lastNumber
             items[key]?.isWoken = false
             items[key]?.isStale = false
         }
         flights += 1
         return Batch(
-            customerID: first.key.customerID, transactionIDs: taken.compactMap(\.transactionID),
+            number: lastNumber, customerID: first.key.customerID, transactionIDs: taken.compactMap(\.transactionID),
             asks: taken.contains { $0.transactionID == nil })
     }
 
@@ -152,7 +163,7 @@ struct SyncQueue: Sendable {
     mutating func settle(_ batch: Batch, refused: Set<String>, uptime: Int64) -> [Failure] {
         flights -= 1
         var failures: [Failure] = []
-        for key in batch.keys {
+        for key in keys(of: batch) {
             if let id = key.transactionID, refused.contains(id) {
                 failures.append(fail(key, company: 1, uptime: uptime, notBefore: 0, isRefused: true))
             } else if items[key]?.isStale == true {
@@ -175,7 +186,7 @@ struct SyncQueue: Sendable {
         flights -= 1
         quietUntil = max(quietUntil, uptime + retryAfter)
         let company = mayBeContent ? max(1, batch.keys.count / 4) : Self.batchLimit
-        return batch.keys.map {
+        return keys(of: batch).map {
             fail($0, company: company, uptime: uptime, notBefore: retryAfter, isRefused: mayBeContent)
         }
     }
@@ -183,18 +194,21 @@ struct SyncQueue: Sendable {
     /// A batch is to be sent again at once, since the fault was not with it.
     mutating func settle(again batch: Batch) {
         flights -= 1
-        for key in batch.keys {
-            items[key]?.isInFlight = false
+        for key in keys(of: batch) {
+            items[key]?.flight = nil
             items[key]?.isStale = false
         }
     }
+
+    /// What is still under way with a batch, and was not recalled.
+    private func keys(of batch: Batch) -> [Key] { batch.keys.filter { items[$0]?.flight == batch.number } }
 
     private mutating func fail(
         _ key: Key, company: Int, uptime: Int64, notBefore: Int64, isRefused: Bool
     ) -> Failure {
         var item = items[key] ?? Item()
         item.isRefused = isRefused
-        item.isInFlight = false
+        item.flight = nil
         item.company = min(item.company, company)
         if item.isStale { item.attempts = 0 }
         item.attempts += 1
@@ -213,7 +227,7 @@ struct SyncQueue: Sendable {
     func nextDue(isSendable: (String) -> Bool) -> Int64? {
         guard flights < Self.flightLimit else { return nil }
         return items.filter { key, item in
-            !item.isInFlight && !item.isResting && (key.transactionID.map(isSendable) ?? true)
+            item.flight == nil && !item.isResting && (key.transactionID.map(isSendable) ?? true)
         }.map { max($0.value.due, quietUntil) }.min()
     }
 }

@@ -90,6 +90,7 @@ extension EntitlementStore {
             gate.stored(ledger.book.content(of:))
         }
         enqueue(intake.news)
+        prune()
         _ = await persist()
         // Who the app's own purchase says to be here is proof of what was only taken to be so before.
         if intake.hasNewApp || ledger.customerID != customerBefore, ledger.customerID != nil { askAnew() }
@@ -98,10 +99,23 @@ extension EntitlementStore {
         return intake.transactions
     }
 
+    /// Lets go of statements that are over, where there are too many.
+    private func prune() {
+        let (memory, needsServer) = (ledger.memory, server != nil)
+        let (gate, now) = (gate, now)
+        let isSmaller = ledger.book.prune(
+            isNeeded: { transaction in
+                if gate.isWaiting(transaction.payload.transactionID) { return true }
+                return needsServer && !(memory?.hasAnswered(transaction) ?? false)
+            }, at: now)
+        if isSmaller { disk.note(.statements) }
+    }
+
     /// Asks everything again, of whoever is the customer now.
     func askAnew() {
         gate.askAgain()
         connection = .notYetAsked
+        if let customerID = ledger.customerID { queue.recall(customerID) }
         ask()
     }
 

@@ -160,7 +160,7 @@ extension EntitlementStore {
 
     private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {
         let batch = posting.batch
-        ledger.take(answer, results, to: posting)
+        let isAnotherLog = ledger.take(answer, results, to: posting)
         var failed: [String: String] = [:]
         var conflicts: [String: String] = [:]
         var held: [String: Digest] = [:]
@@ -176,13 +176,18 @@ extension EntitlementStore {
         }
         let failures = queue.settle(batch, refused: Set(failed.keys), uptime: uptime)
         queue.serverAnswered()
-        gate.answered(held, allowed: answer.finish)
-        if batch.customerID == ledger.customerID {
-            connection = answer.isProven ? .live(position: answer.position) : .failed(.unproven)
+        // Asked before the app's own purchase was there: what it proves is asked about anew, and this says less.
+        let isOutdated =
+            !answer.isProven && posting.request.appTransaction == nil && ledger.book.appTransaction != nil
+        if !isOutdated {
+            gate.answered(held, allowed: answer.finish)
+            note(answer.isProven ? .live(position: answer.position) : .failed(.unproven), of: posting)
         }
         for file in [DiskState.File.server, .clock] + (batch.transactionIDs.isEmpty ? [] : [.queue]) {
             disk.note(file)
         }
+        if isAnotherLog { gate.askAgain() }
+        if isAnotherLog || isOutdated { resend() }
         _ = await persist()
         publish()
         let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil }
@@ -204,12 +209,17 @@ extension EntitlementStore {
         let failures = queue.settle(
             failed: batch, mayBeContent: failure.mayBeContent, retryAfter: failure.retryAfter, uptime: uptime)
         // One statement that a server cannot take does not mean that it is away.
-        if batch.customerID == ledger.customerID, batch.asks || !failure.mayBeContent {
-            connection = .failed(failure.reason)
-        }
+        if batch.asks || !failure.mayBeContent { note(.failed(failure.reason), of: posting) }
         publish()
         for failed in failures { report(failed, detail: failure.detail) }
         if batch.asks { resumeAskers() }
+    }
+
+    /// How a request went says how the server can be reached, unless a later one has told already.
+    private func note(_ connection: Connection, of posting: SyncPosting) {
+        guard posting.batch.customerID == ledger.customerID, posting.batch.number >= connectionNumber else { return }
+        self.connection = connection
+        connectionNumber = posting.batch.number
     }
 
     private func report(_ failure: SyncQueue.Failure, detail: String) {

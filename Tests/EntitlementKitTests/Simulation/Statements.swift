@@ -20,12 +20,13 @@ enum Statements {
         _ id: String, original: String? = nil, product: String = "monthly", from: Double = 0, until: Double? = 30,
         revoked: Double? = nil, signed: Double? = nil, token: UUID? = nil, app: String? = "A",
         renewal: Bool = false, bundleID: String = bundleID, environment: String = "Production",
-        offer: [String: Any] = [:], unverified: String? = nil
+        offer: [String: Any] = [:], unverified: String? = nil, type: String? = nil
     ) -> SignedStatement {
         var members: [String: Any] = [
             "transactionId": id, "originalTransactionId": original ?? id, "productId": product, "bundleId": bundleID,
             "purchaseDate": instant(from), "environment": environment, "signedDate": instant(signed ?? from),
-            "type": until == nil ? "Non-Consumable" : "Auto-Renewable Subscription", "webOrderLineItemId": "w" + id,
+            "type": type ?? (until == nil ? "Non-Consumable" : "Auto-Renewable Subscription"),
+            "webOrderLineItemId": "w" + id,
             "transactionReason": renewal ? "RENEWAL" : "PURCHASE", "inAppOwnershipType": "PURCHASED",
         ]
         members.merge(offer) { $1 }
