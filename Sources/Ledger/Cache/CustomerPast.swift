@@ -189,7 +189,7 @@ extension LedgerReader {
             FROM unnest($2::bigint[], $3::smallint[], $4::text[]) AS asked (number, environment, value)
             \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
         ), named (number, environment, own, kind, original, position) AS (
-            \(OwnershipQuery.names(of: "known", kinds: "0, 2, 3"))
+            \(OwnershipQuery.names(of: "known", kinds: "0, 2, 3", generalKinds: "2, 3"))
         )
         SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::timestamptz, NULL::bytea
         FROM ledger_head WHERE ledger_id = $1

@@ -63,7 +63,7 @@ enum CustomerQuery {
                 AS asked (number, environment, own, value)
             \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
         ), named (number, environment, own, kind, original, position) AS (
-            \(OwnershipQuery.names(of: "known", kinds: "0, 2"))
+            \(OwnershipQuery.names(of: "known"))
         ), part AS MATERIALIZED (
             SELECT number, environment, original FROM named WHERE own AND original <> ''
             UNION

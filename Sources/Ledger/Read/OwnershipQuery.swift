@@ -29,21 +29,30 @@ enum OwnershipQuery {
         """
     }
 
-    /// All names of some people, and of everybody whom links, ever made, connect with them: the terms of a recursive
+    /// The names of some people, and of everybody whom links, ever made, connect with them: the terms of a recursive
     /// common table expression `named (number, environment, own, kind, original, position)`; $1 is the ledger.
     ///
-    /// Each person's names are searched for once; links are among them, and so the walk goes on.
+    /// Each person's names are searched for once; links are among them, and so the walk goes on. Names under original
+    /// transactions are searched for only where `own` says so: what is asked about a stranger must cost the same,
+    /// whatever the stranger has.
     ///
     /// - Parameters:
     ///   - people: rows with columns `number`, `environment`, `own` and `identity`.
-    ///   - kinds: the kinds of names wanted, as a list; 2 must be one of them.
-    static func names(of people: String, kinds: String) -> String {
+    ///   - kinds: the kinds of names wanted under original transactions, as a list.
+    ///   - generalKinds: those wanted of names under none; 2 must be one of them.
+    static func names(of people: String, kinds: String = "0, 2", generalKinds: String = "2") -> String {
         func names(of person: String, _ rows: String) -> String {
             Statements.search(
                 """
                 SELECT kind, original_transaction_id AS original, position FROM event_name AS stored
                 WHERE stored.ledger_id = $1 AND stored.identity = \(person).identity
-                    AND stored.environment = ANY (ARRAY[0::smallint, \(rows).environment]) AND stored.kind IN (\(kinds))
+                    AND stored.environment = ANY (ARRAY[0::smallint, \(rows).environment])
+                    AND stored.kind IN (\(generalKinds)) AND stored.original_transaction_id = ''
+                UNION ALL
+                SELECT kind, original_transaction_id, position FROM event_name AS stored
+                WHERE \(rows).own AND stored.ledger_id = $1 AND stored.identity = \(person).identity
+                    AND stored.environment = \(rows).environment
+                    AND stored.kind IN (\(kinds)) AND stored.original_transaction_id > ''
                 """, as: "name")
         }
         return """
