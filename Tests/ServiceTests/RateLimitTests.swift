@@ -45,6 +45,18 @@ struct RateLimitTests {
         #expect(limiter.take(key, at: Self.start) != nil)
     }
 
+    @Test("who arrived earlier but is looked at later is not refused for those who came in between")
+    func lateLook() {
+        var limits = RateLimits()
+        limits.secretKey = RateLimit(perSecond: 10, burst: 20)
+        let limiter = RateLimiter(limits)
+        let key = RateLimiter.Subject.secretKey(id: "k")
+        #expect(limiter.take(key, at: Self.start + .seconds(5)) == nil)
+        #expect(limiter.take(key, at: Self.start) == nil, "it waited five seconds for its turn")
+        for _ in 0..<18 { #expect(limiter.take(key, at: Self.start) == nil) }
+        #expect(limiter.take(key, at: Self.start) == .milliseconds(100), "the limit itself stands")
+    }
+
     @Test("signatures count: what a device posts in bulk costs its address as much as many requests")
     func signatures() async throws {
         var limits = Application.Limits()

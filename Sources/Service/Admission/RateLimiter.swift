@@ -75,12 +75,18 @@ struct TokenBucket: Sendable, Hashable {
 struct BucketTable<Owner: Hashable & Sendable>: Sendable {
     private(set) var buckets: [Owner: TokenBucket] = [:]
     private let capacity: Int
+    /// The latest instant at which somebody took something.
+    private var latest: ContinuousClock.Instant?
 
     init(capacity: Int) { self.capacity = capacity }
 
     mutating func take(
         _ owner: Owner, _ limit: RateLimit, _ count: Int64 = 1, at now: ContinuousClock.Instant
     ) -> Duration? {
+        // Under load a request may be looked at seconds after it arrived, and after others that arrived later: by its own
+        // clock the bucket would not have filled up since they took from it.
+        let now = max(now, latest ?? now)
+        latest = now
         if buckets[owner] == nil, buckets.count >= capacity { makeRoom(at: now) }
         return buckets[owner, default: TokenBucket(at: now)].take(limit, count, at: now)
     }
