@@ -80,8 +80,9 @@ let migrations = [
     "0007_identity",
     "0008_original_view",
     "0009_projection",
-    "0010_access",
-    "0011_grant_serving_role",
+    "0010_tree_node",
+    "0011_access",
+    "0012_grant_serving_role",
 ]
 
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.

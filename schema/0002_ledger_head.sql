@@ -12,7 +12,9 @@ CREATE TABLE ledger_head (
     -- Where the catalog in force was written; 0 before any.
     catalog_position bigint NOT NULL DEFAULT 0,
     -- Which rows of original_view count; a rebuild fills the next generation and then moves this number.
-    view_generation integer NOT NULL DEFAULT 0
+    view_generation integer NOT NULL DEFAULT 0,
+    -- The ledger's own name, by which its checkpoints are told from those of others.
+    own_id uuid NOT NULL DEFAULT gen_random_uuid()
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 INSERT INTO ledger_head (ledger_id, position, recorded_at, hash, next_identity)

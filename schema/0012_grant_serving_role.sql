@@ -7,7 +7,7 @@ BEGIN
     EXECUTE format(
         'GRANT SELECT, INSERT ON event, event_name, evidence, jws_header, identity, server_secret TO %I', serving_role);
     EXECUTE format(
-        'GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, rebuild, seen, command_key TO %I',
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, rebuild, seen, tree_node, command_key TO %I',
         serving_role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON api_key TO %I', serving_role);
 END

@@ -21,7 +21,8 @@ package struct Migration: Sendable {
         Migration("0007_identity", PackageResources._007_identity_sql),
         Migration("0008_original_view", PackageResources._008_original_view_sql),
         Migration("0009_projection", PackageResources._009_projection_sql),
-        Migration("0010_access", PackageResources._010_access_sql),
-        Migration("0011_grant_serving_role", PackageResources._011_grant_serving_role_sql),
+        Migration("0010_tree_node", PackageResources._010_tree_node_sql),
+        Migration("0011_access", PackageResources._011_access_sql),
+        Migration("0012_grant_serving_role", PackageResources._012_grant_serving_role_sql),
     ]
 }

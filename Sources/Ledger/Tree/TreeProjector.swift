@@ -1,0 +1,146 @@
+import EntitlementCore
+package import PostgresClient
+
+/// Stores the roots of complete subtrees of the tree over the log, behind it and apart from the appends.
+///
+/// Nobody waits for it: a proof computes what is not stored yet. A page is one transaction under the lock of the
+/// projection's row, so any number of processes may do this at once.
+package struct TreeProjector: Sendable {
+    /// The name of its row in table `projection`.
+    static let name = "tree"
+    /// Changes whenever the same log would give other rows.
+    private static let version: Int64 = 1
+
+    private let pool: PostgresPool
+    private let pageLeaves: Int64
+
+    /// - Parameter pages: how many pages of 256 events one transaction goes through.
+    package init(pool: PostgresPool, pages: Int64 = 64) {
+        self.pool = pool
+        pageLeaves = pages * LogTree.pageLeaves
+    }
+
+    /// Begins anew where stored roots are missing, such as after somebody deleted them.
+    package func restore() async throws {
+        try await with { connection in
+            try connection.transaction { connection in
+                guard let checkpoint = try Self.lock(on: connection) else { return }
+                let stored = try connection.query(
+                    "SELECT level, count(*) FROM tree_node WHERE ledger_id = $1 GROUP BY level", [.int(ledgerID)])
+                var counts: [Int64: Int64] = [:]
+                for row in stored.rows { counts[try row.int(0)] = try row.int(1) }
+                let isWhole = Self.levels.allSatisfy { level in
+                    counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.pageLevels)
+                }
+                if !isWhole { try Self.clear(connection) }
+            }
+        }
+    }
+
+    /// Forgets what is stored; the next `catchUp` begins at the first event.
+    package func reset() async throws {
+        try await with { connection in
+            try connection.transaction { connection in
+                _ = try Self.lock(on: connection)
+                try Self.clear(connection)
+            }
+        }
+    }
+
+    /// Goes on from the checkpoint to the last whole page of the log.
+    package func catchUp() async throws {
+        while try await !with({ try page(on: $0) }) { try Task.checkCancellation() }
+    }
+
+    /// Returns whether nothing is left to do for this process.
+    private func page(on connection: isolated PostgresConnection) throws -> Bool {
+        // A look first: an idle service writes nothing.
+        let isCurrent = try connection.query(
+            """
+            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position / $4 * $4
+            """, [.int(ledgerID), .text(Self.name), .int4(Int32(Self.version)), .int(LogTree.pageLeaves)]
+        ).first
+        if isCurrent != nil { return true }
+        return try connection.transaction { connection in
+            // Another process is at it: that will do.
+            guard let checkpoint = try Self.lock(on: connection) else { return true }
+            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let whole = head / LogTree.pageLeaves * LogTree.pageLeaves
+            guard checkpoint < whole else { return true }
+            let end = min(checkpoint + pageLeaves, whole)
+            try write(from: checkpoint, to: end, on: connection)
+            try connection.query(
+                "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
+                [.int(ledgerID), .text(Self.name), .int(end)])
+            return end == whole
+        }
+    }
+
+    /// Stores the roots that become complete between two positions, the lower levels first, since the higher ones are
+    /// made of them.
+    private func write(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
+        for level in Self.levels {
+            let shift = level * LogTree.pageLevels
+            let numbers = Array(start >> shift..<end >> shift)
+            guard !numbers.isEmpty else { break }
+            var pages = TreePages(size: end)
+            let hashes = try numbers.map { number in
+                // The two halves, for the root itself may be stored already.
+                let halves = try [2 * number, 2 * number + 1].map { half in
+                    try pages.hash(of: Subtree(level: shift - 1, number: half), on: connection)
+                }
+                return TreeHash.ofNode(halves[0], halves[1]).bytes
+            }
+            try connection.query(
+                """
+                INSERT INTO tree_node (ledger_id, level, number, hash)
+                SELECT $1, $2, * FROM unnest($3::bigint[], $4::bytea[])
+                ON CONFLICT (ledger_id, level, number) DO UPDATE SET hash = excluded.hash
+                """,
+                [.int4(Int32(ledgerID)), .int2(Int16(level)), .intArray(numbers), .bytesArray(hashes)])
+        }
+    }
+
+    /// The levels that are stored: the highest one has a root only when there are 2^56 events.
+    private static let levels = 1...7
+
+    /// Locks the projection's row, and makes it first where it is missing or of another version.
+    ///
+    /// - Returns: the position up to which everything is stored; `nil` where another process holds the lock.
+    private static func lock(on connection: isolated PostgresConnection) throws -> Int64? {
+        try connection.query(
+            """
+            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
+            ON CONFLICT (ledger_id, name) DO NOTHING
+            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
+        let row = try connection.query(
+            """
+            SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE SKIP LOCKED
+            """, [.int(ledgerID), .text(name)]
+        ).first
+        guard let row else { return nil }
+        if try row.int(0) == version { return try row.int(1) }
+        try clear(connection)
+        return 0
+    }
+
+    private static func clear(_ connection: isolated PostgresConnection) throws {
+        try connection.query("DELETE FROM tree_node WHERE ledger_id = $1", [.int(ledgerID)])
+        try connection.query(
+            "UPDATE projection SET version = $3, checkpoint = 0 WHERE ledger_id = $1 AND name = $2",
+            [.int(ledgerID), .text(name), .int4(Int32(version))])
+    }
+
+    private func with<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await pool.withConnection(body)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw LedgerError(error, doing: "storing the tree over the log")
+        }
+    }
+}

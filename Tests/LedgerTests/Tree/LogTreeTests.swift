@@ -1,0 +1,176 @@
+import EntitlementCore
+import OpenSSLCrypto
+import PostgresClient
+import SeededRandom
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Proofs are checked with the algorithms of RFC 9162, sections 2.1.3.2 and 2.1.4.2, which share nothing with those that
+/// make them, and roots with the recursive definition of RFC 6962.
+@Suite("The tree over the log")
+struct LogTreeTests {
+    /// More than one page of the second level.
+    private static let events: Int64 = 66_200
+
+    private struct Rig {
+        let owner: PostgresConnection
+        let tree: LogTree
+        let projector: TreeProjector
+        let leaves: [Digest]
+    }
+
+    private static func rig(events: Int64) async throws -> Rig {
+        let database = try await TestDatabase.make()
+        let owner = try await database.owner()
+        try await owner.execute(
+            script: """
+                INSERT INTO event SELECT 1, n, 'epoch', NULL, 1, 1, 'renewed', NULL, NULL, NULL, NULL, NULL, NULL, '\\x00',
+                    NULL, sha256((n - 1)::text::bytea), sha256(n::text::bytea)
+                FROM generate_series(1, \(events)) AS n;
+                UPDATE ledger_head SET position = \(events)
+                """)
+        return Rig(
+            owner: owner, tree: LogTree(pool: database.pool()),
+            projector: TreeProjector(pool: database.pool(), pages: 7),
+            leaves: (0..<events).map { leaf in
+                sha256([0] + sha256(Array(String(leaf + 1).utf8)).bytes)
+            })
+    }
+
+    private static func sha256(_ bytes: [UInt8]) -> Digest { Digest(SHA256.hash(bytes)) ?? .zero }
+
+    private static func root(_ leaves: ArraySlice<Digest>) -> Digest {
+        guard leaves.count > 1, let first = leaves.indices.first else { return leaves.first ?? sha256([]) }
+        var split = 1
+        while 2 * split < leaves.count { split *= 2 }
+        let (left, right) = (root(leaves[first..<first + split]), root(leaves[(first + split)...]))
+        return sha256([1] + left.bytes + right.bytes)
+    }
+
+    private static func join(_ left: Digest, _ right: Digest) -> Digest { sha256([1] + left.bytes + right.bytes) }
+
+    /// The root that an inclusion proof leads to; `nil` for one of the wrong length.
+    private static func root(of leaf: Digest, at index: Int64, size: Int64, _ proof: [Digest]) -> Digest? {
+        var (fn, sn, hash) = (index, size - 1, leaf)
+        for other in proof {
+            guard sn != 0 else { return nil }
+            if fn & 1 == 1 || fn == sn {
+                hash = join(other, hash)
+                while fn & 1 == 0, fn != 0 { (fn, sn) = (fn >> 1, sn >> 1) }
+            } else {
+                hash = join(hash, other)
+            }
+            (fn, sn) = (fn >> 1, sn >> 1)
+        }
+        return sn == 0 ? hash : nil
+    }
+
+    private static func isConsistent(
+        _ old: Int64, _ oldRoot: Digest, _ new: Int64, _ newRoot: Digest, _ proof: [Digest]
+    ) -> Bool {
+        if old == new { return proof.isEmpty && oldRoot == newRoot }
+        var path = proof
+        if old & (old - 1) == 0 { path.insert(oldRoot, at: 0) }
+        guard let first = path.first else { return false }
+        var (fn, sn, fr, sr) = (old - 1, new - 1, first, first)
+        while fn & 1 == 1 { (fn, sn) = (fn >> 1, sn >> 1) }
+        for other in path.dropFirst() {
+            guard sn != 0 else { return false }
+            if fn & 1 == 1 || fn == sn {
+                (fr, sr) = (join(other, fr), join(other, sr))
+                while fn & 1 == 0, fn != 0 { (fn, sn) = (fn >> 1, sn >> 1) }
+            } else {
+                sr = join(sr, other)
+            }
+            (fn, sn) = (fn >> 1, sn >> 1)
+        }
+        return sn == 0 && fr == oldRoot && sr == newRoot
+    }
+
+    @Test("every proof of a small tree, at every size, leads to the root")
+    func small() async throws {
+        let rig = try await Self.rig(events: 40)
+        #expect(try await rig.tree.root(size: 0) == Self.sha256([]))
+        #expect(try await rig.tree.root(size: 41) == nil)
+        for size in 1...40 as ClosedRange<Int64> {
+            let root = Self.root(rig.leaves[..<Int(size)])
+            #expect(try await rig.tree.root(size: size) == root)
+            for position in 1...size {
+                let proof = try #require(try await rig.tree.inclusionProof(of: position, size: size))
+                #expect(proof.leaf == rig.leaves[Int(position) - 1])
+                #expect(Self.root(of: proof.leaf, at: position - 1, size: size, proof.hashes) == root)
+                let old = Self.root(rig.leaves[..<Int(position)])
+                let path = try #require(try await rig.tree.consistencyProof(from: position, to: size))
+                #expect(Self.isConsistent(position, old, size, root, path), "\(position) to \(size)")
+            }
+        }
+    }
+
+    @Test("stored or not, whole or with gaps, the proofs of a large tree are the same", arguments: [UInt64(71)])
+    func large(seed: UInt64) async throws {
+        let rig = try await Self.rig(events: Self.events)
+        var random = SplitMix64(seed: seed)
+        let edges: [Int64] = [1, 255, 256, 257, 65_535, 65_536, 65_537, Self.events]
+        for state in ["nothing stored", "stored", "gaps", "restored", "reset and stored"] {
+            switch state {
+            case "nothing stored": break
+            case "gaps":
+                try await rig.owner.execute(
+                    script: "DELETE FROM tree_node WHERE level = 2 OR (number * 7919) % 11 < 3")
+            case "restored":
+                try await rig.projector.restore()
+                try await rig.projector.catchUp()
+            case "reset and stored":
+                try await rig.projector.reset()
+                try await rig.projector.catchUp()
+            default: try await rig.projector.catchUp()
+            }
+            let stored = try await rig.owner.query("SELECT level, count(*) FROM tree_node GROUP BY 1 ORDER BY 1").rows
+            if state.hasSuffix("stored"), state != "nothing stored" {
+                #expect(try stored.map { [try $0.int(0), try $0.int(1)] } == [[1, Self.events >> 8], [2, 1]])
+            }
+            for round in 0..<16 {
+                let size = round < edges.count ? edges[round] : random.number(in: 1...Self.events)
+                let position = random.chance(30) ? size : random.number(in: 1...size)
+                let place = "seed \(seed), \(state): \(position) of \(size)"
+                let root = Self.root(rig.leaves[..<Int(size)])
+                #expect(try await rig.tree.root(size: size) == root, "\(place)")
+                let proof = try #require(try await rig.tree.inclusionProof(of: position, size: size))
+                #expect(Self.root(of: proof.leaf, at: position - 1, size: size, proof.hashes) == root, "\(place)")
+                let path = try #require(try await rig.tree.consistencyProof(from: position, to: size))
+                let old = Self.root(rig.leaves[..<Int(position)])
+                #expect(Self.isConsistent(position, old, size, root, path), "\(place)")
+            }
+        }
+    }
+
+    @Test("a stored root that was changed gives another root, which no checkpoint had")
+    func changed() async throws {
+        let rig = try await Self.rig(events: 1000)
+        try await rig.projector.catchUp()
+        let root = try await rig.tree.root(size: 1000)
+        try await rig.owner.execute(script: "UPDATE tree_node SET hash = sha256(hash) WHERE number = 2")
+        #expect(try await rig.tree.root(size: 1000) != root)
+        #expect(try await rig.tree.root(size: 512) == Self.root(rig.leaves[..<512]))
+    }
+
+    @Test("one look at the end of a page stores nothing, and what has grown since is stored by the next")
+    func growth() async throws {
+        let rig = try await Self.rig(events: 511)
+        try await rig.projector.catchUp()
+        func stored() async throws -> Int64 {
+            try await rig.owner.query("SELECT count(*) FROM tree_node").first?.int(0) ?? -1
+        }
+        #expect(try await stored() == 1)
+        try await rig.owner.execute(
+            script: """
+                INSERT INTO event SELECT 1, 512, 'epoch', NULL, 1, 1, 'renewed', NULL, NULL, NULL, NULL, NULL, NULL, '\\x00',
+                    NULL, sha256('511'), sha256('512');
+                UPDATE ledger_head SET position = 512
+                """)
+        try await rig.projector.catchUp()
+        #expect(try await stored() == 2)
+    }
+}
