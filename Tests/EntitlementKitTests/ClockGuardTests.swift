@@ -24,8 +24,8 @@ struct ClockGuardTests {
     @Test("the time is never before a signed date of the store")
     func signed() {
         var clock = ClockGuard()
-        clock.saw(signedDate: at(50))
-        clock.saw(signedDate: at(40))
+        clock.saw(signedDate: at(50), wall: at(10))
+        clock.saw(signedDate: at(40), wall: at(10))
         #expect(clock.now(wall: at(10), uptime: 0) == at(50))
     }
 
@@ -60,6 +60,36 @@ struct ClockGuardTests {
         #expect(clock.now(wall: at(0), uptime: hour) == at(160))
         clock.heard(at(50), sent: hour, uptime: hour)
         #expect(clock.now(wall: at(0), uptime: hour) == at(50))
+    }
+
+    @Test(
+        "a clock that was set forward and back while the process ran is right again, and one that was set back is not")
+    func forwardAndBack() {
+        var clock = ClockGuard()
+        _ = clock.remember(wall: at(0), uptime: 0)
+        _ = clock.remember(wall: at(1_000_000), uptime: 60_000)
+        #expect(clock.now(wall: at(1_000_000), uptime: 60_000) == at(1_000_000))
+        // Somebody sets it back, and not to where it belongs.
+        let isHealed = clock.remember(wall: at(-500), uptime: 120_000)
+        #expect(!isHealed && clock.now(wall: at(-500), uptime: 120_000) == at(1_000_000))
+        let isWorthKeeping = clock.remember(wall: at(3), uptime: 180_000)
+        #expect(isWorthKeeping && clock.now(wall: at(3), uptime: 180_000) == at(3))
+    }
+
+    @Test("a clock that was set forward is believed again when it agrees with what the store has just signed")
+    func freshSignature() {
+        var kept = ClockGuard()
+        _ = kept.remember(wall: at(1_000_000), uptime: 0)
+        var clock = ClockGuard()
+        clock.restore(kept)
+        _ = clock.remember(wall: at(100), uptime: 0)
+        #expect(clock.now(wall: at(100), uptime: 0) == at(1_000_000))
+        // What was signed long ago proves nothing, nor does what is known.
+        clock.saw(signedDate: at(50), wall: at(100))
+        clock.saw(signedDate: at(50), wall: at(51))
+        #expect(clock.now(wall: at(100), uptime: 0) == at(1_000_000))
+        clock.saw(signedDate: at(99), wall: at(100))
+        #expect(clock.now(wall: at(100), uptime: 0) == at(100))
     }
 
     @Test("time that passes within a process is proven by uptime, and worth keeping only by the minute")

@@ -100,6 +100,17 @@ struct StatementBook: Sendable {
         return true
     }
 
+    /// What was confirmed after an instant, by a wrong clock, was confirmed then; returns whether there was any.
+    mutating func forgetConfirmations(after now: Timestamp) -> Bool {
+        guard confirmed.values.contains(where: { $0 > now }) || current.values.contains(where: { $0 > now }) else {
+            return false
+        }
+        confirmed = confirmed.mapValues { min($0, now) }
+        noted = noted.mapValues { min($0, now) }
+        current = current.mapValues { min($0, now) }
+        return true
+    }
+
     /// The store listed what is owned now; returns whether that is worth keeping on disk.
     ///
     /// A list without entries says nothing: stores have been seen to answer so before they are ready.

@@ -125,6 +125,9 @@ struct SyncQueue: Sendable {
         }
     }
 
+    /// Whether a batch was not recalled.
+    func isUnderWay(_ batch: Batch) -> Bool { !keys(of: batch).isEmpty }
+
     /// Takes what is due for one customer, as far as it may go together; it is under way until `settle` is told.
     ///
     /// - Parameters:

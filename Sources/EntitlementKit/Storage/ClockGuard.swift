@@ -6,7 +6,8 @@ import EntitlementCore
 /// A clock set back must not extend access, and one set forward by mistake must not end it for good. So the server's
 /// word counts most: while the process runs, time goes on from it by uptime alone. Before it has spoken, the time is
 /// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say;
-/// the last is forgotten when the server speaks, since it may have been a mistake.
+/// the last may have been a mistake. It is forgotten when the server speaks; when the calendar clock, set forward while the
+/// process runs, is where it would be without that; and when it agrees with what the store has just signed.
 struct ClockGuard: Encodable, Hashable, Sendable {
     /// The newest instant at which the store signed something.
     private(set) var signed = Timestamp.earliest
@@ -16,6 +17,10 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     private(set) var claimed = Timestamp.earliest
     /// The server's instant, and the uptime in milliseconds at which it was heard; of this process alone.
     private var anchor: Anchor?
+    /// What the calendar clock said first, and the uptime at which it did; of this process alone.
+    private var line: Anchor?
+    /// Whether the calendar clock was set forward since.
+    private var isAhead = false
 
     private struct Anchor: Hashable, Sendable {
         let instant: Timestamp
@@ -28,6 +33,8 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     static let tolerance: Int64 = 60_000
     /// How far two servers' clocks may differ, in milliseconds; beyond it a clock was put right.
     static let disagreement: Int64 = 120_000
+    /// How old something may be that the store has just signed, in milliseconds.
+    static let freshness: Int64 = 600_000
 
     init() {}
 
@@ -58,7 +65,14 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     }
 
     /// The store signed something at an instant, which has therefore passed.
-    mutating func saw(signedDate: Timestamp) { signed = max(signed, signedDate) }
+    ///
+    /// What is newer than anything it signed before came over the network, from a clock that nobody here can set.
+    mutating func saw(signedDate: Timestamp, wall: Timestamp) {
+        guard signedDate > signed else { return }
+        signed = signedDate
+        let age = wall.milliseconds - signedDate.milliseconds
+        if (-Self.disagreement...Self.freshness).contains(age) { claimed = min(claimed, max(wall, signedDate)) }
+    }
 
     /// Remembers how late it is, should the process end and the clock be set back.
     ///
@@ -69,10 +83,27 @@ struct ClockGuard: Encodable, Hashable, Sendable {
             guard now > told.adding(milliseconds: Self.tolerance) else { return false }
             told = now
         } else {
+            if hasReturned(wall, uptime: uptime) {
+                claimed = wall
+                return true
+            }
             guard wall > max(max(signed, told), claimed).adding(milliseconds: Self.tolerance) else { return false }
             claimed = wall
         }
         return true
+    }
+
+    /// Whether the calendar clock, which was set forward, is back where it would be without that.
+    private mutating func hasReturned(_ wall: Timestamp, uptime: Int64) -> Bool {
+        guard let line else {
+            line = Anchor(instant: wall, uptime: uptime)
+            return false
+        }
+        let gap = wall.milliseconds - line.now(uptime).milliseconds
+        if gap > Self.disagreement { isAhead = true }
+        guard isAhead, abs(gap) <= Self.disagreement else { return false }
+        isAhead = false
+        return claimed > wall
     }
 
     /// The latest instant that is known to have been, as it was last kept; `nil` where nothing was.

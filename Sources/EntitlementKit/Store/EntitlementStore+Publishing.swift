@@ -17,6 +17,10 @@ extension EntitlementStore {
             perform { _ = await $0.persist() }
         }
         let now = now
+        // A clock that was set forward by mistake is right again: nothing can have been confirmed after now.
+        if let shown = passing.shown, now < shown, ledger.book.forgetConfirmations(after: now) {
+            disk.note(.statements)
+        }
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
         guard let instant = instantToShow(of: fold, now: now) else { return }
         let next = Entitlements(

@@ -75,7 +75,9 @@ extension EntitlementStore {
         }
         if let statement = reading.appTransaction { takeApp(statement, &intake) }
         for transaction in intake.transactions {
-            if let signed = transaction.payload.signedDate { clockGuard.saw(signedDate: signed) }
+            if let signed = transaction.payload.signedDate {
+                clockGuard.saw(signedDate: signed, wall: Timestamp(clock.now()))
+            }
             if ledger.book.confirm(transaction.payload.originalTransactionID, at: now) { intake.isChanged = true }
             if reading.isUnfinished { offerToFinish(transaction, reading: reading.number) }
         }
@@ -93,7 +95,8 @@ extension EntitlementStore {
         prune()
         _ = await persist()
         // Who the app's own purchase says to be here is proof of what was only taken to be so before.
-        if intake.hasNewApp || ledger.customerID != customerBefore, ledger.customerID != nil { askAnew() }
+        let provesMore = intake.hasNewApp && postedApp != ledger.book.appTransaction?.jws
+        if provesMore || ledger.customerID != customerBefore, ledger.customerID != nil { askAnew() }
         publish()
         resend()
         return intake.transactions

@@ -90,7 +90,10 @@ extension EntitlementStore {
     }
 
     private func post(_ batch: SyncQueue.Batch) async {
+        // Recalled before it was on its way.
+        guard queue.isUnderWay(batch) else { return queue.settle(again: batch) }
         let posting = ledger.posting(batch, at: now)
+        postedApp = posting.request.appTransaction
         let sent = uptime
         switch await send(posting) {
         case .success(let (answer, results)):

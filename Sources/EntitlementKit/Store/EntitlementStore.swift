@@ -23,6 +23,8 @@ public actor EntitlementStore {
     /// The customer's own, for the server; never on disk, since it is good for a short time only.
     var tokens = TokenState()
     var connection = Connection.notYetAsked
+    /// The app's own purchase as it was last posted.
+    var postedApp: String?
     /// The number of the request that ``connection`` tells of.
     var connectionNumber = 0
     /// Whether the store was read to its end since the app was launched.

@@ -24,6 +24,7 @@ final class KitProxy: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
         var requestCount = 0
         var answers: [ReconciliationDocument] = []
+        var heard: [String] = []
         var finishable: Set<String> = []
         var posted: [String: Int] = [:]
     }
@@ -53,13 +54,17 @@ final class KitProxy: Sendable {
     /// The answers that reached the device.
     var answers: [ReconciliationDocument] { state.withLock { $0.answers } }
 
-    /// The last answers that reached the device, for people who read failures.
-    var heard: [String] {
-        answers.suffix(4).map { answer in
-            let held = answer.entitlements.map { "\($0.id) \($0.givesAccess)" }
-            let facts = answer.facts?.facts.map { "\($0.originals.count) originals" } ?? "no facts"
-            return "\(answer.customerID) at \(answer.position) by \(answer.proof.rawValue): \(held), \(facts)"
-        }
+    /// The last answers that reached the device, each with what was asked, for people who read failures.
+    var heard: [String] { state.withLock { $0.heard.suffix(4) } }
+
+    private static func summary(_ request: Data, _ token: String?, _ answer: ReconciliationDocument) -> String {
+        let request = try? WireJSON.decode(ReconcileRequest.self, from: Array(request))
+        let held = answer.entitlements.map { "\($0.id) \($0.givesAccess)" }
+        let facts = answer.facts?.facts.map { "\($0.originals.count) originals" } ?? "no facts"
+        return "asked with token: \(token != nil), app transaction: \(request?.appTransaction != nil), "
+            + "\(request?.signedTransactions.count ?? 0) transactions, \(request?.claims.count ?? 0) claims; answered: "
+            + "\(answer.customerID) in \(answer.environment) at \(answer.position) by \(answer.proof.rawValue): "
+            + "\(held), \(facts)"
     }
 
     /// How often each signed statement was posted to the server.
@@ -92,8 +97,10 @@ final class KitProxy: Sendable {
             let response = try await forward(customerID, token, body)
             if response.status == 200 {
                 let answer = try WireJSON.decode(ReconciliationDocument.self, from: Array(response.body))
+                let summary = Self.summary(body, token, answer)
                 state.withLock { state in
                     state.answers.append(answer)
+                    state.heard.append(summary)
                     state.finishable.formUnion(answer.finish)
                 }
             }

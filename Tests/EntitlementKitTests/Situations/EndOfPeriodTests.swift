@@ -48,6 +48,7 @@ struct EndOfPeriodTests {
         await rig.launch()
         rig.server.edit { $0.mood = .unreachable }
         let door = Door()
+        await rig.store.stop()
         rig.clock.advance(days: 2)
         rig = await rig.relaunched(
             device: ScriptedStore {
@@ -72,8 +73,7 @@ struct EndOfPeriodTests {
         rig.clock.advance(days: 0.02)
         await eventually("the store is read") { await door.visitors > 0 }
         #expect(await rig.gives())
-        await pass(.seconds(3), on: rig.clock)
-        await rig.waitUntilGives(false)
+        await whileTimePasses(on: rig.clock) { await rig.waitUntilGives(false) }
         await door.open()
     }
 

@@ -41,6 +41,7 @@ struct FinishingTests {
         await rig.launch()
         rig.device.push(Statements.transaction("1"))
         await eventually("finished") { rig.device.state.finished == ["1"] }
+        await rig.store.settled()
         // The store did not keep it.
         rig.device.edit { $0.unfinished = [Statements.transaction("1")] }
         _ = await rig.store.refresh()

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: clocks that people set", .timeLimit(.minutes(1)))
+struct ClockTests {
+    private func rig(sync: Bool) async -> KitRig {
+        let rig = KitRig(day: 5, sync: sync, bound: .seconds(7 * 86_400)) {
+            $0.all = [Statements.transaction("1"), Statements.transaction("2", product: "lifetime", until: nil)]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        #expect(await rig.gives())
+        return rig
+    }
+
+    @Test("a clock set forward and back heals while the app runs, with sync on and off", arguments: [true, false])
+    func forwardAndBack(_ sync: Bool) async {
+        let rig = await rig(sync: sync)
+        rig.clock.set(day: 400)
+        _ = await rig.store.refresh()
+        #expect(await !rig.gives())
+        rig.clock.set(day: 5)
+        _ = await rig.store.refresh()
+        #expect(await rig.gives())
+        // What was confirmed by the wrong clock is confirmed no longer than by the right one.
+        rig.device.edit { $0.all = [] }
+        rig.clock.advance(days: 8)
+        if sync { await rig.waitUntilGives(false, "forever") }
+    }
+
+    @Test(
+        "a clock that was right again before a launch heals with what the store signs next", arguments: [true, false])
+    func healsAfterLaunch(_ sync: Bool) async {
+        var rig = await rig(sync: sync)
+        rig.clock.set(day: 400)
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        rig = await rig.relaunched(clock: ManualClock(day: 29))
+        await rig.launch()
+        #expect(await !rig.gives())
+        let renewal = Statements.transaction("3", original: "1", from: 29, until: 59, signed: 29, renewal: true)
+        rig.device.push(renewal)
+        await rig.waitUntilGives()
+        #expect(await rig.store.current["premium"]?.until == Statements.date(59))
+    }
+
+    @Test("a clock set forward heals when the server answers, whatever it was set to")
+    func healsWithTheServer() async {
+        let rig = await rig(sync: true)
+        rig.clock.set(day: 400)
+        _ = await rig.store.refresh()
+        #expect(await !rig.gives())
+        rig.server.edit { $0.mood = .answers }
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+    }
+}
