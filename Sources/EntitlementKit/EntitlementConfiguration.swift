@@ -49,6 +49,11 @@ public struct EntitlementConfiguration: Sendable {
     public typealias TokenProvider = @Sendable (_ customerID: String) async throws -> CustomerToken
     /// Asked when a customer's token is needed; see ``TokenProvider``.
     public var tokenProvider: TokenProvider?
+    /// The kinds of purchases that your app grants by itself, such as the coins of a consumable; none unless told.
+    ///
+    /// Each of them comes from ``EntitlementStore/unacknowledgedPurchases``, at every launch again, and is not finished
+    /// before your app has called ``EntitlementStore/acknowledge(_:)``.
+    public var acknowledgedKinds: Set<PurchaseKind>
     /// Where checkout outside of the store happens, if anywhere.
     public var webCheckout: (any WebCheckout)?
 
@@ -57,6 +62,7 @@ public struct EntitlementConfiguration: Sendable {
         bundleID: String, productIDs: [String] = [], environment: StoreEnvironmentName? = nil,
         bundledCatalog: [Mapping] = [], isSyncEnabled: Bool = true, offlineBound: Duration = .seconds(7 * 86_400),
         renewalLeeway: Duration = .seconds(86_400), tokenProvider: TokenProvider? = nil,
+        acknowledgedKinds: Set<PurchaseKind> = [],
         webCheckout: (any WebCheckout)? = nil
     ) {
         self.bundleID = bundleID
@@ -67,6 +73,7 @@ public struct EntitlementConfiguration: Sendable {
         self.offlineBound = offlineBound
         self.renewalLeeway = renewalLeeway
         self.tokenProvider = tokenProvider
+        self.acknowledgedKinds = acknowledgedKinds
         self.webCheckout = webCheckout
     }
 }

@@ -36,6 +36,12 @@ extension DeviceLedger {
 }
 
 extension PurchaseRecord {
+    /// What the device's store signed.
+    init(_ transaction: DeviceTransaction, isSynced: Bool) {
+        var ids = IdentityList()
+        self.init(transaction.fact(&ids), isSynced: isSynced)
+    }
+
     fileprivate init(_ fact: TransactionFact, isSynced: Bool) {
         self.init(
             transactionID: fact.transactionID, originalTransactionID: fact.originalTransactionID,

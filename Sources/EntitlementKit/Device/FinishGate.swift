@@ -15,6 +15,8 @@ struct FinishGate: Hashable, Sendable {
         var content: Digest
         var isStored = false
         var isPublished = false
+        /// The app is yet to say that it has granted it.
+        var isUnacknowledged = false
         var isAllowed = false
         /// The server was asked, and did not list it; it is asked again after a rest.
         var isAsked = false
@@ -50,18 +52,19 @@ struct FinishGate: Hashable, Sendable {
     ///   - content: what the transaction says.
     ///   - reading: the number of the reading that listed it; `nil` for one that came as an update or a purchase, which
     ///     may be older than the finishing of the same content.
-    mutating func offer(_ transactionID: String, content: Digest, reading: Int?) {
+    ///   - isUnacknowledged: whether the app is yet to say that it has granted it.
+    mutating func offer(_ transactionID: String, content: Digest, reading: Int?, isUnacknowledged: Bool = false) {
         if let known = finished[transactionID], known.content == content {
             // Listed by a reading that began after it was finished: the store did not keep it.
             guard let reading, reading > known.reading else { return }
         }
         guard var candidate = candidates[transactionID] else {
-            candidates[transactionID] = Candidate(content: content)
+            candidates[transactionID] = Candidate(content: content, isUnacknowledged: isUnacknowledged)
             return
         }
         guard candidate.content != content else { return }
         let isUnderWay = candidate.isUnderWay
-        candidate = Candidate(content: content)
+        candidate = Candidate(content: content, isUnacknowledged: isUnacknowledged)
         candidate.isUnderWay = isUnderWay
         candidates[transactionID] = candidate
     }
@@ -89,6 +92,12 @@ struct FinishGate: Hashable, Sendable {
     /// No server could ever verify these.
     mutating func allow(_ transactionID: String) { candidates[transactionID]?.isAllowed = true }
 
+    /// What the app is yet to say that it has granted.
+    var unacknowledged: Set<String> { Set(candidates.filter(\.value.isUnacknowledged).keys) }
+
+    /// The app has granted a transaction.
+    mutating func acknowledged(_ transactionID: String) { candidates[transactionID]?.isUnacknowledged = false }
+
     /// Asks about everything again: somebody else may be the customer now, or own it.
     mutating func askAgain() {
         for id in candidates.keys { candidates[id]?.isAsked = false }
@@ -102,7 +111,8 @@ struct FinishGate: Hashable, Sendable {
     }
 
     private func isReady(_ candidate: Candidate) -> Bool {
-        candidate.isStored && candidate.isPublished && (candidate.isAllowed || !needsServer) && !candidate.isUnderWay
+        candidate.isStored && candidate.isPublished && !candidate.isUnacknowledged
+            && (candidate.isAllowed || !needsServer) && !candidate.isUnderWay
     }
 
     /// When the next attempt is due, in milliseconds of uptime; `nil` where none is.

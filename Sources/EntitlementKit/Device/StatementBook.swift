@@ -27,6 +27,8 @@ struct StatementBook: Sendable {
     /// When the store last listed an original transaction among the current entitlements although what it paid for had
     /// run out: by the store's own word it is in grace, or about to be renewed.
     private(set) var current: [String: Timestamp] = [:]
+    /// The transactions that the app has granted, and taken back where they were refunded.
+    private(set) var acknowledged: Set<String> = []
     /// What the transactions said that were let go, so that the store's next list does not bring them back.
     private(set) var letGo: [String: String] = [:]
 
@@ -138,6 +140,11 @@ struct StatementBook: Sendable {
         letGo[id] = transaction.contentHash.hex
     }
 
+    /// The app has granted what a transaction paid for, or taken it back after a refund.
+    mutating func acknowledge(_ transaction: DeviceTransaction) { acknowledged.insert(transaction.acknowledgement) }
+
+    func isAcknowledged(_ transaction: DeviceTransaction) -> Bool { acknowledged.contains(transaction.acknowledgement) }
+
     /// What the newest statement about a transaction says; `nil` where there is none.
     func content(of transactionID: String) -> Digest? { transactions[transactionID]?.contentHash }
 
@@ -153,6 +160,11 @@ struct StatementBook: Sendable {
 }
 
 extension DeviceTransaction {
+    /// What an app acknowledges: the purchase, and its refund by itself.
+    fileprivate var acknowledgement: String {
+        payload.transactionID + (payload.revocation == nil ? "" : "/revoked")
+    }
+
     /// As the fold orders statements about one period.
     fileprivate func precedes(_ other: DeviceTransaction) -> Bool {
         let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
@@ -179,6 +191,7 @@ struct StatementFile: Encodable, Hashable, Sendable {
     var confirmed: [String: Timestamp]
     var current: [String: Timestamp]?
     var letGo: [String: String]?
+    var acknowledged: [String]?
 
     init(_ book: StatementBook) {
         appTransaction = book.appTransaction?.jws
@@ -187,6 +200,9 @@ struct StatementFile: Encodable, Hashable, Sendable {
         confirmed = book.confirmed
         current = book.current.isEmpty ? nil : book.current
         letGo = book.letGo.isEmpty ? nil : book.letGo
+        // What was let go of is finished, and does not come again.
+        let known = book.acknowledged.intersection(book.transactions.values.map(\.acknowledgement))
+        acknowledged = known.isEmpty ? nil : known.sorted()
     }
 
     /// Reads what was kept, row by row.
@@ -197,6 +213,7 @@ struct StatementFile: Encodable, Hashable, Sendable {
         confirmed = file["confirmed"]?.members.compactMapValues(\.instant) ?? [:]
         current = file["current"]?.members.compactMapValues(\.instant)
         letGo = file["letGo"]?.members.compactMapValues(\.text)
+        acknowledged = file["acknowledged"]?.entries.compactMap(\.text)
     }
 }
 
@@ -214,6 +231,7 @@ extension StatementBook {
         confirmed = file.confirmed
         noted = file.confirmed
         current = file.current ?? [:]
+        acknowledged = Set(file.acknowledged ?? [])
         letGo = (file.letGo ?? [:]).filter { transactions[$0.key] == nil }
     }
 
@@ -225,6 +243,7 @@ extension StatementBook {
         confirmed.merge(other.confirmed) { max($0, $1) }
         noted.merge(other.noted) { max($0, $1) }
         current.merge(other.current) { max($0, $1) }
+        acknowledged.formUnion(other.acknowledged)
         letGo.merge(other.letGo) { $1 }
         for id in transactions.keys { letGo[id] = nil }
     }

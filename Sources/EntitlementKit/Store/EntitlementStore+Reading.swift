@@ -66,7 +66,6 @@ extension EntitlementStore {
     /// Returns the transactions that were believed.
     @discardableResult
     func receive(_ reading: StoreReading) async -> [DeviceTransaction] {
-        let customerBefore = ledger.customerID
         var intake = Intake()
         for statement in reading.transactions { take(statement, &intake) }
         for status in reading.subscriptions {
@@ -96,8 +95,9 @@ extension EntitlementStore {
         _ = await persist()
         // Who the app's own purchase says to be here is proof of what was only taken to be so before.
         let provesMore = intake.hasNewApp && postedApp != ledger.book.appTransaction?.jws
-        if provesMore || ledger.customerID != customerBefore, ledger.customerID != nil { askAnew() }
+        if provesMore || ledger.customerID != askedCustomer, ledger.customerID != nil { askAnew() }
         publish()
+        tellUnacknowledged()
         resend()
         return intake.transactions
     }
@@ -188,7 +188,9 @@ extension EntitlementStore {
     private func offerToFinish(_ transaction: DeviceTransaction, reading: Int?) {
         let id = transaction.payload.transactionID
         // The newest statement about it is what must be durable, whichever one the store has shown.
-        gate.offer(id, content: ledger.book.content(of: id) ?? transaction.contentHash, reading: reading)
+        let newest = ledger.book.transactions[id] ?? transaction
+        gate.offer(
+            id, content: newest.contentHash, reading: reading, isUnacknowledged: isUnacknowledged(newest))
         // Xcode's own store signs nothing that a server could verify.
         if StoreEnvironment(apple: transaction.payload.environment) == nil { gate.allow(id) }
     }

@@ -39,6 +39,7 @@ extension EntitlementStore {
 
     /// Wishes for an answer.
     func ask() {
+        askedCustomer = ledger.customerID
         guard canAsk, let customerID = ledger.customerID else { return }
         _ = queue.add(SyncQueue.Key(customerID: customerID, transactionID: nil))
         pump()

@@ -23,6 +23,8 @@ public actor EntitlementStore {
     /// The customer's own, for the server; never on disk, since it is good for a short time only.
     var tokens = TokenState()
     var connection = Connection.notYetAsked
+    /// About whom it was asked last.
+    var askedCustomer: String?
     /// The app's own purchase as it was last posted.
     var postedApp: String?
     /// The number of the request that ``connection`` tells of.
@@ -39,6 +41,9 @@ public actor EntitlementStore {
     var entitlements: Entitlements
     var stateListeners = Listeners<Entitlements>()
     var syncListeners = Listeners<SyncEvent>()
+    var purchaseListeners = Listeners<PurchaseRecord>()
+    /// What listeners were told of, by transaction and content.
+    var toldPurchases: Set<String> = []
     weak var syncDelegate: (any EntitlementSyncDelegate)?
 
     private var observer: Task<Void, Never>?
@@ -151,6 +156,7 @@ public actor EntitlementStore {
         for task in work.values { task.cancel() }
         stateListeners.finish()
         syncListeners.finish()
+        purchaseListeners.finish()
         resumeAskers()
         endWaits()
     }
