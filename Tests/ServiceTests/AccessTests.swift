@@ -24,7 +24,10 @@ struct AccessTests {
         "GET /v1/subscriptions/{original_transaction_id}": .customersRead,
         "GET /v1/events": .eventsRead,
         "GET /v1/events/{position}": .eventsRead,
+        "GET /v1/events/{position}/proof": .eventsRead,
         "GET /v1/ledger": .eventsRead,
+        "GET /v1/ledger/checkpoint": .eventsRead,
+        "GET /v1/ledger/consistency": .eventsRead,
         "GET /v1/catalog": .customersRead,
         "PUT /v1/catalog": .catalogWrite,
         "GET /metrics": .metrics,
@@ -54,7 +57,8 @@ struct AccessTests {
         #expect(reconcile == ["POST /v1/customers/{id}/reconcile"])
         #expect(
             open == [
-                "POST /v1/notifications/appstore", "GET /.well-known/rightful-keys", "GET /healthz", "GET /readyz",
+                "POST /v1/notifications/appstore", "GET /.well-known/rightful-keys",
+                "GET /.well-known/rightful-log-key", "GET /healthz", "GET /readyz",
             ])
     }
 

@@ -30,7 +30,7 @@ struct ServiceRig {
 
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
-        passKeys: PassKeyRing = .empty, trustedProxies: [NetworkRange] = [], connections: Int = 3
+        passKeys: PassKeyRing = .empty, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [], connections: Int = 3
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -53,7 +53,7 @@ struct ServiceRig {
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
-            passKeys: passKeys, trustedProxies: trustedProxies, now: now)
+            passKeys: passKeys, logKey: logKey, trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,

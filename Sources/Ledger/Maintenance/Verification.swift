@@ -15,6 +15,10 @@ package struct VerificationDifference: Error, Sendable, Hashable, CustomStringCo
         self.problem = problem
     }
 
+    init(checkpoint: Checkpoint, _ problem: String) {
+        self.init("checkpoint", "\(checkpoint.origin) at \(checkpoint.size)", problem)
+    }
+
     init(event position: Int64, _ problem: String) { self.init("event", "position \(position)", problem) }
 
     package var description: String { "\(table), \(key): \(problem)" }
@@ -29,6 +33,8 @@ package struct VerificationSummary: Sendable, Hashable {
     package internal(set) var evidence: Int64 = 0
     /// Pieces of evidence that a later event says were erased.
     package internal(set) var erasedEvidence: Int64 = 0
+    /// The root of the tree over the events.
+    package internal(set) var root = TreeHash.ofNothing
     /// Snapshots equal to their fold.
     package internal(set) var views: Int64 = 0
     /// Snapshots that count for nothing, because another version of the fold wrote them.

@@ -5,16 +5,24 @@ extension Verifier {
     /// Walks the log from its first event; returns how many rows of `event_name` its events account for.
     func verifyLog(upTo head: LogEnd, into summary: inout VerificationSummary) async throws -> Int64 {
         var walk = LogWalk()
+        var tree = TreeCheck(since: since)
+        try tree.checkCheckpoint()
         while walk.position < head.position {
             let (after, last) = (walk.position, walk.last)
             let upTo = min(after + Int64(limits.events), head.position)
             let found = try await page { try LogPage(after: after, upTo: upTo, last: last, head: head, on: $0) }
             walk.add(found, upTo: upTo)
+            for hash in found.hashes { try tree.add(hash) }
+            if tree.isDue || upTo == head.position {
+                let complete = tree.takeComplete()
+                try await page { try TreeCheck.compare(complete, on: $0) }
+            }
             progress(VerificationProgress(stage: .log, done: upTo, total: head.position))
         }
         try head.check(
             lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt, lastCatalog: walk.lastCatalog)
         try await settle(&walk, after: head.position)
+        summary.root = tree.root
         summary.evidence = walk.evidence
         summary.erasedEvidence = walk.erasedEvidence
         return walk.names
@@ -90,6 +98,8 @@ private struct LogWalk {
 /// A stretch of the log, found in order; what only later events can explain is listed.
 private struct LogPage: Sendable {
     private(set) var last: (hash: Digest, recordedAt: Timestamp)
+    /// Of the events, in their order.
+    private(set) var hashes: [Digest] = []
     private(set) var lastCatalog: Int64?
     private(set) var names: Int64 = 0
     private(set) var evidence: Int64 = 0
@@ -119,6 +129,7 @@ private struct LogPage: Sendable {
             try check.check(after: self.last)
             self.last = (check.record.hash, check.record.recordedAt)
             checked.append(check)
+            hashes.append(check.record.hash)
             if case .catalog = check.fact { lastCatalog = expected }
             switch (check.record.evidenceHash, try row.optionalBytes(17)) {
             case (let hash?, let parts?): evidence.append((expected, hash, parts))

@@ -1,7 +1,8 @@
 import EntitlementCore
 package import PostgresClient
 
-/// Refolds everything and compares it with what is stored: every position, hash, piece of evidence, name and snapshot.
+/// Refolds everything and compares it with what is stored: every position, hash, piece of evidence, name and snapshot, and
+/// the tree over the log.
 ///
 /// It fixes the end of the log once and then walks in many short read-only transactions. Events never change once
 /// committed, so pages read at different instants still agree; what grows or is swapped meanwhile is compared within one
@@ -22,14 +23,17 @@ package struct Verifier: Sendable {
 
     let pool: PostgresPool
     let limits: Limits
+    /// What the log must begin with.
+    let since: Checkpoint?
     let progress: @Sendable (VerificationProgress) -> Void
 
     package init(
-        pool: PostgresPool, limits: Limits = Limits(),
+        pool: PostgresPool, limits: Limits = Limits(), since: Checkpoint? = nil,
         progress: @escaping @Sendable (VerificationProgress) -> Void = { _ in }
     ) {
         self.pool = pool
         self.limits = limits
+        self.since = since
         self.progress = progress
     }
 
@@ -40,6 +44,12 @@ package struct Verifier: Sendable {
     package func run() async throws -> VerificationSummary {
         let head = try await page { try LogEnd(on: $0) }
         var summary = VerificationSummary(position: head.position, hash: head.hash)
+        if let since, since.size > head.position {
+            throw VerificationDifference(
+                checkpoint: since,
+                "it covers \(since.size) events, and the log ends at \(head.position): its end was cut off, or an older backup was restored"
+            )
+        }
         // The headers first: a changed one is then named itself, and not the evidence that it is part of.
         try await verifyHeaders()
         let names = try await verifyLog(upTo: head, into: &summary)

@@ -32,6 +32,9 @@ package struct LedgerReader: Sendable {
         self.now = now
     }
 
+    /// The tree over the same log.
+    package var tree: LogTree { LogTree(pool: pool) }
+
     /// How long after an instant a commit may still be recorded at it: the clocks of instances that write to one ledger
     /// may be 5 seconds apart, and a writer that stalls may keep the head for 10 (the connection's limit for idling in a
     /// transaction) and then take some time to commit.

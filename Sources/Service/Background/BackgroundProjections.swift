@@ -1,7 +1,7 @@
 package import Ledger
 
 /// Keeps the views in order behind a running service: rebuilds them where they do not count, writes snapshots of what has
-/// grown, and counts what the log speaks of.
+/// grown, counts what the log speaks of, and stores the tree over it.
 ///
 /// Nobody waits for it: what the views do not hold yet is folded from the log.
 package struct BackgroundProjections: Sendable {
@@ -20,16 +20,18 @@ package struct BackgroundProjections: Sendable {
     private let rebuilder: Rebuilder
     private let views: ViewProjector
     private let seen: SeenProjector
+    private let tree: TreeProjector
     private let logger: Logger
     private let intervals: Intervals
 
     package init(
-        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, logger: Logger,
+        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, tree: TreeProjector, logger: Logger,
         intervals: Intervals = Intervals()
     ) {
         self.rebuilder = rebuilder
         self.views = views
         self.seen = seen
+        self.tree = tree
         self.logger = logger
         self.intervals = intervals
     }
@@ -40,6 +42,10 @@ package struct BackgroundProjections: Sendable {
             group.addTask { await restoreViews() }
             group.addTask { await follow { _ = try await views.catchUp() } }
             group.addTask { await follow { _ = try await seen.catchUp() } }
+            group.addTask {
+                try? await tree.restore()
+                await follow { try await tree.catchUp() }
+            }
         }
     }
 

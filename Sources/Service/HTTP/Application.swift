@@ -47,6 +47,7 @@ package struct Application: Sendable {
     let now: @Sendable () -> Timestamp
     let passKeys: PassKeyRing
     let passTTL: Duration
+    let logKey: LogKey?
     let authenticator: Authenticator
     let tokens: CustomerTokens
     let commandKeys: CommandKeys
@@ -67,6 +68,7 @@ package struct Application: Sendable {
     ///   - sha256: the hash that names requests, answers and keys.
     ///   - passKeys: what signs passes; without a key none are made.
     ///   - passTTL: how long a pass may live at most.
+    ///   - logKey: what signs checkpoints of the log; without it none are given.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -74,7 +76,7 @@ package struct Application: Sendable {
         schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
         limits: Limits = Limits(), passKeys: PassKeyRing = .empty, passTTL: Duration = PassDocument.defaultTTL,
-        trustedProxies: [NetworkRange] = [], now: @escaping @Sendable () -> Timestamp
+        logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [], now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -88,6 +90,7 @@ package struct Application: Sendable {
         self.now = now
         self.passKeys = passKeys
         self.passTTL = passTTL
+        self.logKey = logKey
         self.tokens = tokens
         self.commandKeys = commandKeys
         self.trustedProxies = trustedProxies

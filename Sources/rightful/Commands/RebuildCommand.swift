@@ -20,8 +20,10 @@ struct RebuildCommand: Command {
             let meter = ProgressMeter(context)
             defer { meter.end() }
             async let counted: Void = count(SeenProjector(pool: session.pool))
+            async let stored: Void = store(TreeProjector(pool: session.pool))
             let report = try await Rebuilder(pool: session.pool).run { meter.show($0) }
             try await counted
+            try await stored
             return report
         }
         let seconds = report.duration / .seconds(1)
@@ -33,8 +35,14 @@ struct RebuildCommand: Command {
             """)
     }
 
-    /// For each step that is folded, for the one that is written, and for what the log speaks of.
-    private static let connections = 4
+    /// For each step that is folded, for the one that is written, for what the log speaks of, and for the tree over it.
+    private static let connections = 5
+
+    /// Stores the tree over the log anew.
+    private func store(_ tree: TreeProjector) async throws {
+        try await tree.reset()
+        try await tree.catchUp()
+    }
 
     /// Counts anew what the log speaks of.
     private func count(_ seen: SeenProjector) async throws {

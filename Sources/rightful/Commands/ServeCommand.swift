@@ -63,6 +63,8 @@ struct ServeCommand: Command {
             if passKeys.ring.isEmpty, let cluster = session.cluster {
                 passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
             }
+            let tree = LogTree(pool: session.pool)
+            let (logKey, keyWarning) = try await Self.logKey(configuration, tree)
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
@@ -81,21 +83,25 @@ struct ServeCommand: Command {
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
-                passKeys: passKeys.ring, passTTL: configuration.passTTL, trustedProxies: configuration.trustedProxies,
+                passKeys: passKeys.ring, passTTL: configuration.passTTL, logKey: logKey,
+                trustedProxies: configuration.trustedProxies,
                 now: context.now)
             let server = application.makeServer(
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
-            report(configuration, warnings: passKeys.warnings, to: logger)
+            report(configuration, warnings: passKeys.warnings + [keyWarning].compactMap(\.self), to: logger)
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
-            await keepServing(session, CommandKeySweep(keys: commandKeys, logger: logger, now: context.now), logger)
+            let checkpoints = Self.checkpointWriter(configuration, tree, logKey, logger)
+            await keepServing(
+                session, CommandKeySweep(keys: commandKeys, logger: logger, now: context.now), checkpoints, logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
                 await server.stop()
                 await writer.drain()
+                await checkpoints?.write()
                 await writing.close()
             }
         } catch {
@@ -106,8 +112,33 @@ struct ServeCommand: Command {
         logger.log(.info, "stopped")
     }
 
+    /// The key that signs checkpoints, and what is wrong with it.
+    ///
+    /// With an embedded PostgreSQL, and where one is configured, there must be one. With another database the service runs
+    /// without it where the data directory cannot keep one.
+    private static func logKey(_ configuration: Configuration, _ tree: LogTree) async throws -> (LogKey?, String?) {
+        let ownID = try await tree.end().ownID
+        do {
+            return (try LogKeyFile.read(configuration, ownID: ownID), LogKeyFile.warning(configuration))
+        } catch {
+            guard case .external = configuration.database, configuration.logKeyPath == nil else { throw error }
+            return (
+                nil, "no checkpoints are signed, for there is no key to sign them with (see log_key_path): \(error)"
+            )
+        }
+    }
+
+    private static func checkpointWriter(
+        _ configuration: Configuration, _ tree: LogTree, _ key: LogKey?, _ logger: Logger
+    ) -> CheckpointWriter? {
+        guard let key, let directory = configuration.checkpointDirectory else { return nil }
+        return CheckpointWriter(signer: CheckpointSigner(tree: tree, key: key), directory: directory, logger: logger)
+    }
+
     /// Until the current task is cancelled.
-    private func keepServing(_ session: DatabaseSession, _ sweep: CommandKeySweep, _ logger: Logger) async {
+    private func keepServing(
+        _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ logger: Logger
+    ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
                 group.addTask { await EmbeddedKeeper(cluster: cluster, logger: logger).run() }
@@ -116,10 +147,11 @@ struct ServeCommand: Command {
                 await BackgroundProjections(
                     rebuilder: Rebuilder(pool: session.pool, limits: limits),
                     views: ViewProjector(pool: session.pool), seen: SeenProjector(pool: session.pool),
-                    logger: logger
+                    tree: TreeProjector(pool: session.pool), logger: logger
                 ).run()
             }
             group.addTask { await sweep.run() }
+            if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask { await Interruption.wait() }
         }
     }

@@ -1,5 +1,6 @@
 import EntitlementAPI
 import EntitlementCore
+import Ledger
 import Service
 
 extension Configuration {
@@ -13,6 +14,9 @@ extension Configuration {
         rootCertificates = try settings.list(.rootCertificates, limit: 32, RootCertificateSource.init(reading:))
         passKeys = try settings.list(.passKeys, limit: 16, PassKey.init(reading:))
         passTTL = try settings.seconds(.passTTL, in: PassDocument.ttlRange) ?? PassDocument.defaultTTL
+        logOrigin = try settings.logOrigin()
+        logKeyPath = try settings.node(.logKeyPath)?.filePath()
+        checkpointDirectory = try settings.node(.checkpointDirectory)?.filePath()
         trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
         rateLimits = try settings.rateLimits()
         answerMemoryMiB =
@@ -83,6 +87,14 @@ private struct Settings {
             throw error(.listen, "'\(text)' is not host:port, such as 127.0.0.1:8080 or [::1]:8080")
         }
         return address
+    }
+
+    func logOrigin() throws(ConfigurationError) -> String? {
+        guard let name = try text(.logOrigin) else { return nil }
+        guard LogKey.isName(name) else {
+            throw error(.logOrigin, "must have 1 to 256 bytes, and neither spaces nor '+'; such as example.com/ledger")
+        }
+        return name
     }
 
     func dataDirectory() throws(ConfigurationError) -> String {

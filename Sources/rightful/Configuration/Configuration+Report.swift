@@ -31,6 +31,9 @@ extension Configuration {
         case (.passKeys, .embedded) where passKeys.isEmpty: "none: the one in the data directory"
         case (.passKeys, _): Self.joined(passKeys.map(\.keyID))
         case (.passTTL, _): "\(passTTL.components.seconds)"
+        case (.logOrigin, _): logOrigin ?? "rightful/ and the ledger's own id"
+        case (.logKeyPath, _): logKeyPath ?? "the one in the data directory"
+        case (.checkpointDirectory, _): checkpointDirectory ?? "none"
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
         case (.rateLimits, _): rateLimits.summary
         case (.answerMemory, _): "\(answerMemoryMiB)"

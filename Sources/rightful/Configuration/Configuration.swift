@@ -14,6 +14,12 @@ struct Configuration: Sendable {
     var apps: [ConfiguredApp]
     var rootCertificates: [RootCertificateSource]
     var passKeys: [PassKey]
+    /// The name of the log in its checkpoints; `nil`: made of the ledger's own id.
+    var logOrigin: String?
+    /// The key that signs checkpoints; `nil`: one that the data directory keeps.
+    var logKeyPath: String?
+    /// Where `serve` writes checkpoints; `nil`: nowhere.
+    var checkpointDirectory: String?
     /// How long a pass may live at most, in whole seconds.
     var passTTL: Duration
     /// The peers whose word about the client's address is taken.

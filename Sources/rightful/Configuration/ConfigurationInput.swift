@@ -8,6 +8,9 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
     case rootCertificates = "root_certificates"
     case passKeys = "pass_keys"
     case passTTL = "pass_ttl"
+    case logOrigin = "log_origin"
+    case logKeyPath = "log_key_path"
+    case checkpointDirectory = "checkpoint_dir"
     case trustedProxies = "trusted_proxies"
     case rateLimits = "rate_limits"
     case answerMemory = "answer_memory_mib"
@@ -21,7 +24,9 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
         case .passTTL: "RIGHTFUL_PASS_TTL"
         case .answerMemory: "RIGHTFUL_ANSWER_MEMORY_MIB"
-        case .apps, .rootCertificates, .passKeys, .trustedProxies, .rateLimits: nil
+        case .apps, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .checkpointDirectory, .trustedProxies,
+            .rateLimits:
+            nil
         }
     }
 
@@ -32,7 +37,9 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .passTTL, .trustedProxies, .rateLimits, .answerMemory: nil
+        case .apps, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .checkpointDirectory,
+            .trustedProxies, .rateLimits, .answerMemory:
+            nil
         }
     }
 }

@@ -41,69 +41,21 @@ struct LogTreeTests {
 
     private static func sha256(_ bytes: [UInt8]) -> Digest { Digest(SHA256.hash(bytes)) ?? .zero }
 
-    private static func root(_ leaves: ArraySlice<Digest>) -> Digest {
-        guard leaves.count > 1, let first = leaves.indices.first else { return leaves.first ?? sha256([]) }
-        var split = 1
-        while 2 * split < leaves.count { split *= 2 }
-        let (left, right) = (root(leaves[first..<first + split]), root(leaves[(first + split)...]))
-        return sha256([1] + left.bytes + right.bytes)
-    }
-
-    private static func join(_ left: Digest, _ right: Digest) -> Digest { sha256([1] + left.bytes + right.bytes) }
-
-    /// The root that an inclusion proof leads to; `nil` for one of the wrong length.
-    private static func root(of leaf: Digest, at index: Int64, size: Int64, _ proof: [Digest]) -> Digest? {
-        var (fn, sn, hash) = (index, size - 1, leaf)
-        for other in proof {
-            guard sn != 0 else { return nil }
-            if fn & 1 == 1 || fn == sn {
-                hash = join(other, hash)
-                while fn & 1 == 0, fn != 0 { (fn, sn) = (fn >> 1, sn >> 1) }
-            } else {
-                hash = join(hash, other)
-            }
-            (fn, sn) = (fn >> 1, sn >> 1)
-        }
-        return sn == 0 ? hash : nil
-    }
-
-    private static func isConsistent(
-        _ old: Int64, _ oldRoot: Digest, _ new: Int64, _ newRoot: Digest, _ proof: [Digest]
-    ) -> Bool {
-        if old == new { return proof.isEmpty && oldRoot == newRoot }
-        var path = proof
-        if old & (old - 1) == 0 { path.insert(oldRoot, at: 0) }
-        guard let first = path.first else { return false }
-        var (fn, sn, fr, sr) = (old - 1, new - 1, first, first)
-        while fn & 1 == 1 { (fn, sn) = (fn >> 1, sn >> 1) }
-        for other in path.dropFirst() {
-            guard sn != 0 else { return false }
-            if fn & 1 == 1 || fn == sn {
-                (fr, sr) = (join(other, fr), join(other, sr))
-                while fn & 1 == 0, fn != 0 { (fn, sn) = (fn >> 1, sn >> 1) }
-            } else {
-                sr = join(sr, other)
-            }
-            (fn, sn) = (fn >> 1, sn >> 1)
-        }
-        return sn == 0 && fr == oldRoot && sr == newRoot
-    }
-
     @Test("every proof of a small tree, at every size, leads to the root")
     func small() async throws {
         let rig = try await Self.rig(events: 40)
         #expect(try await rig.tree.root(size: 0) == Self.sha256([]))
         #expect(try await rig.tree.root(size: 41) == nil)
         for size in 1...40 as ClosedRange<Int64> {
-            let root = Self.root(rig.leaves[..<Int(size)])
+            let root = TreeAuditor.root(rig.leaves[..<Int(size)])
             #expect(try await rig.tree.root(size: size) == root)
             for position in 1...size {
                 let proof = try #require(try await rig.tree.inclusionProof(of: position, size: size))
                 #expect(proof.leaf == rig.leaves[Int(position) - 1])
-                #expect(Self.root(of: proof.leaf, at: position - 1, size: size, proof.hashes) == root)
-                let old = Self.root(rig.leaves[..<Int(position)])
+                #expect(TreeAuditor.root(of: proof.leaf, at: position - 1, size: size, proof.hashes) == root)
+                let old = TreeAuditor.root(rig.leaves[..<Int(position)])
                 let path = try #require(try await rig.tree.consistencyProof(from: position, to: size))
-                #expect(Self.isConsistent(position, old, size, root, path), "\(position) to \(size)")
+                #expect(TreeAuditor.isConsistent(position, old, size, root, path), "\(position) to \(size)")
             }
         }
     }
@@ -135,13 +87,14 @@ struct LogTreeTests {
                 let size = round < edges.count ? edges[round] : random.number(in: 1...Self.events)
                 let position = random.chance(30) ? size : random.number(in: 1...size)
                 let place = "seed \(seed), \(state): \(position) of \(size)"
-                let root = Self.root(rig.leaves[..<Int(size)])
+                let root = TreeAuditor.root(rig.leaves[..<Int(size)])
                 #expect(try await rig.tree.root(size: size) == root, "\(place)")
                 let proof = try #require(try await rig.tree.inclusionProof(of: position, size: size))
-                #expect(Self.root(of: proof.leaf, at: position - 1, size: size, proof.hashes) == root, "\(place)")
+                #expect(
+                    TreeAuditor.root(of: proof.leaf, at: position - 1, size: size, proof.hashes) == root, "\(place)")
                 let path = try #require(try await rig.tree.consistencyProof(from: position, to: size))
-                let old = Self.root(rig.leaves[..<Int(position)])
-                #expect(Self.isConsistent(position, old, size, root, path), "\(place)")
+                let old = TreeAuditor.root(rig.leaves[..<Int(position)])
+                #expect(TreeAuditor.isConsistent(position, old, size, root, path), "\(place)")
             }
         }
     }
@@ -153,7 +106,7 @@ struct LogTreeTests {
         let root = try await rig.tree.root(size: 1000)
         try await rig.owner.execute(script: "UPDATE tree_node SET hash = sha256(hash) WHERE number = 2")
         #expect(try await rig.tree.root(size: 1000) != root)
-        #expect(try await rig.tree.root(size: 512) == Self.root(rig.leaves[..<512]))
+        #expect(try await rig.tree.root(size: 512) == TreeAuditor.root(rig.leaves[..<512]))
     }
 
     @Test("one look at the end of a page stores nothing, and what has grown since is stored by the next")

@@ -1,0 +1,60 @@
+import Foundation
+package import Ledger
+
+/// Writes signed checkpoints into a directory, from where they are to be copied to another machine: what is kept there
+/// shows any later rewriting of the log.
+package struct CheckpointWriter: Sendable {
+    private let signer: CheckpointSigner
+    private let directory: String
+    private let logger: Logger
+    private let interval: Duration
+
+    /// - Parameters:
+    ///   - directory: made where it is missing.
+    ///   - interval: between checkpoints.
+    package init(
+        signer: CheckpointSigner, directory: String, logger: Logger, interval: Duration = .seconds(3600)
+    ) {
+        self.signer = signer
+        self.directory = directory
+        self.logger = logger
+        self.interval = interval
+    }
+
+    /// Writes one now and then, until the current task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            await write()
+            try? await Task.sleep(for: interval)
+        }
+    }
+
+    /// Writes a checkpoint, unless there is one of this size already; what goes wrong is logged.
+    package func write() async {
+        do {
+            let (checkpoint, note) = try await signer.sign()
+            try Self.write(note, to: directory, name: Self.name(size: checkpoint.size))
+        } catch is CancellationError {
+            return
+        } catch {
+            logger.log(
+                .error, "no checkpoint could be written",
+                [("directory", .string(directory)), ("error", .string("\(error)"))])
+        }
+    }
+
+    /// Names sort by size.
+    package static func name(size: Int64) -> String {
+        let digits = String(size)
+        return "checkpoint-\(String(repeating: "0", count: max(0, 15 - digits.count)))\(digits)"
+    }
+
+    /// Writes the whole file or none of it; one that is there stays as it is.
+    private static func write(_ note: String, to directory: String, name: String) throws {
+        let files = FileManager.default
+        try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let path = "\(directory)/\(name)"
+        guard !files.fileExists(atPath: path) else { return }
+        try Data(note.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import Glibc
+import Ledger
+import OpenSSLCrypto
+
+/// The key that signs the log's checkpoints, read from its file.
+enum LogKeyFile {
+    /// The name, in the data directory, of the key that is made where none is configured.
+    static let keptName = "log-key.pem"
+
+    /// Reads the configured key, or else the one that the data directory keeps, which is made where there is none yet.
+    ///
+    /// - Parameter ownID: the ledger's own id, which names the log where the configuration does not.
+    static func read(_ configuration: Configuration, ownID: String) throws -> LogKey {
+        let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"
+        if configuration.logKeyPath == nil { try makeIfMissing(path, in: configuration.dataDirectory) }
+        let text = String(decoding: try Files.read(path, for: "log_key_path"), as: UTF8.self)
+        let name = configuration.logOrigin ?? "rightful/\(ownID)"
+        do {
+            return LogKey(name: name, privateKey: try Ed25519PrivateKey(pem: text))
+        } catch {
+            // OpenSSL's own words could quote what it read.
+            throw ConfigurationError(file: path, "log_key_path: is not an Ed25519 private key in PEM")
+        }
+    }
+
+    /// What is wrong with the key's file without making it useless; `nil`: nothing.
+    static func warning(_ configuration: Configuration) -> String? {
+        let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_mode & (S_IRWXG | S_IRWXO) != 0 else { return nil }
+        return "the log's key: others than its owner may use \(path), and so sign checkpoints; chmod it to 600"
+    }
+
+    private static func makeIfMissing(_ path: String, in directory: String) throws {
+        var status = stat()
+        guard stat(path, &status) != 0, errno == ENOENT else { return }
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try SecretFile.make(path, holding: try Ed25519PrivateKey.generate().pem())
+    }
+}

@@ -1,0 +1,101 @@
+import EmbeddedPostgres
+import Foundation
+import PostgresClient
+import Testing
+
+/// What a checkpoint that was kept elsewhere shows, and the database alone cannot.
+@Suite("Checkpoints, from the command line", .serialized)
+struct CheckpointTests {
+    private static func grant(_ client: HTTPClient, _ range: ClosedRange<Int>) async throws {
+        for number in range {
+            let answer = try await client.send(
+                "POST", "/v1/customers/c-\(number)/actions/grant",
+                body: Array(#"{"entitlement":"premium","reason":"r"}"#.utf8))
+            #expect(answer.status == 200, "\(answer.text)")
+        }
+    }
+
+    @Test("a rewritten log, a cut tail and a restored backup verify by themselves, and not against a checkpoint")
+    func rewritten() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let directory = installation.dataDirectory.path()
+        let files = (0..<3).map { "\(directory)/checkpoint-\($0)" }
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: directory)
+        do {
+            let service = try await ServiceProcess.start(installation)
+            defer { service.stop() }
+            let client = HTTPClient(service.url, key: key)
+            _ = try await installation.rightful("checkpoint", "--output", files[0])
+            try await Self.grant(client, 1...300)
+            let said = try await installation.rightful("checkpoint", "--output", files[1])
+            #expect(said == "wrote a checkpoint of 300 events to \(files[1])\n")
+            let served = try await client.send("GET", "/v1/ledger/checkpoint")
+            #expect(try served.text == String(contentsOfFile: files[1], encoding: .utf8), "the same log, the same note")
+            for file in files[0...1] {
+                let verified = try await installation.rightful("verify", "--since", file)
+                #expect(verified.contains("are those of the checkpoint"), "\(verified)")
+            }
+            try await Self.grant(client, 301...304)
+            _ = try await installation.rightful("checkpoint", "--output", files[2])
+
+            let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+            try await owner.execute(
+                script: """
+                    ALTER TABLE event DISABLE TRIGGER event_append_only;
+                    ALTER TABLE event_name DISABLE TRIGGER event_name_append_only;
+                    DELETE FROM event WHERE position > 298;
+                    DELETE FROM event_name WHERE position > 298;
+                    UPDATE ledger_head SET (position, recorded_at, hash) = (
+                        SELECT position, recorded_at, hash FROM event ORDER BY position DESC LIMIT 1);
+                    UPDATE projection SET checkpoint = least(checkpoint, 298)
+                    """)
+            #expect(try await installation.rightful("verify").hasPrefix("verified: "))
+            let cut = try await installation.run(["verify", "--since", files[1]])
+            #expect(cut.status == 1 && cut.errors.contains("its end was cut off"), "\(cut.errors)")
+            // As after a restored backup, the log grows again, with other events.
+            try await Self.grant(client, 401...410)
+            #expect(try await installation.rightful("verify").hasPrefix("verified: "))
+            _ = try await installation.rightful("verify", "--since", files[0])
+            for file in files[1...2] {
+                let other = try await installation.run(["verify", "--since", file])
+                #expect(other.status == 1 && other.errors.contains("are not those it was made of"), "\(other.errors)")
+            }
+            try await cluster.release()
+        } catch {
+            try? await cluster.release()
+            throw error
+        }
+    }
+
+    @Test("what is no checkpoint of this log is refused in words")
+    func foreign() async throws {
+        let (one, two) = (try await Installation(), try await Installation())
+        defer {
+            one.remove()
+            two.remove()
+        }
+        let file = "\(one.dataDirectory.path())/note"
+        _ = try await one.rightful("checkpoint", "--output", file)
+        // Copies of one database, as the test's installations are, have one id and keys of their own.
+        let copy = try await two.run(["verify", "--since", file])
+        #expect(copy.status == 1 && copy.errors.contains("was not signed by this log's key"), "\(copy.errors)")
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: two.dataDirectory.path())
+        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+        try await owner.execute(script: "UPDATE ledger_head SET own_id = gen_random_uuid()")
+        try await cluster.release()
+        let foreign = try await two.run(["verify", "--since", file])
+        #expect(foreign.status == 1 && foreign.errors.contains("is a checkpoint of rightful/"), "\(foreign.errors)")
+        let note = try String(contentsOfFile: file, encoding: .utf8)
+        try note.replacing("\n0\n", with: "\n1\n").write(toFile: file, atomically: true, encoding: .utf8)
+        let edited = try await one.run(["verify", "--since", file])
+        #expect(edited.status == 1 && edited.errors.contains("was not signed by this log's key"), "\(edited.errors)")
+        try "nonsense\n".write(toFile: file, atomically: true, encoding: .utf8)
+        let nonsense = try await one.run(["verify", "--since", file])
+        #expect(nonsense.status == 1 && nonsense.errors.contains("is no checkpoint"), "\(nonsense.errors)")
+        let mode = try FileManager.default.attributesOfItem(atPath: "\(one.dataDirectory.path())/log-key.pem")
+        #expect(mode[.posixPermissions] as? Int == 0o600)
+    }
+}
