@@ -17,6 +17,8 @@ package struct VerificationDocument: Encodable, Sendable {
     package struct Checked: Codable, Hashable, Sendable {
         package let position: Int64
         package let hash: String
+        /// The root of the tree over the events.
+        package let root: String
         package let evidence: Int64
         package let evidenceErased: Int64
         package let views: Int64
@@ -24,11 +26,12 @@ package struct VerificationDocument: Encodable, Sendable {
         package let viewsMissing: Int64
 
         package init(
-            position: Int64, hash: String, evidence: Int64, evidenceErased: Int64, views: Int64, viewsOutdated: Int64,
+            position: Int64, hash: String, root: String, evidence: Int64, evidenceErased: Int64, views: Int64, viewsOutdated: Int64,
             viewsMissing: Int64
         ) {
             self.position = position
             self.hash = hash
+            self.root = root
             self.evidence = evidence
             self.evidenceErased = evidenceErased
             self.views = views
@@ -37,7 +40,7 @@ package struct VerificationDocument: Encodable, Sendable {
         }
 
         private enum CodingKeys: String, CodingKey {
-            case position, hash, evidence, views
+            case position, hash, root, evidence, views
             case evidenceErased = "evidence_erased"
             case viewsOutdated = "views_outdated"
             case viewsMissing = "views_missing"

@@ -108,6 +108,8 @@ struct ConfigurationTests {
             ),
             (#"{"pass_ttl": 59}"#, "pass_ttl"), (#"{"pass_ttl": 2592001}"#, "pass_ttl"),
             (#"{"pass_ttl": 90.5}"#, "pass_ttl"), (#"{"pass_ttl": "3600"}"#, "pass_ttl"),
+            (#"{"log_origin": "with space"}"#, "log_origin"), (#"{"log_origin": "a+b"}"#, "log_origin"),
+            (#"{"log_origin": ""}"#, "log_origin"), (#"{"checkpoint_dir": 5}"#, "checkpoint_dir"),
             (#"{"trusted_proxies": ["10.0.0.0/33"]}"#, "trusted_proxies[0]"),
             (#"{"trusted_proxies": ["proxy.example"]}"#, "trusted_proxies[0]"),
             (#"{"rate_limits": 5}"#, "rate_limits"),
@@ -140,6 +142,18 @@ struct ConfigurationTests {
             }
             #expect(error?.description.hasPrefix("configuration: pass_ttl (variable RIGHTFUL_PASS_TTL): ") == true)
         }
+    }
+
+    @Test("the log is named as configured, its key and checkpoints lie where the file says, relative to the file")
+    func log() throws {
+        let nothing = try Self.read()
+        #expect(nothing.logOrigin == nil && nothing.logKeyPath == nil && nothing.checkpointDirectory == nil)
+        let configuration = try Self.read(
+            #"{"log_origin": "example.com/ledger", "log_key_path": "log.pem", "checkpoint_dir": "/var/checkpoints"}"#)
+        #expect(configuration.logOrigin == "example.com/ledger")
+        #expect(configuration.logKeyPath == "/etc/rightful/log.pem")
+        #expect(configuration.checkpointDirectory == "/var/checkpoints")
+        #expect(configuration.report.first { $0.key == "log_origin" }?.value == "example.com/ledger")
     }
 
     @Test("answers take 256 MiB of memory unless something else is said; 0 keeps none")

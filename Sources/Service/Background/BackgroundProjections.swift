@@ -43,8 +43,12 @@ package struct BackgroundProjections: Sendable {
             group.addTask { await follow { _ = try await views.catchUp() } }
             group.addTask { await follow { _ = try await seen.catchUp() } }
             group.addTask {
-                try? await tree.restore()
-                await follow { try await tree.catchUp() }
+                var isWhole = false
+                await follow {
+                    if !isWhole { try await tree.restore() }
+                    isWhole = true
+                    try await tree.catchUp()
+                }
             }
         }
     }
@@ -97,7 +101,7 @@ package struct BackgroundProjections: Sendable {
     }
 
     /// Goes on with a projection again and again.
-    private func follow(_ catchUp: @Sendable () async throws -> Void) async {
+    private func follow(_ catchUp: () async throws -> Void) async {
         while !Task.isCancelled {
             // While the database is away there is nothing to follow, and others say so.
             try? await catchUp()

@@ -1,0 +1,61 @@
+import EntitlementCore
+import Foundation
+import Ledger
+import OpenSSLCrypto
+import TestSupport
+import Testing
+
+@testable import Service
+
+@Suite("Checkpoints in a directory")
+struct CheckpointWriterTests {
+    private static let customer = "00000000-0000-4000-8000-000000000001"
+
+    private static func writer(_ rig: ServiceRig, _ directory: String, _ interval: Duration) throws -> CheckpointWriter
+    {
+        let key = LogKey(name: "example.com/ledger", privateKey: try .generate())
+        return CheckpointWriter(
+            signer: CheckpointSigner(tree: rig.application.reader.tree, key: key), directory: directory,
+            logger: rig.application.logger, interval: interval)
+    }
+
+    private static func sizes(_ directory: String) throws -> [Int64] {
+        try FileManager.default.contentsOfDirectory(atPath: directory).sorted().map { name in
+            let text = try String(contentsOfFile: "\(directory)/\(name)", encoding: .utf8)
+            let checkpoint = try #require(SignedNote(text).flatMap { Checkpoint(text: $0.text) })
+            #expect(name == CheckpointWriter.name(size: checkpoint.size))
+            return checkpoint.size
+        }
+    }
+
+    @Test("one is written at once and each time the log has grown, and names sort by size")
+    func growing() async throws {
+        let rig = try await ServiceRig.make()
+        let directory = NSTemporaryDirectory() + UUID().uuidString
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let writer = try Self.writer(rig, directory, .milliseconds(20))
+        let task = Task { await writer.run() }
+        for number in 1...3 {
+            let before = number
+            // 20 s at most.
+            for _ in 0..<1000 {
+                if let sizes = try? Self.sizes(directory), sizes.count >= before { break }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            try await rig.buy("\(number)", by: Self.customer)
+        }
+        task.cancel()
+        await task.value
+        await writer.write()
+        #expect(try Self.sizes(directory) == [0, 1, 2, 3])
+        await writer.write()
+        #expect(try Self.sizes(directory) == [0, 1, 2, 3], "one of the same size is left alone")
+    }
+
+    @Test("a directory that cannot be written is told in the log, and nothing else happens")
+    func unwritable() async throws {
+        let rig = try await ServiceRig.make()
+        try await Self.writer(rig, "/proc/no-such-place", .seconds(1)).write()
+        #expect(rig.log.lines.contains { $0.contains("no checkpoint could be written") })
+    }
+}
