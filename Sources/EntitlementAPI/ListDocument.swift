@@ -58,9 +58,12 @@ package struct LedgerDocument: Codable, Hashable, Sendable {
     package let position: Int64
     package let hash: String
     package let foldVersion: Int
+    /// The ledger's own id.
+    package let ledgerID: String?
     package let projections: [Projection]
 
-    package init(position: Int64, hash: String, projections: [Projection]) {
+    package init(position: Int64, hash: String, ledgerID: String? = nil, projections: [Projection]) {
+        self.ledgerID = ledgerID
         self.position = position
         self.hash = hash
         foldVersion = OriginalState.foldVersion
@@ -70,6 +73,7 @@ package struct LedgerDocument: Codable, Hashable, Sendable {
     private enum CodingKeys: String, CodingKey {
         case object, position, hash, projections
         case foldVersion = "fold_version"
+        case ledgerID = "ledger_id"
     }
 }
 

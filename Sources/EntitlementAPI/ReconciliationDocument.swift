@@ -38,13 +38,15 @@ package struct ReconciliationDocument: Codable, Hashable, Sendable {
     @Nullable package private(set) var pass: String?
     /// Only where it was asked for, and there is proof.
     package let facts: FactsCopy?
+    /// The ledger's own id: a device that finds another one has everything to tell again.
+    package let ledgerID: String?
 
     package init(
         customerID: String, environment: StoreEnvironment, position: Int64, at: Timestamp,
         entitlements: [EntitlementDocument], timeline: [TimelineDocument.Entitlement], catalog: CatalogCopy,
         finish: [String], results: [TransactionResult], renewalResults: [RenewalResult],
         appTransaction: AppTransactionResult?, proof: Proof, drift: [DriftDocument], pass: String?,
-        facts: FactsCopy? = nil
+        facts: FactsCopy? = nil, ledgerID: String? = nil
     ) {
         self.customerID = customerID
         self.environment = environment
@@ -60,6 +62,7 @@ package struct ReconciliationDocument: Codable, Hashable, Sendable {
         self.proof = proof
         self.drift = drift
         self.facts = facts
+        self.ledgerID = ledgerID
         _appTransaction = Nullable(wrappedValue: appTransaction)
         _pass = Nullable(wrappedValue: pass)
     }
@@ -69,6 +72,7 @@ package struct ReconciliationDocument: Codable, Hashable, Sendable {
             facts
         case customerID = "customer_id"
         case foldVersion = "fold_version"
+        case ledgerID = "ledger_id"
         case renewalResults = "renewal_results"
         case appTransaction = "app_transaction"
     }

@@ -26,7 +26,8 @@ package struct VerificationDocument: Encodable, Sendable {
         package let viewsMissing: Int64
 
         package init(
-            position: Int64, hash: String, root: String, evidence: Int64, evidenceErased: Int64, views: Int64, viewsOutdated: Int64,
+            position: Int64, hash: String, root: String, evidence: Int64, evidenceErased: Int64, views: Int64,
+            viewsOutdated: Int64,
             viewsMissing: Int64
         ) {
             self.position = position

@@ -34,6 +34,8 @@ struct CheckpointTests {
             #expect(said == "wrote a checkpoint of 300 events to \(files[1])\n")
             let served = try await client.send("GET", "/v1/ledger/checkpoint")
             #expect(try served.text == String(contentsOfFile: files[1], encoding: .utf8), "the same log, the same note")
+            let ledger = try #require(try await client.send("GET", "/v1/ledger").json["ledger_id"] as? String)
+            #expect(served.text.hasPrefix("rightful/\(ledger)\n"))
             for file in files[0...1] {
                 let verified = try await installation.rightful("verify", "--since", file)
                 #expect(verified.contains("are those of the checkpoint"), "\(verified)")

@@ -73,6 +73,14 @@ struct ProofTests {
         }
     }
 
+    @Test("the end of the log and the answer to a device name the ledger")
+    func ledgerID() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        #expect(try await Self.get("/v1/ledger", rig, as: LedgerDocument.self).ledgerID == ServiceRig.ledgerID)
+        let answer = try await rig.answer("c", Posted(), key: rig.admin)
+        #expect(answer.ledgerID == ServiceRig.ledgerID)
+    }
+
     @Test(
         "sizes out of range are refused",
         arguments: [

@@ -18,6 +18,8 @@ struct ServiceRig {
     static let appAppleID: Int64 = 6_400_000_001
     static let noon = "2026-11-20T12:00:00.000Z"
 
+    static let ledgerID = "5f0f6a1e-0000-4000-8000-000000000001"
+
     let application: Application
     let keys: APIKeyStore
     let database: TestDatabase
@@ -53,7 +55,7 @@ struct ServiceRig {
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
-            passKeys: passKeys, logKey: logKey, trustedProxies: trustedProxies, now: now)
+            passKeys: passKeys, ledgerID: ledgerID, logKey: logKey, trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,

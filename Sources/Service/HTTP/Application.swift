@@ -48,6 +48,8 @@ package struct Application: Sendable {
     let passKeys: PassKeyRing
     let passTTL: Duration
     let logKey: LogKey?
+    /// The ledger's own id.
+    let ledgerID: String?
     let authenticator: Authenticator
     let tokens: CustomerTokens
     let commandKeys: CommandKeys
@@ -68,6 +70,7 @@ package struct Application: Sendable {
     ///   - sha256: the hash that names requests, answers and keys.
     ///   - passKeys: what signs passes; without a key none are made.
     ///   - passTTL: how long a pass may live at most.
+    ///   - ledgerID: the ledger's own id, by which devices notice that they speak to another one.
     ///   - logKey: what signs checkpoints of the log; without it none are given.
     ///   - now: the clock.
     package init(
@@ -76,7 +79,8 @@ package struct Application: Sendable {
         schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
         limits: Limits = Limits(), passKeys: PassKeyRing = .empty, passTTL: Duration = PassDocument.defaultTTL,
-        logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [], now: @escaping @Sendable () -> Timestamp
+        ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
+        now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -91,6 +95,7 @@ package struct Application: Sendable {
         self.passKeys = passKeys
         self.passTTL = passTTL
         self.logKey = logKey
+        self.ledgerID = ledgerID
         self.tokens = tokens
         self.commandKeys = commandKeys
         self.trustedProxies = trustedProxies

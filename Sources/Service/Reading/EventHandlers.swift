@@ -41,7 +41,7 @@ extension Application {
         let status = try await reader.status()
         return try .document(
             LedgerDocument(
-                position: status.position, hash: status.hash.hex,
+                position: status.position, hash: status.hash.hex, ledgerID: ledgerID,
                 projections: status.projections.map {
                     LedgerDocument.Projection(name: $0.name, checkpoint: $0.checkpoint, version: $0.version)
                 }), position: status.position)

@@ -128,7 +128,7 @@ extension Application {
                 finish: decision.finish, results: decision.results(first),
                 renewalResults: decision.renewalResults(first), appTransaction: decision.appTransactionResult,
                 proof: decision.proof, drift: drift.map { DriftDocument($0) }, pass: pass,
-                facts: request.wantsFacts && isProven ? decision.factsCopy : nil)
+                facts: request.wantsFacts && isProven ? decision.factsCopy : nil, ledgerID: ledgerID)
         }
         let headers = [("Cache-Control", ReconciliationTemplate.cacheControl.description)]
         // What says nothing new is likely to be posted again as it is, at the next launch.

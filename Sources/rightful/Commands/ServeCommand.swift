@@ -64,7 +64,8 @@ struct ServeCommand: Command {
                 passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
             }
             let tree = LogTree(pool: session.pool)
-            let (logKey, keyWarning) = try await Self.logKey(configuration, tree)
+            let ledgerID = try await tree.end().ownID
+            let (logKey, keyWarning) = try Self.logKey(configuration, ledgerID: ledgerID)
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
@@ -83,7 +84,8 @@ struct ServeCommand: Command {
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
-                passKeys: passKeys.ring, passTTL: configuration.passTTL, logKey: logKey,
+                passKeys: passKeys.ring, passTTL: configuration.passTTL, ledgerID: ledgerID,
+                logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 now: context.now)
             let server = application.makeServer(
@@ -116,10 +118,11 @@ struct ServeCommand: Command {
     ///
     /// With an embedded PostgreSQL, and where one is configured, there must be one. With another database the service runs
     /// without it where the data directory cannot keep one.
-    private static func logKey(_ configuration: Configuration, _ tree: LogTree) async throws -> (LogKey?, String?) {
-        let ownID = try await tree.end().ownID
+    private static func logKey(_ configuration: Configuration, ledgerID: String) throws -> (LogKey?, String?) {
         do {
-            return (try LogKeyFile.read(configuration, ownID: ownID), LogKeyFile.warning(configuration))
+            return (
+                try LogKeyFile.read(configuration, ownID: ledgerID, byService: true), LogKeyFile.warning(configuration)
+            )
         } catch {
             guard case .external = configuration.database, configuration.logKeyPath == nil else { throw error }
             return (

@@ -119,7 +119,8 @@ private final class ProgressReport: Sendable {
 extension VerificationSummary {
     fileprivate var document: VerificationDocument.Checked {
         VerificationDocument.Checked(
-            position: position, hash: hash.hex, root: root.hex, evidence: evidence, evidenceErased: erasedEvidence, views: views,
+            position: position, hash: hash.hex, root: root.hex, evidence: evidence, evidenceErased: erasedEvidence,
+            views: views,
             viewsOutdated: outdatedViews, viewsMissing: missingViews)
     }
 

@@ -10,10 +10,18 @@ enum LogKeyFile {
 
     /// Reads the configured key, or else the one that the data directory keeps, which is made where there is none yet.
     ///
+    /// Beside a database that somebody else runs only a service makes one: a command may be run anywhere, where a key made
+    /// for it would be another than the service's.
+    ///
     /// - Parameter ownID: the ledger's own id, which names the log where the configuration does not.
-    static func read(_ configuration: Configuration, ownID: String) throws -> LogKey {
+    static func read(_ configuration: Configuration, ownID: String, byService: Bool = false) throws -> LogKey {
         let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"
-        if configuration.logKeyPath == nil { try makeIfMissing(path, in: configuration.dataDirectory) }
+        if configuration.logKeyPath == nil {
+            switch configuration.database {
+            case .external where !byService: break
+            case .embedded, .external: try makeIfMissing(path, in: configuration.dataDirectory)
+            }
+        }
         let text = String(decoding: try Files.read(path, for: "log_key_path"), as: UTF8.self)
         let name = configuration.logOrigin ?? "rightful/\(ownID)"
         do {
