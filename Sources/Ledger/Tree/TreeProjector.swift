@@ -47,7 +47,7 @@ package struct TreeProjector: Sendable {
         }
     }
 
-    /// Goes on from the checkpoint to the last whole page of the log.
+    /// Goes on from the checkpoint to the end of the log.
     package func catchUp() async throws {
         while try await !with({ try page(on: $0) }) { try Task.checkCancellation() }
     }
@@ -58,22 +58,21 @@ package struct TreeProjector: Sendable {
         let isCurrent = try connection.query(
             """
             SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position / $4 * $4
-            """, [.int(ledgerID), .text(Self.name), .int4(Int32(Self.version)), .int(LogTree.pageLeaves)]
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
+            """, [.int(ledgerID), .text(Self.name), .int4(Int32(Self.version))]
         ).first
         if isCurrent != nil { return true }
         return try connection.transaction { connection in
             // Another process is at it: that will do.
             guard let checkpoint = try Self.lock(on: connection) else { return true }
             let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
-            let whole = head / LogTree.pageLeaves * LogTree.pageLeaves
-            guard checkpoint < whole else { return true }
-            let end = min(checkpoint + pageLeaves, whole)
+            guard checkpoint < head else { return true }
+            let end = min(checkpoint + pageLeaves, head)
             try write(from: checkpoint, to: end, on: connection)
             try connection.query(
                 "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
                 [.int(ledgerID), .text(Self.name), .int(end)])
-            return end == whole
+            return end == head
         }
     }
 
