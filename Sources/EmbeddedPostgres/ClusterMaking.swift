@@ -24,6 +24,8 @@ extension ClusterLayout {
             installation.program("initdb"), "--pgdata=\(Self.inheritedDirectory)",
             "--username=\(EmbeddedCluster.owner)",
             "--locale=C.UTF-8", "--encoding=UTF8", "--auth=trust", "--no-instructions",
+            // A page that the disk has damaged is an error then, and not an answer.
+            "--data-checksums",
         ]
         if durability == .throwaway { command.append("--no-sync") }
         let (status, output) = try ChildProcess.run(server.command(command), directory: directory)

@@ -39,12 +39,13 @@ struct EmbeddedClusterTests {
             let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch)
             let connection = try await PostgresConnection.connect(cluster.ownerConninfo)
             let settings = try await connection.run { connection in
-                try ["fsync", "synchronous_commit", "full_page_writes", "wal_compression"].map {
+                try ["fsync", "synchronous_commit", "full_page_writes", "wal_compression", "data_checksums"].map {
                     try connection.query("SELECT current_setting($1)", [.text($0)]).row(0).text(0)
                 }
             }
             #expect(settings[..<3] == ["on", "on", "on"])
             #expect(settings[3] != "off")
+            #expect(settings[4] == "on")
             var status = stat()
             #expect(stat(socketDirectory(cluster), &status) == 0)
             #expect(status.st_mode & 0o777 == 0o700)
