@@ -70,7 +70,7 @@ struct CredentialTests {
         let table: [(Credential?, String, String, String)] = [
             (nil, "production", "production", "sandbox"),
             (Self.key([.admin]), "production", "production", "sandbox"),
-            (Self.key([.admin], environment: .sandbox), "sandbox", "production", "sandbox"),
+            (Self.key([.admin], environment: .sandbox), "sandbox", "forbidden", "sandbox"),
             (Self.key([], isPublishable: true, environment: .sandbox), "sandbox", "forbidden", "sandbox"),
             (try Self.token("c-1"), "sandbox", "forbidden", "sandbox"),
         ]

@@ -73,14 +73,39 @@ struct EntitlementsTests {
         #expect(sandbox["also_in"] == nil)
     }
 
-    @Test("the environment defaults to the key's own")
+    @Test("a key of one environment means it, is refused the other, and hears nothing of it")
     func keyEnvironment() async throws {
         let rig = try await Self.rig()
         let key = try await rig.keys.create(name: "test", scopes: [.customersRead], environment: .sandbox).secret
         let answer = try await rig.send("GET", Self.path, key: key).json
         #expect(answer["environment"] == .string("sandbox"))
-        let named = try await rig.send("GET", Self.path + "?environment=production", key: key).json
-        #expect(named["entitlements"]?.count == 1)
+        let named = try await rig.send("GET", Self.path + "?environment=production", key: key)
+        #expect(named.verdict == "403 forbidden")
+        for query in ["timeline", "explain"] {
+            let path = Self.path.replacing("entitlements", with: query) + "?environment=production"
+            let answer = try await rig.send("GET", path, key: key)
+            #expect(answer.verdict == "403 forbidden", "\(query)")
+        }
+        let production = try await rig.keys.create(
+            name: "p", scopes: [.customersRead, .eventsRead], environment: .production
+        ).secret
+        // The customer who is known in the sandbox alone.
+        try await rig.buy("77", by: "00000000-0000-4000-8000-000000000077", environment: "Sandbox")
+        let path = "/v1/customers/00000000-0000-4000-8000-000000000077/entitlements"
+        #expect(try await rig.get(path).json["also_in"] == .array([.string("sandbox")]))
+        #expect(try await rig.send("GET", path, key: production).json["also_in"] == nil)
+        let lookup = "/v1/customers?app_account_token=00000000-0000-4000-8000-000000000077"
+        #expect(try await rig.get(lookup).json["items"]?.count == 1)
+        #expect(try await rig.send("GET", lookup, key: production).json["items"] == .array([]))
+        let head = try await rig.head
+        #expect(try await rig.send("GET", "/v1/events/\(head)", key: production).status == 404)
+        #expect(try await rig.get("/v1/events/\(head)").status == 200)
+        let all = try await rig.get("/v1/events").json
+        let feed = try await rig.send("GET", "/v1/events", key: production).json
+        guard case .array(let items) = all["items"] else { return #expect(Bool(false), "no list") }
+        let readable = items.filter { $0["environment"] != .string("sandbox") }
+        #expect(readable.count < items.count && feed["items"] == .array(readable) && feed["has_more"] == .bool(false))
+        #expect(feed["next_after"] == all["next_after"])
     }
 
     @Test("at reads the past and the future as now known")

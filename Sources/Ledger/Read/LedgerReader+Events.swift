@@ -5,9 +5,29 @@ extension LedgerReader {
     /// The most events one page holds.
     package static let pageLimit = 1000
 
+    /// How many positions one page looks through for events of one environment.
+    package static let scanLimit: Int64 = 20_000
+
     /// The log after a position, in order.
-    package func events(after: Int64, limit: Int) async throws -> EventPage {
-        try await page(
+    ///
+    /// - Parameter environment: where given, only its events and those of none; a page may then hold fewer than there are,
+    ///   or none, and still say that there is more.
+    package func events(
+        after: Int64, limit: Int, only environment: StoreEnvironment? = nil
+    ) async throws -> EventPage {
+        if let environment {
+            let head = try await status().position
+            let end = min(max(after, head), after.addingReportingOverflow(Self.scanLimit).partialValue)
+            let page = try await page(
+                """
+                SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $4
+                    AND (environment IS NULL OR environment = $5)
+                ORDER BY position LIMIT $3
+                """, [.int(ledgerID), .int(after)], after: after, limit: limit,
+                more: [.int(end), .int2(environment.number)])
+            return page.hasMore ? page : EventPage(events: page.events, hasMore: end < head, nextAfter: end)
+        }
+        return try await page(
             """
             SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2
             ORDER BY position LIMIT $3

@@ -18,19 +18,10 @@ enum Credential: Sendable {
         }
     }
 
-    /// The environment meant when a request names none.
-    var defaultEnvironment: StoreEnvironment? {
-        switch self {
-        case .secretKey(let key), .publishableKey(let key): key.environment
-        case .customerToken(let token): token.environment
-        }
-    }
-
-    /// The only environment it may speak of; `nil` for any.
+    /// The only environment it may speak of, and so the one meant when a request names none; `nil` for any.
     var onlyEnvironment: StoreEnvironment? {
         switch self {
-        case .secretKey: nil
-        case .publishableKey(let key): key.environment
+        case .secretKey(let key), .publishableKey(let key): key.environment
         case .customerToken(let token): token.environment
         }
     }

@@ -61,7 +61,7 @@ struct Call: Sendable {
             throw Problem(
                 .malformedRequest, "The query and the body name different environments.", param: "environment")
         }
-        let environment = queried ?? given ?? credential?.defaultEnvironment ?? .production
+        let environment = queried ?? given ?? credential?.onlyEnvironment ?? .production
         if let only = credential?.onlyEnvironment, only != environment {
             throw Problem(.forbidden, "This credential is for \(only.rawValue) alone.", param: "environment")
         }

@@ -103,6 +103,8 @@ extension ImmediateResponder {
         _ answer: EncodedEntitlements, at instant: String, position: String, to request: HeldRequest,
         _ knownTags: String?, _ moment: Moment, wasInMemory: Bool
     ) {
+        // A key of one environment is not told of others.
+        guard !answer.namesOtherEnvironments || request.key?.key.environment == nil else { return decline(request) }
         let isKnown = knownTags.map { EntityTagList($0)?.matchesWeakly(answer.tag) == true } ?? false
         let status = isKnown ? 304 : 200
         let values = EncodedEntitlements.values(at: instant, position: position)

@@ -99,6 +99,8 @@ final class ImmediateResponder: ImmediateHandler {
     private func question(_ request: borrowing ImmediateRequest, _ key: RememberedKeys.Key) -> HeldRequest.Question? {
         let knownTags = request.header("If-None-Match").map { String(decoding: $0, as: UTF8.self) }
         if let target = EntitlementsTarget(request.target) {
+            // The general path refuses what the key is not for.
+            if let only = key.key.environment, let named = target.environment, named != only { return nil }
             return .read(
                 CustomerCacheKey(
                     customer: Array(request.target[target.customer]),

@@ -28,7 +28,8 @@ extension Application {
         if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(answer.tag) == true {
             return HTTPResponse(status: 304, headers: headers)
         }
-        if entitlements.isEmpty {
+        // A key of one environment is not told of others.
+        if entitlements.isEmpty, call.credential?.onlyEnvironment == nil {
             let others = try await reader.otherEnvironments(of: customer, than: environment, upTo: position)
             if !others.isEmpty { answer = try encode(alsoIn: others) }
         }
@@ -65,7 +66,8 @@ extension Application {
                 .malformedRequest, "Give exactly one of transaction_id, app_account_token and app_transaction_id.")
         }
         let position = try await reader.status().position
-        let matches = try await reader.customers(lookup).map {
+        let only = call.credential?.onlyEnvironment
+        let matches = try await reader.customers(lookup).filter { only == nil || $0.environment == only }.map {
             CustomerMatchDocument(
                 customerID: $0.customerID, environment: $0.environment,
                 originalTransactionID: $0.originalTransactionID)

@@ -8,6 +8,8 @@ final class EncodedEntitlements: Sendable {
     let template: AnswerTemplate
     /// The entity tag, quotes and `W/` included.
     let tag: String
+    /// Whether it says where else the customer is known.
+    let namesOtherEnvironments: Bool
     /// The instants for which the entitlements are these.
     private let holds: Range<Timestamp>
 
@@ -25,6 +27,7 @@ final class EncodedEntitlements: Sendable {
     ) throws {
         let body = try WireJSON.encode(document)
         holds = document.at..<max(document.at, until)
+        namesOtherEnvironments = document.alsoIn != nil
         guard
             let instant = body.range(after: #""at":""#, until: #"","customer_id":"#),
             let entitlements = body.range(after: #","entitlements":"#, until: #","environment":"#),

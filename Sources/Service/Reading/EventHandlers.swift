@@ -9,7 +9,8 @@ extension Application {
     func events(_ call: Call) async throws -> HTTPResponse {
         let (after, limit) = try call.page()
         let head = try await reader.status().position
-        return try Self.page(try await reader.events(after: after, limit: limit), head: head)
+        return try Self.page(
+            try await reader.events(after: after, limit: limit, only: call.credential?.onlyEnvironment), head: head)
     }
 
     /// `GET /v1/customers/{id}/events`.
@@ -28,7 +29,10 @@ extension Application {
             throw Problem(.malformedRequest, "A position is a whole number.", param: "position")
         }
         let head = try await reader.status().position
-        guard let (event, evidence) = try await reader.event(at: position) else {
+        let only = call.credential?.onlyEnvironment
+        guard let (event, evidence) = try await reader.event(at: position),
+            only == nil || event.record.environment == nil || event.record.environment == only
+        else {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
         }
         var document = EventDocument(event)

@@ -81,7 +81,7 @@ extension Application {
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
         if let environment { try checkServed(environment) }
-        let fallback = call.credential?.defaultEnvironment ?? .production
+        let fallback = call.credential?.onlyEnvironment ?? .production
         // On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
         let posting = await withCheckedContinuation { continuation in
             verificationQueue.async {

@@ -144,8 +144,8 @@ struct ReconcileItemTests {
                 ["refused malformed_jws", "recorded", "refused wrong_environment"]
             ),
             (
-                Posted(transactions: [production, sandbox]), sandboxKey, .production,
-                ["recorded", "refused wrong_environment"]
+                Posted(transactions: [production, sandbox]), sandboxKey, .sandbox,
+                ["refused wrong_environment", "known"]
             ),
             (
                 Posted(
@@ -158,10 +158,10 @@ struct ReconcileItemTests {
                     transactions: [production, sandbox],
                     appTransaction: try rig.signAppTransaction(
                         "1", bundleID: "com.example.other", environment: "Sandbox")),
-                rig.admin, .production, ["known", "refused wrong_environment"]
+                rig.admin, .production, ["recorded", "refused wrong_environment"]
             ),
             (
-                Posted(environment: .production, transactions: [sandbox, production]), sandboxKey, .production,
+                Posted(environment: .production, transactions: [sandbox, production]), rig.admin, .production,
                 ["refused wrong_environment", "known"]
             ),
         ]
@@ -170,6 +170,8 @@ struct ReconcileItemTests {
             #expect(answer.environment == row.environment, "row \(index)")
             #expect(answer.verdicts == row.verdicts, "row \(index)")
         }
+        let named = try await rig.reconcile("c-1", Posted(environment: .production), key: sandboxKey)
+        #expect(named.verdict == "403 forbidden")
         #expect(try await rig.entitlements("c-1", "?environment=sandbox").map(\.id) == ["premium"])
     }
 }
