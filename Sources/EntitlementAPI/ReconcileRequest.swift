@@ -38,9 +38,34 @@ package struct ReconcileRequest: CommandBody {
         }
     }
 
+    /// Which environment is meant.
+    package enum Environment: String, Codable, Hashable, Sendable, CaseIterable {
+        case production
+        case sandbox
+        /// That of what was posted: of the app transaction, else of the first transaction that can be believed.
+        case auto
+
+        package init(_ environment: StoreEnvironment) {
+            switch environment {
+            case .production: self = .production
+            case .sandbox: self = .sandbox
+            }
+        }
+
+        /// `nil` for `auto`.
+        package var named: StoreEnvironment? {
+            switch self {
+            case .production: .production
+            case .sandbox: .sandbox
+            case .auto: nil
+            }
+        }
+    }
+
     /// The bundle id of the app that runs; a key that is bound to an app names it already.
     package let app: String?
-    package let environment: StoreEnvironment?
+    /// `nil`: the credential's own, else production.
+    package let environment: Environment?
     /// Compact JWS, each of a transaction; they are verified one by one.
     package let signedTransactions: [String]
     /// Compact JWS, each of renewal information.
@@ -52,7 +77,7 @@ package struct ReconcileRequest: CommandBody {
     package let wantsFacts: Bool
 
     package init(
-        app: String? = nil, environment: StoreEnvironment? = nil, signedTransactions: [String] = [],
+        app: String? = nil, environment: Environment? = nil, signedTransactions: [String] = [],
         signedRenewalInfos: [String] = [], appTransaction: String? = nil, claims: [Claim] = [],
         wantsFacts: Bool = false
     ) {
@@ -68,7 +93,7 @@ package struct ReconcileRequest: CommandBody {
     package init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         app = try members.text(.app, limit: Self.bundleIDLimit)
-        environment = try members.word(.environment, StoreEnvironment.self)
+        environment = try members.word(.environment, Environment.self)
         signedTransactions = try members.list(
             .signedTransactions, of: String.self, "a text", limit: Self.transactionLimit)
         signedRenewalInfos = try members.list(.signedRenewalInfos, of: String.self, "a text", limit: Self.renewalLimit)

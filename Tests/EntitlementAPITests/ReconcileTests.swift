@@ -91,7 +91,7 @@ struct ReconcileTests {
         #expect(
             try words(#"{"claims":[{"product_id":"p","state":"valid"}]}"#)
                 == "claims[0].state must be one of: active, in_grace_period, in_billing_retry, revoked, expired")
-        #expect(try words(#"{"environment":""}"#) == "environment must be one of: production, sandbox")
+        #expect(try words(#"{"environment":""}"#) == "environment must be one of: production, sandbox, auto")
         #expect(try words("[]") == "the body must be an object")
         #expect(try words("{") == "the body is not JSON")
     }

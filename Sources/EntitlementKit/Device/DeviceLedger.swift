@@ -171,7 +171,8 @@ struct DeviceLedger: Sendable {
         return SyncPosting(
             batch: batch, transactions: transactions, renewals: Array(renewals),
             request: ReconcileRequest(
-                app: bundleID, environment: storeEnvironment, signedTransactions: transactions.map(\.jws),
+                app: bundleID, environment: storeEnvironment.map { ReconcileRequest.Environment($0) },
+                signedTransactions: transactions.map(\.jws),
                 signedRenewalInfos: renewals.map(\.jws), appTransaction: book.appTransaction?.jws,
                 claims: batch.customerID == customerID ? claims(at: now) : [], wantsFacts: true))
     }

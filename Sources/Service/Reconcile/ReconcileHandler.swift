@@ -81,13 +81,12 @@ extension Application {
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
         if let environment { try checkServed(environment) }
-        let fallback = call.credential?.onlyEnvironment ?? .production
         // On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
         let posting = await withCheckedContinuation { continuation in
             verificationQueue.async {
                 continuation.resume(
                     returning: ReconcilePosting(
-                        request, app: app, environment: environment, fallback: fallback, with: statements, now: now()))
+                        request, app: app, environment: environment, with: statements, now: now()))
             }
         }
         try checkServed(posting.environment)
@@ -174,10 +173,15 @@ extension Call {
         return app
     }
 
-    /// The environment that the request or its credential names; `nil` where what was posted is to say it.
+    /// The environment that the request or its credential names, else production; `nil` where the request asks for that
+    /// of what was posted.
     fileprivate func environment(_ request: ReconcileRequest) throws(Problem) -> StoreEnvironment? {
-        let isNamed = self.request.queryValue("environment") != nil || request.environment != nil
-        guard isNamed || credential?.onlyEnvironment != nil else { return nil }
-        return try environment(orInBody: request.environment.map { ["environment": .string($0.rawValue)] } ?? [:])
+        if request.environment == .auto, self.request.queryValue("environment") == nil,
+            credential?.onlyEnvironment == nil
+        {
+            return nil
+        }
+        let named = request.environment?.named
+        return try environment(orInBody: named.map { ["environment": .string($0.rawValue)] } ?? [:])
     }
 }

@@ -30,11 +30,10 @@ struct ReconcilePosting: Sendable {
     /// Verifies everything; it keeps a core busy for a fraction of a millisecond an item.
     ///
     /// - Parameters:
-    ///   - environment: the one the request or its credential names; `nil` takes that of the first item that can be
-    ///     believed, the app transaction before the transactions.
-    ///   - fallback: where there is no such item either.
+    ///   - environment: `nil` takes that of the first item that can be believed, the app transaction before the
+    ///     transactions, and production where there is none.
     init(
-        _ request: ReconcileRequest, app: String, environment: StoreEnvironment?, fallback: StoreEnvironment,
+        _ request: ReconcileRequest, app: String, environment: StoreEnvironment?,
         with verifier: StatementVerifier, now: Timestamp
     ) {
         let appTransaction = request.appTransaction.map { text in
@@ -50,7 +49,7 @@ struct ReconcilePosting: Sendable {
         let stated =
             (try? appTransaction?.get())?.environment
             ?? transactions.lazy.compactMap { try? $0.get() }.first?.environment
-        let environment = environment ?? stated ?? fallback
+        let environment = environment ?? stated ?? .production
         let bound = transactions.map { $0.bound(to: environment) }
         let originals = Set(bound.compactMap { try? $0.get().payload.originalTransactionID })
         self.app = app

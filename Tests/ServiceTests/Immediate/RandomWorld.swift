@@ -173,6 +173,7 @@ struct RandomWorld {
         if random.chance(60), let id = person.map({ Self.appTransactions[$0] }) ?? random.pick(Self.appTransactions) {
             posted.appTransaction = try rig.signAppTransaction(id, environment: environment)
         }
+        if random.chance(30) { posted.environment = .auto }
         if random.chance(15) {
             posted.claims = [ReconcileRequest.Claim(productID: "com.example.pro.yearly", state: .active)]
         }
@@ -182,7 +183,7 @@ struct RandomWorld {
         }
         return Launch(
             customer: person.map { Self.people[$0] } ?? anybody(),
-            query: random.chance(20) ? "?environment=\(environment.lowercased())" : "", key: key,
+            query: random.chance(60) ? "?environment=\(environment.lowercased())" : "", key: key,
             body: try posted.body)
     }
 

@@ -96,7 +96,7 @@ struct HeldRenewal: Hashable, Sendable {
 /// What a device posts.
 struct Posted {
     var app: String? = ServiceRig.bundleID
-    var environment: StoreEnvironment?
+    var environment: ReconcileRequest.Environment?
     var transactions: [String] = []
     var renewals: [String] = []
     var appTransaction: String?

@@ -129,7 +129,8 @@ struct ReconcileItemTests {
         #expect(fallback.verdict == "403 wrong_environment", "also where only the key's default names it")
     }
 
-    @Test("the environment is that of the app transaction, else the first transaction to be believed, else the key's")
+    @Test(
+        "where it is asked for, the environment is that of the app transaction, else of the first transaction believed")
     func statedEnvironment() async throws {
         let rig = try await ServiceRig.withCatalog()
         let sandbox = try rig.sign(HeldTransaction(environment: "Sandbox"))
@@ -137,25 +138,27 @@ struct ReconcileItemTests {
         let sandboxKey = try await rig.keys.create(name: "k", scopes: [.customersWrite], environment: .sandbox).secret
         let table: [(posted: Posted, key: String, environment: StoreEnvironment, verdicts: [String])] = [
             (Posted(), rig.admin, .production, []),
-            (Posted(), sandboxKey, .sandbox, []),
+            (Posted(), sandboxKey, .sandbox, []), (Posted(environment: .auto), rig.admin, .production, []),
+            // A purchase of TestFlight's that somebody posts to a production server gives nothing there.
+            (Posted(transactions: [sandbox]), rig.admin, .production, ["refused wrong_environment"]),
             (Posted(transactions: ["x"]), sandboxKey, .sandbox, ["refused malformed_jws"]),
             (
-                Posted(transactions: ["x", sandbox, production]), rig.admin, .sandbox,
+                Posted(environment: .auto, transactions: ["x", sandbox, production]), rig.admin, .sandbox,
                 ["refused malformed_jws", "recorded", "refused wrong_environment"]
             ),
             (
-                Posted(transactions: [production, sandbox]), sandboxKey, .sandbox,
+                Posted(environment: .auto, transactions: [production, sandbox]), sandboxKey, .sandbox,
                 ["refused wrong_environment", "known"]
             ),
             (
                 Posted(
-                    transactions: [production, sandbox],
+                    environment: .auto, transactions: [production, sandbox],
                     appTransaction: try rig.signAppTransaction("1", environment: "Sandbox")), rig.admin, .sandbox,
                 ["refused wrong_environment", "known"]
             ),
             (
                 Posted(
-                    transactions: [production, sandbox],
+                    environment: .auto, transactions: [production, sandbox],
                     appTransaction: try rig.signAppTransaction(
                         "1", bundleID: "com.example.other", environment: "Sandbox")),
                 rig.admin, .production, ["recorded", "refused wrong_environment"]
