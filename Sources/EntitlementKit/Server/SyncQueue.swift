@@ -79,6 +79,9 @@ struct SyncQueue: Sendable {
 
     func contains(_ key: Key) -> Bool { items[key] != nil }
 
+    /// Whether an item is being sent.
+    func isUnderWay(_ key: Key) -> Bool { items[key]?.flight != nil }
+
     /// Adds an item; returns whether it was not there.
     ///
     /// - Parameter isNews: whether there is something to send that was not there when it was last sent.

@@ -15,8 +15,12 @@ extension EntitlementStore {
     /// Queues transactions that say something new.
     func enqueue(_ transactionIDs: Set<String>) {
         guard canAsk, let customerID = ledger.customerID else { return }
-        for id in transactionIDs.sorted() where ledger.memory?.hasAnswered(id, in: ledger.book) != true {
-            if queue.add(SyncQueue.Key(customerID: customerID, transactionID: id)) { disk.note(.queue) }
+        for id in transactionIDs.sorted() {
+            let key = SyncQueue.Key(customerID: customerID, transactionID: id)
+            // What is under way is older. Its answer replaces the one that is known, even where that one was about the
+            // same content as now: a refund that was taken back reads as the purchase did before.
+            guard queue.isUnderWay(key) || ledger.memory?.hasAnswered(id, in: ledger.book) != true else { continue }
+            if queue.add(key) { disk.note(.queue) }
         }
     }
 

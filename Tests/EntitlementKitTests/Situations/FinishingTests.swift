@@ -35,6 +35,32 @@ struct FinishingTests {
         await eventually("the refund is finished") { rig.device.state.finished == ["1", "1"] }
     }
 
+    @Test("a refund that is taken back while it is on its way to the server is told to it, and finished")
+    func refundTakenBackUnderWay() async {
+        var rig = KitRig(day: 12)
+        await rig.launch()
+        rig.device.push(Statements.transaction("1"))
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+        rig.server.edit { $0.mood = .unreachable }
+        rig.device.push(Statements.transaction("1", revoked: 9, signed: 10))
+        await rig.waitUntilGives(false)
+        await rig.store.settled()
+        // The refund is on disk. The next launch sends it at once, and what the server last answered was the purchase.
+        let door = Door()
+        rig.server.edit { ($0.mood, $0.door, $0.doorFor) = (.answers, door, ["1"]) }
+        let count = rig.server.posts.count
+        rig = await rig.relaunched()
+        await rig.store.start()
+        await eventually("the refund is on its way") { rig.server.posts.count > count }
+        await eventually("the store was read") { await rig.store.isStoreRead }
+        rig.device.push(Statements.transaction("1", signed: 11))
+        await rig.waitUntilGives(true)
+        rig.server.edit { $0.door = nil }
+        await door.open()
+        await eventually("the transaction as it reads now is finished") { rig.device.state.finished == ["1", "1"] }
+        #expect(rig.server.posts.suffix(2) == [["1"], ["1"]])
+    }
+
     @Test("a transaction that the store lists again after it was finished is finished again")
     func listedAgain() async {
         let rig = KitRig()
