@@ -106,6 +106,12 @@ struct EntitlementsTests {
         let readable = items.filter { $0["environment"] != .string("sandbox") }
         #expect(readable.count < items.count && feed["items"] == .array(readable) && feed["has_more"] == .bool(false))
         #expect(feed["next_after"] == all["next_after"])
+        for after in ["\(head)", "\(head + 5)", "99999999999999999999"] {
+            let end = try await rig.send("GET", "/v1/events?after=\(after)", key: production).json
+            #expect(end["items"] == .array([]) && end["has_more"] == .bool(false), "\(after)")
+            #expect(
+                end["next_after"] == (try await rig.get("/v1/events?after=\(after)").json["next_after"]), "\(after)")
+        }
     }
 
     @Test("at reads the past and the future as now known")

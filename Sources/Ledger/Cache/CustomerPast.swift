@@ -213,12 +213,12 @@ extension LedgerReader {
         FROM (
             SELECT DISTINCT number, environment, original FROM named WHERE original <> '' AND kind IN (0, 2)
         ) AS part
-        CROSS JOIN LATERAL (
+        \(Statements.search(
+            """
             SELECT * FROM event
             WHERE event.ledger_id = $1 AND event.environment = part.environment
                 AND event.original_transaction_id = part.original
-            OFFSET 0
-        ) AS event
+            """, as: "event"))
         LIMIT \(pastEventLimit + 1))
         UNION ALL
         (SELECT 4, NULL, position, NULL, NULL, NULL, NULL FROM event

@@ -72,22 +72,22 @@ struct CustomerHistoryQuery {
             ), named AS MATERIALIZED (
                 SELECT DISTINCT name.environment, name.kind, name.original_transaction_id AS original,
                     CASE WHEN name.kind IN (2, 3) THEN name.position END AS position
-                FROM person CROSS JOIN LATERAL (
+                FROM person \(Statements.search(
+                    """
                     SELECT * FROM event_name AS stored
                     WHERE stored.ledger_id = $1 AND stored.identity = person.identity
                         AND stored.environment IN (0, $3) AND stored.kind IN (0, 2, 3) AND stored.position <= $4
-                    OFFSET 0
-                ) AS name
+                    """, as: "name"))
             ), found (position) AS (
                 SELECT named.position FROM named WHERE named.position IS NOT NULL
                 UNION
                 SELECT event.position FROM (SELECT DISTINCT original FROM named WHERE original <> '' AND kind IN (0, 2)) AS part
-                CROSS JOIN LATERAL (
+                \(Statements.search(
+                    """
                     SELECT position FROM event
                     WHERE event.ledger_id = $1 AND event.environment = $3
                         AND event.original_transaction_id = part.original AND event.position <= $4
-                    OFFSET 0
-                ) AS event
+                    """, as: "event"))
                 LIMIT \(LedgerReader.historyLimit + 1)
             )
             SELECT \(EventColumns.list(of: "event")) FROM found

@@ -17,7 +17,7 @@ extension LedgerReader {
     ) async throws -> EventPage {
         if let environment {
             let head = try await status().position
-            let end = min(max(after, head), after.addingReportingOverflow(Self.scanLimit).partialValue)
+            let end = after < head ? min(head, after + Self.scanLimit) : after
             let page = try await page(
                 """
                 SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $4
@@ -52,12 +52,12 @@ extension LedgerReader {
                 SELECT DISTINCT person.identity, '', false FROM person
                 UNION ALL
                 SELECT 0, name.original_transaction_id, bool_or(name.kind = 2)
-                FROM person CROSS JOIN LATERAL (
+                FROM person \(Statements.search(
+                    """
                     SELECT kind, original_transaction_id FROM event_name AS stored
                     WHERE stored.ledger_id = $1 AND stored.identity = person.identity AND stored.environment = $3
                         AND stored.kind IN (0, 2) AND stored.original_transaction_id <> ''
-                    OFFSET 0
-                ) AS name
+                    """, as: "name"))
                 GROUP BY name.original_transaction_id
                 """, [.int(ledgerID), .text(customer.value), .int2(environment.number)]
             ).rows.map { (identity: try $0.int(0), original: try $0.text(1), isReceived: try $0.bool(2)) }
@@ -71,27 +71,27 @@ extension LedgerReader {
         return try await page(
             """
             SELECT \(EventColumns.list(of: "event")) FROM (
-                SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number) CROSS JOIN LATERAL (
+                SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number) \(Statements.search(
+                    """
                     SELECT position FROM event_name AS stored
                     WHERE stored.ledger_id = $1 AND stored.identity = key.number AND stored.environment IN (0, $4)
                         AND stored.kind IN (2, 3) AND stored.position > $2
-                    OFFSET 0
-                ) AS name
+                    """, as: "name"))
                 UNION
-                SELECT event.position FROM unnest($6::text[]) AS key (original) CROSS JOIN LATERAL (
+                SELECT event.position FROM unnest($6::text[]) AS key (original) \(Statements.search(
+                    """
                     SELECT position FROM event
                     WHERE event.ledger_id = $1 AND event.environment = $4
                         AND event.original_transaction_id = key.original AND event.position > $2
-                    OFFSET 0
-                ) AS event
+                    """, as: "event"))
                 UNION
-                SELECT event.position FROM unnest($7::text[]) AS key (original) CROSS JOIN LATERAL (
+                SELECT event.position FROM unnest($7::text[]) AS key (original) \(Statements.search(
+                    """
                     SELECT position FROM event
                     WHERE event.ledger_id = $1 AND event.environment = $4
                         AND event.original_transaction_id = key.original AND event.position > $2
                         AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
-                    OFFSET 0
-                ) AS event
+                    """, as: "event"))
                 ORDER BY 1 LIMIT $3
             ) AS page
             \(Statements.search(

@@ -63,17 +63,14 @@ extension LedgerReader {
         try await read { connection in
             let rows = try connection.query(
                 """
-                SELECT event.recorded_at, event.facts FROM (
-                    SELECT position FROM event_name
-                    WHERE ledger_id = $1 AND environment = $3 AND kind = 3
-                        AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                    OFFSET 0
-                ) AS name
+                SELECT event.recorded_at, event.facts FROM event_name AS name
                 \(Statements.search(
                     """
                     SELECT position, recorded_at, facts FROM event
                     WHERE event.ledger_id = $1 AND event.position = name.position AND event.type = 'drift'
                     """, as: "event"))
+                WHERE name.ledger_id = $1 AND name.environment = $3 AND name.kind = 3
+                    AND name.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
                 ORDER BY event.position DESC LIMIT $4
                 """,
                 [.int(ledgerID), .text(customer.value), .int2(environment.number), .int(Int64(limit))]

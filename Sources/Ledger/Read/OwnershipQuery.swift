@@ -91,13 +91,13 @@ enum OwnershipQuery {
         PostgresStatement(
             """
             SELECT event.position, event.recorded_at, event.facts FROM unnest($2::text[]) AS key (original)
-            CROSS JOIN LATERAL (
+            \(Statements.search(
+                """
                 SELECT position, recorded_at, facts FROM event
                 WHERE event.ledger_id = $1 AND event.environment = $3
                     AND event.original_transaction_id = key.original AND event.position <= $4
                     AND event.type IN ('claimed', 'transferred', 'transfer_undone')
-                OFFSET 0
-            ) AS event
+                """, as: "event"))
             """,
             [.int(ledgerID), .textArray(originals), .int2(environment.number), .int(position)])
     }

@@ -48,15 +48,13 @@ enum StateQuery {
 
     /// Joins the events that a snapshot does not hold, and its last one, which proves where it ends.
     static func tailJoin(of rows: String, upTo position: String? = nil) -> String {
-        """
-        CROSS JOIN LATERAL (
+        Statements.search(
+            """
             SELECT position, source, facts, recorded_at FROM event
             WHERE event.ledger_id = $1 AND event.environment = \(rows).environment
                 AND event.original_transaction_id = \(rows).original
                 AND event.position >= coalesce(\(rows).last_position, 0) \(position.map { "AND event.position <= \($0)" } ?? "")
-            OFFSET 0
-        ) AS event
-        """
+            """, as: "event")
     }
 
     /// The states named by the rows of `lives`; originals without events are left out.
@@ -100,12 +98,12 @@ enum StateQuery {
             """
             SELECT key.number, event.position, event.source, event.facts
             FROM unnest($2::smallint[], $3::text[]) WITH ORDINALITY AS key (environment, original, number)
-            CROSS JOIN LATERAL (
+            \(Statements.search(
+                """
                 SELECT position, source, facts FROM event
                 WHERE event.ledger_id = $1 AND event.environment = key.environment
                     AND event.original_transaction_id = key.original AND event.position <= $4
-                OFFSET 0
-            ) AS event
+                """, as: "event"))
             """,
             [
                 .int(ledgerID), .int2Array(originals.map(\.environment.number)),
