@@ -38,6 +38,23 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
     }
 }
 
+extension PostgresPool {
+    /// Runs `body` on a connection; what goes wrong, but for a cancellation, is a `LedgerError`.
+    ///
+    /// - Parameter what: what is being done, for people, such as "reading the ledger".
+    func run<Value: Sendable>(
+        doing what: String, _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await withConnection(body)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw LedgerError(error, doing: what)
+        }
+    }
+}
+
 /// The one ledger of this installation; it leads every key.
 let ledgerID: Int64 = 1
 

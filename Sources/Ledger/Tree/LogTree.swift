@@ -75,13 +75,7 @@ package struct LogTree: Sendable {
     private func read<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            throw LedgerError(error, doing: "reading the tree over the log")
-        }
+        try await pool.run(doing: "reading the tree over the log", body)
     }
 }
 

@@ -134,12 +134,6 @@ package struct TreeProjector: Sendable {
     private func with<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            throw LedgerError(error, doing: "storing the tree over the log")
-        }
+        try await pool.run(doing: "storing the tree over the log", body)
     }
 }

@@ -83,13 +83,7 @@ package struct SeenProjector: Sendable {
     private func with<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            throw LedgerError(error, doing: "counting what the log speaks of")
-        }
+        try await pool.run(doing: "counting what the log speaks of", body)
     }
 
     private struct Count {

@@ -45,13 +45,7 @@ extension Rebuilder {
     private func read<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            throw LedgerError(error, doing: "looking whether the views count")
-        }
+        try await pool.run(doing: "looking whether the views count", body)
     }
 
     private static func evident(on connection: isolated PostgresConnection) throws -> RebuildReason? {
