@@ -38,16 +38,12 @@ package final class Ed25519PrivateKey: @unchecked Sendable {
 
     /// Reads one unencrypted private key in PEM, PKCS #8.
     package convenience init(pem: String) throws(CryptoError) {
-        let key = withMemoryBIO(Array(pem.utf8)) { PEM_read_bio_PrivateKey($0, nil, refusePassphrase, nil) }
-        guard let key else { throw .fromOpenSSL(.malformedKey, "not an unencrypted private key in PEM") }
-        try self.init(owning: key)
+        try self.init(owning: readPrivateKey(pem: pem))
     }
 
     /// The key in PEM, PKCS #8, unencrypted: a secret.
     package func pem() throws(CryptoError) -> String {
-        let text = textWritten { PEM_write_bio_PKCS8PrivateKey($0, handle, nil, nil, 0, nil, nil) == 1 }
-        guard let text else { throw .fromOpenSSL(.failed, "could not write the private key as PEM") }
-        return text
+        try writePrivateKey(handle)
     }
 
     /// Signs a message; 64 bytes, the same each time.

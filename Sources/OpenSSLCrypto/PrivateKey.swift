@@ -32,16 +32,12 @@ package final class PrivateKey: @unchecked Sendable {
 
     /// Reads one unencrypted private key in PEM, PKCS #8 (as App Store Connect's `.p8`) or SEC 1.
     package convenience init(pem: String) throws(CryptoError) {
-        let key = withMemoryBIO(Array(pem.utf8)) { PEM_read_bio_PrivateKey($0, nil, refusePassphrase, nil) }
-        guard let key else { throw .fromOpenSSL(.malformedKey, "not an unencrypted private key in PEM") }
-        try self.init(owning: key)
+        try self.init(owning: readPrivateKey(pem: pem))
     }
 
     /// The key in PEM, PKCS #8, unencrypted: a secret.
     package func pem() throws(CryptoError) -> String {
-        let text = textWritten { PEM_write_bio_PKCS8PrivateKey($0, handle, nil, nil, 0, nil, nil) == 1 }
-        guard let text else { throw .fromOpenSSL(.failed, "could not write the private key as PEM") }
-        return text
+        try writePrivateKey(handle)
     }
 
     /// Signs the message with ES256 (RFC 7518, section 3.4).
@@ -63,4 +59,18 @@ package final class PrivateKey: @unchecked Sendable {
         guard let raw = ES256Signature.raw(fromDER: der) else { throw .fromOpenSSL(.failed, "could not sign") }
         return raw
     }
+}
+
+/// Reads one unencrypted private key of any kind in PEM; whoever calls owns it.
+func readPrivateKey(pem: String) throws(CryptoError) -> OpaquePointer {
+    let key = withMemoryBIO(Array(pem.utf8)) { PEM_read_bio_PrivateKey($0, nil, refusePassphrase, nil) }
+    guard let key else { throw .fromOpenSSL(.malformedKey, "not an unencrypted private key in PEM") }
+    return key
+}
+
+/// A private key in PEM, PKCS #8, unencrypted.
+func writePrivateKey(_ key: OpaquePointer) throws(CryptoError) -> String {
+    let text = textWritten { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) == 1 }
+    guard let text else { throw .fromOpenSSL(.failed, "could not write the private key as PEM") }
+    return text
 }
