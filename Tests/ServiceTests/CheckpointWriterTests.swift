@@ -21,14 +21,15 @@ struct CheckpointWriterTests {
 
     private static func sizes(_ directory: String) throws -> [Int64] {
         // Beside them may lie one that is being written, under a name of its own.
-        try FileManager.default.contentsOfDirectory(atPath: directory).filter { $0.hasPrefix("checkpoint-") }.sorted()
-            .map {
-                name in
-                let text = try String(contentsOfFile: "\(directory)/\(name)", encoding: .utf8)
-                let checkpoint = try #require(SignedNote(text).flatMap { Checkpoint(text: $0.text) })
-                #expect(name == CheckpointWriter.name(size: checkpoint.size))
-                return checkpoint.size
-            }
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory).filter {
+            $0.hasPrefix("checkpoint-")
+        }
+        return try names.sorted().map { name in
+            let text = try String(contentsOfFile: "\(directory)/\(name)", encoding: .utf8)
+            let checkpoint = try #require(SignedNote(text).flatMap { Checkpoint(text: $0.text) })
+            #expect(name == CheckpointWriter.name(size: checkpoint.size))
+            return checkpoint.size
+        }
     }
 
     @Test("one is written at once and each time the log has grown, and names sort by size")

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 package import Ledger
 
@@ -8,6 +9,8 @@ package struct CheckpointWriter: Sendable {
     private let directory: String
     private let logger: Logger
     private let interval: Duration
+    /// The directory may be another machine's, which may hang.
+    private let files = DispatchQueue(label: "checkpoints")
 
     /// - Parameters:
     ///   - directory: made where it is missing.
@@ -33,7 +36,12 @@ package struct CheckpointWriter: Sendable {
     package func write() async {
         do {
             let (checkpoint, note) = try await signer.sign()
-            try Self.write(note, to: directory, name: Self.name(size: checkpoint.size))
+            let name = Self.name(size: checkpoint.size)
+            try await withCheckedThrowingContinuation { continuation in
+                files.async {
+                    continuation.resume(with: Result { try Self.write(note, to: directory, name: name) })
+                }
+            }
         } catch is CancellationError {
             return
         } catch {
