@@ -82,8 +82,9 @@ struct CheckpointTests {
         let file = "\(one.dataDirectory.path())/note"
         _ = try await one.rightful("checkpoint", "--output", file)
         // Copies of one database, as the test's installations are, have one id and keys of their own.
+        _ = try await two.rightful("checkpoint")
         let copy = try await two.run(["verify", "--since", file])
-        #expect(copy.status == 1 && copy.errors.contains("was not signed by this log's key"), "\(copy.errors)")
+        #expect(copy.status == 1 && copy.errors.contains("was not signed by the log's key"), "\(copy.errors)")
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: two.dataDirectory.path())
         let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
         try await owner.execute(script: "UPDATE ledger_head SET own_id = gen_random_uuid()")
@@ -93,10 +94,25 @@ struct CheckpointTests {
         let note = try String(contentsOfFile: file, encoding: .utf8)
         try note.replacing("\n0\n", with: "\n1\n").write(toFile: file, atomically: true, encoding: .utf8)
         let edited = try await one.run(["verify", "--since", file])
-        #expect(edited.status == 1 && edited.errors.contains("was not signed by this log's key"), "\(edited.errors)")
+        #expect(edited.status == 1 && edited.errors.contains("was not signed by the log's key"), "\(edited.errors)")
         try "nonsense\n".write(toFile: file, atomically: true, encoding: .utf8)
         let nonsense = try await one.run(["verify", "--since", file])
         #expect(nonsense.status == 1 && nonsense.errors.contains("is no checkpoint"), "\(nonsense.errors)")
+        // A key that was made anew is another one; what the first one signed is checked by what was published of it.
+        let keyFile = "\(one.dataDirectory.path())/log-key.pem"
+        _ = try await one.rightful("checkpoint", "--output", file)
+        let service = try await ServiceProcess.start(one)
+        let published = try await HTTPClient(service.url, key: "").send("GET", "/.well-known/rightful-log-key").text
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        service.stop()
+        try FileManager.default.removeItem(atPath: keyFile)
+        let lost = try await one.run(["verify", "--since", file])
+        #expect(lost.status == 1 && lost.errors.contains("log-key.pem"), "\(lost.errors)")
+        #expect(!FileManager.default.fileExists(atPath: keyFile), "verifying writes nothing")
+        _ = try await one.rightful("checkpoint")
+        #expect(try await one.run(["verify", "--since", file]).errors.contains("give --log-key"))
+        _ = try await one.rightful("verify", "--since", file, "--log-key", published)
+        #expect(try await one.run(["verify", "--since", file, "--log-key", "nonsense"]).status == 1)
         let mode = try FileManager.default.attributesOfItem(atPath: "\(one.dataDirectory.path())/log-key.pem")
         #expect(mode[.posixPermissions] as? Int == 0o600)
     }

@@ -19,7 +19,10 @@ struct CheckpointCommand: Command {
         let configuration = try context.configuration(arguments)
         let (checkpoint, note) = try await DatabaseSession.with(arguments, context) { session in
             let tree = LogTree(pool: session.pool)
-            let key = try LogKeyFile.read(configuration, ownID: try await tree.end().ownID)
+            // Beside a database that somebody else runs a command may be run anywhere, where a key made for it would be
+            // another than the service's.
+            let key = try LogKeyFile.read(
+                configuration, ownID: try await tree.end().ownID, isMade: session.cluster != nil)
             return try await CheckpointSigner(tree: tree, key: key).sign()
         }
         guard let path = arguments.value("--output") else { return try context.output.write(note) }

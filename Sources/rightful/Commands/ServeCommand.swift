@@ -121,7 +121,7 @@ struct ServeCommand: Command {
     private static func logKey(_ configuration: Configuration, ledgerID: String) throws -> (LogKey?, String?) {
         do {
             return (
-                try LogKeyFile.read(configuration, ownID: ledgerID, byService: true), LogKeyFile.warning(configuration)
+                try LogKeyFile.read(configuration, ownID: ledgerID, isMade: true), LogKeyFile.warning(configuration)
             )
         } catch {
             guard case .external = configuration.database, configuration.logKeyPath == nil else { throw error }

@@ -12,6 +12,9 @@ struct VerifyCommand: Command {
             CommandUsage.Option(
                 "--since", "FILE",
                 "a checkpoint that `rightful checkpoint` or `serve` wrote: the log must begin with it"),
+            CommandUsage.Option(
+                "--log-key", "KEY",
+                "what checks the checkpoint's signature, as it was published; default: the log's key"),
         ],
         details: """
             It checks that positions have no gaps, that every event has the hash its columns give and names the hash of
@@ -29,15 +32,30 @@ struct VerifyCommand: Command {
 
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
 
+    private static func logKey(_ configuration: Configuration, ownID: String) throws -> LogVerifier {
+        do {
+            return try LogKeyFile.read(configuration, ownID: ownID, isMade: false).verifier
+        } catch let error as ConfigurationError {
+            throw CommandFailure(
+                description: "\(error.description); give what checks the checkpoint's signature with --log-key")
+        }
+    }
+
     func run(_ context: CommandContext) async throws {
         let since = try arguments.value("--since").map { try CheckpointFile($0) }
+        let givenKey = try arguments.value("--log-key").map { text in
+            guard let key = LogVerifier(text) else {
+                throw CommandFailure(
+                    description: "--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
+            }
+            return key
+        }
         let configuration = try context.configuration(arguments)
         do {
             let summary = try await DatabaseSession.with(arguments, context) { session in
                 if let since {
-                    let key = try LogKeyFile.read(
-                        configuration, ownID: try await LogTree(pool: session.pool).end().ownID)
-                    try since.check(key.verifier)
+                    let ownID = try await LogTree(pool: session.pool).end().ownID
+                    try since.check(givenKey ?? Self.logKey(configuration, ownID: ownID))
                 }
                 let report = ProgressReport(context)
                 return try await Verifier(pool: session.pool, since: since?.checkpoint) { report.say($0) }.run()
@@ -78,14 +96,16 @@ private struct CheckpointFile: Sendable {
         self.checkpoint = checkpoint
     }
 
-    /// Whether this ledger's own key signed it, under the log's name.
+    /// Whether a key of the log's signed it, under the log's name.
     func check(_ key: LogVerifier) throws {
         guard checkpoint.origin == key.name else {
             throw CommandFailure(
-                description: "\(path): is a checkpoint of \(checkpoint.origin), and this log is \(key.name)")
+                description: "\(path): is a checkpoint of \(checkpoint.origin), and the key is that of \(key.name)")
         }
         guard note.isSigned(by: key) else {
-            throw CommandFailure(description: "\(path): was not signed by this log's key, which is \(key.text)")
+            throw CommandFailure(
+                description:
+                    "\(path): was not signed by the log's key \(key.text); if that is a later one, give --log-key")
         }
     }
 }

@@ -8,28 +8,26 @@ enum LogKeyFile {
     /// The name, in the data directory, of the key that is made where none is configured.
     static let keptName = "log-key.pem"
 
-    /// Reads the configured key, or else the one that the data directory keeps, which is made where there is none yet.
+    /// Reads the configured key, or else the one that the data directory keeps.
     ///
-    /// Beside a database that somebody else runs only a service makes one: a command may be run anywhere, where a key made
-    /// for it would be another than the service's.
-    ///
-    /// - Parameter ownID: the ledger's own id, which names the log where the configuration does not.
-    static func read(_ configuration: Configuration, ownID: String, byService: Bool = false) throws -> LogKey {
+    /// - Parameters:
+    ///   - ownID: the ledger's own id, which names the log where the configuration does not.
+    ///   - isMade: whether one is made where the data directory keeps none yet.
+    static func read(_ configuration: Configuration, ownID: String, isMade: Bool) throws -> LogKey {
         let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"
-        if configuration.logKeyPath == nil {
-            switch configuration.database {
-            case .external where !byService: break
-            case .embedded, .external: try makeIfMissing(path, in: configuration.dataDirectory)
-            }
-        }
+        if isMade, configuration.logKeyPath == nil { try makeIfMissing(path, in: configuration.dataDirectory) }
         let text = String(decoding: try Files.read(path, for: "log_key_path"), as: UTF8.self)
-        let name = configuration.logOrigin ?? "rightful/\(ownID)"
         do {
-            return LogKey(name: name, privateKey: try Ed25519PrivateKey(pem: text))
+            return LogKey(name: name(configuration, ownID: ownID), privateKey: try Ed25519PrivateKey(pem: text))
         } catch {
             // OpenSSL's own words could quote what it read.
             throw ConfigurationError(file: path, "log_key_path: is not an Ed25519 private key in PEM")
         }
+    }
+
+    /// What the log is called in its checkpoints.
+    static func name(_ configuration: Configuration, ownID: String) -> String {
+        configuration.logOrigin ?? "rightful/\(ownID)"
     }
 
     /// What is wrong with the key's file without making it useless; `nil`: nothing.
