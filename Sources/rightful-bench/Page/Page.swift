@@ -141,7 +141,7 @@ struct Page {
 
     private let growth = [
         (text: "reads of 10000 customers", name: "reads of 10,000 customers"),
-        (text: "reads of all customers", name: "reads of all customers"), (text: "explain", name: "explain"),
+        (text: "first reads", name: "first reads, from the database"), (text: "explain", name: "explain"),
         (text: "appends", name: "appends"),
     ]
 

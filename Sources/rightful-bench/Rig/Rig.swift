@@ -127,10 +127,26 @@ final class Rig {
         return ownerConninfo + " dbname=bench_\(name)"
     }
 
-    /// What a real service's database has after its first minutes: statistics, visibility, nothing left to flush.
+    /// What a real service's database has after its first minutes: views at the log's end, statistics, visibility, nothing
+    /// left to flush.
     func settle() throws {
+        try followLog()
         try query("VACUUM ANALYZE", limit: .seconds(1800))
         try query("CHECKPOINT", limit: .seconds(600))
+    }
+
+    /// Lets a service bring everything that follows the log to its end, which else it would do while it is measured.
+    private func followLog() throws {
+        _ = try serve()
+        let end = ContinuousClock.now + .seconds(1800)
+        let behind = """
+            SELECT count(*) FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE checkpoint < head.position
+            """
+        while try number(behind) > 0 {
+            guard ContinuousClock.now < end else { throw BenchmarkFailure("the views did not reach the log's end") }
+            usleep(200_000)
+        }
     }
 
     /// The log's last position.

@@ -49,6 +49,7 @@ final class Bench {
             .result(WorkerResult.self, limit: .seconds(3600))
         report.step("loaded at \(Int(result.perSecond)) events/s; settling")
         try rig.settle()
+        rig.stopService()
         return try Customers(file)
     }
 
