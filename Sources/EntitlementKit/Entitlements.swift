@@ -38,15 +38,21 @@ public struct Entitlements: Sendable, Hashable {
     public let kind: Kind
     /// Whose entitlements these are; `nil` while nobody is known.
     public let customerID: String?
+    /// The store's environment they are of, such as `Sandbox` in TestFlight; `nil` while it is not known.
+    public let environment: StoreEnvironmentName?
     /// The instant for which they were read.
     public let at: Date
     /// In the order of their ids; lapsed ones included.
     public let all: [Entitlement]
 
     /// Puts one together from its parts.
-    public init(kind: Kind, customerID: String? = nil, at: Date, all: [Entitlement] = []) {
+    public init(
+        kind: Kind, customerID: String? = nil, environment: StoreEnvironmentName? = nil, at: Date,
+        all: [Entitlement] = []
+    ) {
         self.kind = kind
         self.customerID = customerID
+        self.environment = environment
         self.at = at
         self.all = all
     }

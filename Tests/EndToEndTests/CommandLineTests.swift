@@ -82,7 +82,14 @@ struct CommandLineTests {
             "--data-dir", elsewhere, "keys", "create", "--name", "app", "--scopes", "publishable", "--app",
             installation.world.bundleID, "--environment", "sandbox")
         #expect(key.hasPrefix("rightful_pk_") && key.hasSuffix("\n") && key.filter(\.isWhitespace).count == 1)
-        #expect(try await installation.rightful("--data-dir=\(elsewhere)", "keys", "list").contains("reconcile"))
+        let ofBoth = try await installation.rightful(
+            "--data-dir=\(elsewhere)", "keys", "create", "--name", "both", "--scopes", "reconcile", "--app",
+            installation.world.bundleID)
+        #expect(ofBoth.hasPrefix("rightful_pk_"))
+        let list = try await installation.rightful("--data-dir=\(elsewhere)", "keys", "list")
+        let rows = list.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
+        #expect(rows.first { $0[1] == "app" }?[2...3] == ["reconcile", "sandbox"], "\(list)")
+        #expect(rows.first { $0[1] == "both" }?[2...3] == ["reconcile", "-"], "\(list)")
         #expect(try await installation.rightful("keys", "--help").contains("keys revoke"))
     }
 

@@ -12,6 +12,7 @@ struct IdentityTests {
         let first = KitRig { $0.current = [Statements.transaction("1")] }
         await first.launch()
         #expect(await first.store.current.customerID == "apple:A")
+        #expect(await first.store.current.environment == .production)
         // The other device's store shows nothing.
         let second = await first.relaunched(device: ScriptedStore())
         await second.storage.damageEverything()

@@ -24,11 +24,12 @@ extension EntitlementStore {
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
         guard let instant = instantToShow(of: fold, now: now) else { return }
         let next = Entitlements(
-            kind: kind, customerID: ledger.customerID, at: instant.date,
+            kind: kind, customerID: ledger.customerID,
+            environment: ledger.environment.map { StoreEnvironmentName(rawValue: $0) }, at: instant.date,
             all: fold.entitlements(at: instant, bound: bound))
         let isNews =
             next.kind != entitlements.kind || next.customerID != entitlements.customerID
-            || next.all != entitlements.all
+            || next.environment != entitlements.environment || next.all != entitlements.all
         entitlements = next
         passing.show(instant)
         if isNews { stateListeners.send(next) }

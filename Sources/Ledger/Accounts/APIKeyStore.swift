@@ -20,7 +20,7 @@ package struct APIKey: Sendable, Hashable {
     /// Ships in an app; may only reconcile.
     package let isPublishable: Bool
     package let scopes: Set<APIScope>
-    /// The environment meant when a request names none.
+    /// The only environment it is good for, and so the one meant when a request names none; `nil`: both.
     package let environment: StoreEnvironment?
     package let bundleID: String?
     package let createdAt: Timestamp

@@ -54,7 +54,7 @@ final class KitService: Sendable {
         let url = try #require(URL(string: "http://127.0.0.1:\(port)"))
         let admin = HTTPClient(url, key: try await keys.create(name: "admin", scopes: [.admin]).secret)
         let publishable = try await keys.create(
-            name: "app", scopes: [], isPublishable: true, environment: .production, bundleID: world.bundleID
+            name: "app", scopes: [], isPublishable: true, bundleID: world.bundleID
         ).secret
         let service = KitService(clock, authority, world, admin, publishable, url, server, writer)
         let catalog = try await admin.send("PUT", "/v1/catalog", body: world.catalogFile.encoded())

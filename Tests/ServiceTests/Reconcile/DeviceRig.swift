@@ -219,9 +219,9 @@ extension ServiceRig {
         return token
     }
 
-    /// A key as it ships in an app.
+    /// A key as it ships in an app; without an environment it is good for both.
     func publishableKey(
-        environment: StoreEnvironment = .production, bundleID: String = bundleID
+        environment: StoreEnvironment? = .production, bundleID: String = bundleID
     ) async throws -> String {
         try await keys.create(
             name: "app", scopes: [], isPublishable: true, environment: environment, bundleID: bundleID

@@ -156,6 +156,38 @@ struct ReconcileProofTests {
         #expect(try await rig.reconcile(Self.customer, Posted(app: nil), key: other).verdict == "403 unknown_app")
     }
 
+    @Test("a publishable key made for no environment serves both of its app's, as each request names it")
+    func keyOfBothEnvironments() async throws {
+        let rig = try await Self.rig()
+        let key = try await rig.publishableKey(environment: nil)
+        for (environment, word) in [(ReconcileRequest.Environment.production, "Production"), (.sandbox, "Sandbox")] {
+            let app = try rig.signAppTransaction("704", environment: word)
+            let transaction = HeldTransaction.lifetime("7", appTransaction: "704").with { $0.environment = word }
+            let answer = try await rig.answer(
+                Self.customer,
+                Posted(environment: environment, transactions: [rig.sign(transaction)], appTransaction: app), key: key)
+            #expect(answer.environment == environment.named && answer.proof == .appTransaction, "\(environment)")
+            #expect(answer.verdicts == ["recorded"] && answer.finish == ["7"], "\(environment)")
+        }
+        // Neither is taken for the other: what is posted under the wrong name is refused.
+        let production = try await rig.answer(
+            Self.customer,
+            Posted(environment: .sandbox, appTransaction: rig.signAppTransaction("704")), key: key)
+        #expect(production.environment == .sandbox && production.proof == .none)
+        #expect(try await rig.answer(Self.customer, Posted(), key: key).environment == .production)
+        #expect(
+            try await rig.reconcile(Self.customer, Posted(app: "com.example.b"), key: key).verdict == "403 forbidden")
+    }
+
+    @Test("a key of both environments reaches only those that its app is configured for")
+    func unservedEnvironment() async throws {
+        let rig = try await ServiceRig.make(environments: ["production"])
+        let key = try await rig.publishableKey(environment: nil)
+        #expect(try await rig.reconcile(Self.customer, Posted(environment: .production), key: key).status == 200)
+        let sandbox = try await rig.reconcile(Self.customer, Posted(environment: .sandbox), key: key)
+        #expect(sandbox.verdict == "403 wrong_environment")
+    }
+
     @Test("without proof only what was posted is told, and only of the customer the purchase is")
     func unproven() async throws {
         let rig = try await Self.rig()

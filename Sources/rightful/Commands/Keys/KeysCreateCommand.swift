@@ -9,13 +9,14 @@ struct KeysCreateCommand: Command {
             CommandUsage.Option("--name", "N", "what or whom the key is for"),
             CommandUsage.Option("--scopes", "S", "what it may do, separated by commas"),
             CommandUsage.Option(
-                "--environment", "E", "production or sandbox: what requests mean that name neither"),
+                "--environment", "E", "production or sandbox: the only one it is good for; both where it is left out"),
             CommandUsage.Option("--app", "B", "the bundle id of the app it is bound to"),
         ],
         details: """
             Scopes of a secret key: customers:read, customers:write, events:read, catalog:write, metrics, and admin for
             all of them. The scope reconcile, which stands alone, makes a publishable key: it may ship in an app, may
-            do nothing but reconcile, and needs --app and --environment.
+            do nothing but reconcile, and needs --app. Leave --environment out for it, so that one build of the app
+            works in TestFlight and in the store: the app names its own with every request.
             """)
 
     private let arguments: ParsedArguments
@@ -38,9 +39,7 @@ struct KeysCreateCommand: Command {
         }
         isPublishable = words.count == 1 && Self.publishable.contains(words[0])
         scopes = isPublishable ? [] : try Self.scopes(words, arguments)
-        if isPublishable, bundleID == nil || environment == nil {
-            throw arguments.error("a publishable key needs --app and --environment")
-        }
+        if isPublishable, bundleID == nil { throw arguments.error("a publishable key needs --app") }
         if let bundleID, bundleID.isEmpty { throw arguments.error("--app must not be empty") }
     }
 
