@@ -59,24 +59,64 @@ package final class JWSVerifier: Sendable {
     ///   - signedAt: the instant at which the certificates must have been valid, in milliseconds since 1970: the
     ///     payload's own signed date, or where it has none, one that the caller vouches for.
     ///   - now: the present, in milliseconds since 1970; it only decides for how long a chain stays remembered.
+    ///   - work: bounds what may be done for certificates that are not known yet, and is told what was done in vain.
     /// - Throws: `untrusted`, or `malformed` for a header or signature that is not of the right form.
+    package func verify(
+        _ jws: UnverifiedJWS, signedAt: Int64, now: Int64, work: inout SignatureWork
+    ) throws(JWSError) -> VerifiedJWS {
+        do throws(JWSError) {
+            let verified = try examine(jws, signedAt: signedAt, now: now, work: &work)
+            work.end(isVerified: true)
+            return verified
+        } catch {
+            work.end(isVerified: false)
+            throw error
+        }
+    }
+
+    /// Verifies the algorithm, the chain of certificates and the signature, whatever that costs.
     package func verify(
         _ jws: UnverifiedJWS, signedAt: Int64, now: Int64
     ) throws(JWSError) -> VerifiedJWS {
+        var work = SignatureWork()
+        return try verify(jws, signedAt: signedAt, now: now, work: &work)
+    }
+
+    private func examine(
+        _ jws: UnverifiedJWS, signedAt: Int64, now: Int64, work: inout SignatureWork
+    ) throws(JWSError) -> VerifiedJWS {
         let known = remembered.withLock { $0.header(of: jws.encodedHeader, now: now) }
         if let known, known.chain.isValid(atMilliseconds: signedAt) {
-            return try checkSignature(of: jws, vouchedBy: known)
+            return try checkSignature(of: jws, vouchedBy: known, work: &work)
         }
         // A header that is known but not valid then goes the long way, which finds the words for the refusal, or another
         // root that was valid.
-        let chain = try validate(JWSHeader(encoded: jws.encodedHeader), signedAt: signedAt)
+        let read = try JWSHeader(encoded: jws.encodedHeader)
+        try Self.checkLength(of: jws.signature)
+        let (chain, validatedAt) = try chain(of: read, signedAt: signedAt, now: now, work: &work)
         guard let header = VouchedHeader(encoded: Array(jws.encodedHeader), chain: chain) else {
             throw .untrusted("its header has no SHA-256")
         }
-        let verified = try checkSignature(of: jws, vouchedBy: header)
-        // Only now: a stranger can send Apple's certificates under ever new headers, but cannot sign with them.
-        remembered.withLock { $0.remember(header, now: now) }
+        let verified = try checkSignature(of: jws, vouchedBy: header, work: &work)
+        remembered.withLock { $0.remember(header, validatedAt: validatedAt) }
         return verified
+    }
+
+    /// The validated chain that a header carries, from memory where its certificates are known.
+    private func chain(
+        of header: JWSHeader, signedAt: Int64, now: Int64, work: inout SignatureWork
+    ) throws(JWSError) -> (chain: ValidatedChain, validatedAt: Int64) {
+        switch remembered.withLock({ $0.standing(of: header, signedAt: signedAt, now: now) }) {
+        case .validated(let chain, let validatedAt): return (chain, validatedAt)
+        case .invalid(let reason): throw Self.notLeadingToRoot(reason)
+        // At the verifier's own expense: whoever fills a sender's address with forgeries must not have the store's own
+        // certificates refused every quarter of an hour.
+        case .known: break
+        case .unknown: try work.beginUnknownChain()
+        }
+        let chain = try validate(header, signedAt: signedAt)
+        remembered.withLock { $0.remember(chain, now: now) }
+        return (chain, now)
     }
 
     /// The SHA-256 of a compact JWS, most of it from memory where its header is known.
@@ -92,7 +132,9 @@ package final class JWSVerifier: Sendable {
     }
 
     /// How many chains are remembered.
-    var rememberedChainCount: Int { remembered.withLock { $0.count } }
+    var rememberedChainCount: Int { remembered.withLock { $0.chainCount } }
+    /// How many headers are remembered.
+    var rememberedHeaderCount: Int { remembered.withLock { $0.headerCount } }
 
     private func validate(_ header: JWSHeader, signedAt: Int64) throws(JWSError) -> ValidatedChain {
         let leaf = try parse(header.leaf, "leaf")
@@ -105,6 +147,10 @@ package final class JWSVerifier: Sendable {
                 "its intermediate certificate is not Apple's for developer relations (no \(Self.intermediateMarker))")
         }
         guard intermediate.isCA else { throw .untrusted("its intermediate certificate may not issue certificates") }
+        // Asked here already, because looking for a path costs much.
+        if let reason = leaf.invalidity(at: signedAt, "leaf") ?? intermediate.invalidity(at: signedAt, "intermediate") {
+            throw Self.notLeadingToRoot(reason)
+        }
         do {
             let path = try store.validate(leaf: leaf, intermediates: [intermediate], atMilliseconds: signedAt)
             let key = try leaf.publicKey()
@@ -119,8 +165,12 @@ package final class JWSVerifier: Sendable {
         } catch let error as JWSError {
             throw error
         } catch {
-            throw .untrusted("its certificates do not lead to a trusted root: \(error)")
+            throw Self.notLeadingToRoot("\(error)")
         }
+    }
+
+    private static func notLeadingToRoot(_ reason: String) -> JWSError {
+        .untrusted("its certificates do not lead to a trusted root: \(reason)")
     }
 
     private func parse(_ der: [UInt8], _ role: String) throws(JWSError) -> Certificate {
@@ -132,11 +182,10 @@ package final class JWSVerifier: Sendable {
     }
 
     private func checkSignature(
-        of jws: UnverifiedJWS, vouchedBy header: VouchedHeader
+        of jws: UnverifiedJWS, vouchedBy header: VouchedHeader, work: inout SignatureWork
     ) throws(JWSError) -> VerifiedJWS {
-        guard jws.signature.count == 64 else {
-            throw .malformed("the signature is \(jws.signature.count) bytes long; ES256's are 64")
-        }
+        try Self.checkLength(of: jws.signature)
+        work.countSignature()
         let hashes = jws.withBytesAfterHeader { header.hashed.hash($0, andThen: $1) }
         guard header.chain.key.isValidES256(signature: jws.signature, digest: hashes.message) else {
             throw .untrusted("its signature does not match its content")
@@ -145,5 +194,11 @@ package final class JWSVerifier: Sendable {
             throw .untrusted("it has no SHA-256")
         }
         return VerifiedJWS(jws, header, hash: hash, payloadHash: payloadHash)
+    }
+
+    private static func checkLength(of signature: [UInt8]) throws(JWSError) {
+        guard signature.count == 64 else {
+            throw .malformed("the signature is \(signature.count) bytes long; ES256's are 64")
+        }
     }
 }

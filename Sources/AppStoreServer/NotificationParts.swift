@@ -1,55 +1,60 @@
 import AppStorePayloads
 import EntitlementCore
 
-/// The JWS of which a notification consists, parsed and not yet trusted.
+/// The JWS of which a notification consists, each with its signature verified, and not yet decoded.
 struct NotificationParts {
-    let outer: SignedPart
-    let transaction: SignedPart?
-    let renewal: SignedPart?
-    let appTransaction: SignedPart?
+    /// A JWS with what was read of it.
+    struct Part {
+        let signed: SignedPart
+        let verified: VerifiedJWS
+    }
+
+    let outer: Part
+    let transaction: Part?
+    let renewal: Part?
+    let appTransaction: Part?
     private let container: NotificationContainer?
 
-    /// The same parts, each with its signature verified.
-    struct Verified {
-        let outer: VerifiedJWS
-        let transaction: VerifiedJWS?
-        let renewal: VerifiedJWS?
-        let appTransaction: VerifiedJWS?
-    }
-
-    /// Takes everything apart.
+    /// Takes a notification apart and verifies every signature, each as of its own date, else the notification's, else now.
     ///
-    /// - Throws: `malformed_jws`.
-    init(parsing compact: [UInt8]) throws(NotificationRefusal) {
-        outer = try SignedPart(compact, name: "the notification")
-        let container = NotificationContainer(in: outer.json)
+    /// What it carries is not looked at before its own signature is found right: anybody can send anything.
+    ///
+    /// - Throws: `untrusted_signature`, or `malformed_jws`.
+    init(
+        verifying compact: [UInt8], with verifier: JWSVerifier, now: Timestamp, work: inout SignatureWork
+    ) throws(NotificationRefusal) {
+        func part(
+            _ signed: SignedPart, fallbackDate: Timestamp, _ work: inout SignatureWork
+        ) throws(NotificationRefusal) -> Part {
+            Part(
+                signed: signed,
+                verified: try signed.verify(with: verifier, fallbackDate: fallbackDate, now: now, work: &work))
+        }
+        let outer = try part(SignedPart(compact, name: "the notification"), fallbackDate: now, &work)
+        let date = outer.signed.signedDate ?? now
+        func part(
+            _ embedded: EmbeddedJWS?, _ name: String, dateField: String = "signedDate", _ work: inout SignatureWork
+        ) throws(NotificationRefusal) -> Part? {
+            guard let signed = try SignedPart(embedded, name: name, dateField: dateField) else { return nil }
+            return try part(signed, fallbackDate: date, &work)
+        }
+        let container = NotificationContainer(in: outer.signed.json)
+        self.outer = outer
         self.container = container
-        transaction = try SignedPart(container?.signedTransactionInfo, name: "the transaction information")
-        renewal = try SignedPart(container?.signedRenewalInfo, name: "the renewal information")
-        appTransaction = try SignedPart(
-            container?.signedAppTransactionInfo, name: "the app transaction", dateField: "receiptCreationDate")
-    }
-
-    /// Verifies each, as of its own date, else the notification's, else now.
-    ///
-    /// - Throws: `untrusted_signature`, or `malformed_jws` for a header or signature of the wrong form.
-    func verifySignatures(with verifier: JWSVerifier, now: Timestamp) throws(NotificationRefusal) -> Verified {
-        let date = outer.signedDate ?? now
-        return Verified(
-            outer: try outer.verify(with: verifier, fallbackDate: now, now: now),
-            transaction: try transaction?.verify(with: verifier, fallbackDate: date, now: now),
-            renewal: try renewal?.verify(with: verifier, fallbackDate: date, now: now),
-            appTransaction: try appTransaction?.verify(with: verifier, fallbackDate: date, now: now))
+        transaction = try part(container?.signedTransactionInfo, "the transaction information", &work)
+        renewal = try part(container?.signedRenewalInfo, "the renewal information", &work)
+        appTransaction = try part(
+            container?.signedAppTransactionInfo, "the app transaction", dateField: "receiptCreationDate", &work)
     }
 
     /// The verified notification taken apart, with the statements that stand in its payload as they are.
-    func takenApart(_ verified: Verified) -> JWSParts {
+    var takenApart: JWSParts {
         let statements = [
-            (verified.transaction, container?.signedTransactionInfo),
-            (verified.renewal, container?.signedRenewalInfo),
-            (verified.appTransaction, container?.signedAppTransactionInfo),
+            (transaction?.verified, container?.signedTransactionInfo),
+            (renewal?.verified, container?.signedRenewalInfo),
+            (appTransaction?.verified, container?.signedAppTransactionInfo),
         ]
-        let whole = verified.outer.parts
+        let whole = outer.verified.parts
         return JWSParts(
             compact: whole.compact, hash: whole.hash, header: whole.header, payload: whole.payload,
             signature: whole.signature,
@@ -61,7 +66,7 @@ struct NotificationParts {
 
     /// Whether any part is dated later than the clock may be wrong.
     func isDated(after now: Timestamp) -> Bool {
-        [outer, transaction, renewal, appTransaction].contains { $0?.isDated(after: now) ?? false }
+        [outer, transaction, renewal, appTransaction].contains { $0?.signed.isDated(after: now) ?? false }
     }
 
     /// Decodes each as what its place says it is.
@@ -69,12 +74,12 @@ struct NotificationParts {
     /// - Throws: `inconsistent_payload` when a mandatory field is missing, or one thing is in the place of another.
     func decode() throws(NotificationRefusal) -> NotificationPayloads {
         NotificationPayloads(
-            notification: try outer.decode { json throws(PayloadError) in
+            notification: try outer.signed.decode { json throws(PayloadError) in
                 try NotificationPayload(json, container: container)
             },
-            transaction: try transaction?.decode(TransactionPayload.init(_:)),
-            renewal: try renewal?.decode(RenewalPayload.init(_:)),
-            appTransaction: try appTransaction?.decode(AppTransactionPayload.init(_:)))
+            transaction: try transaction?.signed.decode(TransactionPayload.init(_:)),
+            renewal: try renewal?.signed.decode(RenewalPayload.init(_:)),
+            appTransaction: try appTransaction?.signed.decode(AppTransactionPayload.init(_:)))
     }
 }
 

@@ -41,15 +41,15 @@ struct NotificationPayloads {
 
     /// What it all states.
     func fact(
-        bundleID: String, verified: NotificationParts.Verified, isFuture: Bool, identities: inout IdentityList
+        bundleID: String, parts: NotificationParts, isFuture: Bool, identities: inout IdentityList
     ) -> NotificationFact {
         var transactionFact: TransactionFact?
-        if let transaction, let hash = verified.transaction?.payloadHash {
+        if let transaction, let hash = parts.transaction?.verified.payloadHash {
             transactionFact = transaction.fact(
                 payloadHash: hash, fallbackSignedDate: notification.signedDate, identities: &identities)
         }
         var renewalFact: RenewalFact?
-        if let renewal, let hash = verified.renewal?.payloadHash {
+        if let renewal, let hash = parts.renewal?.verified.payloadHash {
             renewalFact = renewal.fact(
                 payloadHash: hash, fallbackSignedDate: notification.signedDate,
                 isGraceNotification: notification.isGraceNotification)
@@ -62,7 +62,7 @@ struct NotificationPayloads {
         if isFuture { remarks.insert(.futureSignedDate) }
         return NotificationFact(
             type: notification.type, subtype: notification.subtype, uuid: notification.uuid,
-            signedDate: notification.signedDate, payloadHash: verified.outer.payloadHash, bundleID: bundleID,
+            signedDate: notification.signedDate, payloadHash: parts.outer.verified.payloadHash, bundleID: bundleID,
             transaction: transactionFact, renewal: renewalFact, remarks: remarks.texts)
     }
 

@@ -67,27 +67,35 @@ package struct NotificationVerifier: Sendable {
 
     /// Verifies a notification's `signedPayload`, and all it carries.
     ///
-    /// `now` stands in for a signed date where nothing bears one, and bounds what chains are remembered.
+    /// `now` stands in for a signed date where nothing bears one, and bounds what chains are remembered; `work` bounds and
+    /// tells what is done in vain.
     package func verify(
-        signedPayload: String, now: Timestamp
+        signedPayload: [UInt8], now: Timestamp, work: inout SignatureWork
     ) throws(NotificationRefusal) -> VerifiedNotification {
-        try verify(signedPayload: Array(signedPayload.utf8), now: now)
-    }
-
-    /// Verifies a notification's `signedPayload`, and all it carries.
-    package func verify(
-        signedPayload: [UInt8], now: Timestamp
-    ) throws(NotificationRefusal) -> VerifiedNotification {
-        let parts = try NotificationParts(parsing: signedPayload)
-        let verified = try parts.verifySignatures(with: jws, now: now)
+        let parts = try NotificationParts(verifying: signedPayload, with: jws, now: now, work: &work)
         let payloads = try parts.decode()
         let (bundleID, environment) = try apps.bind(payloads.notification.statedApp)
         try payloads.checkBinding(to: bundleID, environment)
 
         var identities = IdentityList()
         let fact = payloads.fact(
-            bundleID: bundleID, verified: verified, isFuture: parts.isDated(after: now), identities: &identities)
+            bundleID: bundleID, parts: parts, isFuture: parts.isDated(after: now), identities: &identities)
         return VerifiedNotification(
-            environment: environment, evidenceParts: parts.takenApart(verified), fact: fact, identities: identities)
+            environment: environment, evidenceParts: parts.takenApart, fact: fact, identities: identities)
+    }
+
+    /// Verifies a notification's `signedPayload`, and all it carries, whatever that costs.
+    package func verify(
+        signedPayload: [UInt8], now: Timestamp
+    ) throws(NotificationRefusal) -> VerifiedNotification {
+        var work = SignatureWork()
+        return try verify(signedPayload: signedPayload, now: now, work: &work)
+    }
+
+    /// Verifies a notification's `signedPayload`, and all it carries, whatever that costs.
+    package func verify(
+        signedPayload: String, now: Timestamp
+    ) throws(NotificationRefusal) -> VerifiedNotification {
+        try verify(signedPayload: Array(signedPayload.utf8), now: now)
     }
 }

@@ -27,11 +27,11 @@ struct SignedPart {
 
     /// Verifies the signature.
     func verify(
-        with verifier: JWSVerifier, fallbackDate: Timestamp, now: Timestamp
+        with verifier: JWSVerifier, fallbackDate: Timestamp, now: Timestamp, work: inout SignatureWork
     ) throws(NotificationRefusal) -> VerifiedJWS {
         let date = signedDate ?? fallbackDate
         do throws(JWSError) {
-            return try verifier.verify(jws, signedAt: date.milliseconds, now: now.milliseconds)
+            return try verifier.verify(jws, signedAt: date.milliseconds, now: now.milliseconds, work: &work)
         } catch {
             switch error {
             case .malformed: throw NotificationRefusal(.malformedJWS, "\(name): \(error)")

@@ -27,10 +27,12 @@ package struct StatementVerifier: Sendable {
     package func environments(of bundleID: String) -> Set<StoreEnvironment>? { apps.environments(of: bundleID) }
 
     /// Verifies a transaction, as of its own date, else now.
-    package func transaction(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedTransaction {
+    package func transaction(
+        _ compact: String, now: Timestamp, work: inout SignatureWork
+    ) throws(NotificationRefusal) -> VerifiedTransaction {
         let name = "the transaction"
         return try verify(
-            compact, name: name, now: now,
+            compact, name: name, now: now, work: &work,
             decode: { json throws(PayloadError) in try TransactionPayload(json) },
             bind: { payload throws(NotificationRefusal) in
                 // Transactions bear no number of the app, in production either.
@@ -44,21 +46,23 @@ package struct StatementVerifier: Sendable {
     /// Verifies renewal information, as of its own date, else now.
     ///
     /// It names no app, so whoever asks has to find the transaction it belongs to.
-    package func renewal(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedRenewal {
+    package func renewal(
+        _ compact: String, now: Timestamp, work: inout SignatureWork
+    ) throws(NotificationRefusal) -> VerifiedRenewal {
         let name = "the renewal information"
         return try verify(
-            compact, name: name, now: now,
+            compact, name: name, now: now, work: &work,
             decode: { json throws(PayloadError) in try RenewalPayload(json) },
             bind: { payload throws(NotificationRefusal) in try apps.bind(name, environment: payload.environment) })
     }
 
     /// Verifies an app transaction, as of its own date, else now.
     package func appTransaction(
-        _ compact: String, now: Timestamp
+        _ compact: String, now: Timestamp, work: inout SignatureWork
     ) throws(NotificationRefusal) -> VerifiedAppTransaction {
         let name = "the app transaction"
         return try verify(
-            compact, name: name, dateField: "receiptCreationDate", now: now,
+            compact, name: name, dateField: "receiptCreationDate", now: now, work: &work,
             decode: { json throws(PayloadError) in try AppTransactionPayload(json) },
             bind: { payload throws(NotificationRefusal) in
                 try apps.bind(
@@ -91,7 +95,7 @@ package struct StatementVerifier: Sendable {
     }
 
     private func verify<Payload: RememberedPayload>(
-        _ text: String, name: String, dateField: String = "signedDate", now: Timestamp,
+        _ text: String, name: String, dateField: String = "signedDate", now: Timestamp, work: inout SignatureWork,
         decode: (JSONObject) throws(PayloadError) -> Payload,
         bind: (Payload) throws(NotificationRefusal) -> StoreEnvironment
     ) throws(NotificationRefusal) -> VerifiedStatement<Payload> {
@@ -102,7 +106,7 @@ package struct StatementVerifier: Sendable {
             return known
         }
         let part = try SignedPart(compact, name: name, dateField: dateField)
-        let verified = try part.verify(with: jws, fallbackDate: now, now: now)
+        let verified = try part.verify(with: jws, fallbackDate: now, now: now, work: &work)
         let payload = try part.decode(decode)
         let statement = VerifiedStatement(
             payload, payloadHash: verified.payloadHash, evidenceParts: verified.parts, signedDate: part.signedDate,

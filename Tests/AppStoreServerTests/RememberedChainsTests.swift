@@ -67,31 +67,51 @@ struct RememberedChainsTests {
         }
     }
 
-    @Test("only chains whose signature was right are remembered")
-    func failuresAreForgotten() throws {
+    @Test("a chain is remembered whoever shows it, a header only when its signature was right, and a stranger's never")
+    func failures() throws {
         let key = try PrivateKey.generate(.p256)
-        _ = verifier.refusal(of: try store.sign("{}", x5c: store.chain, key: key))
         _ = verifier.refusal(of: try TestStore().sign())
         _ = verifier.refusal(of: try store.sign(), signedAt: Instant.end)
         #expect(verifier.rememberedChainCount == 0)
+        _ = verifier.refusal(of: try store.sign("{}", x5c: store.chain, key: key))
+        #expect(verifier.rememberedChainCount == 1)
+        #expect(verifier.rememberedHeaderCount == 0)
+        #expect(verifier.refusal(of: try store.sign()) == nil)
+        #expect(verifier.rememberedHeaderCount == 1)
     }
 
-    @Test("no more than 32 chains are remembered")
+    @Test("no more than 32 headers are remembered, and one chain for all that carry its certificates")
     func bounded() throws {
         for index in 0..<40 {
             let compact = try store.sign(x5c: [store.chain[0], store.chain[1], "\(index)"])
             #expect(verifier.refusal(of: compact) == nil)
-            #expect(verifier.rememberedChainCount == min(index + 1, RememberedChains.capacity))
+            #expect(verifier.rememberedHeaderCount == min(index + 1, RememberedChains.capacity))
+            #expect(verifier.rememberedChainCount == 1)
         }
     }
 
-    @Test("the chain used longest ago is forgotten first")
+    @Test("no more than 32 chains are remembered; those with which nobody has signed go first")
+    func boundedChains() throws {
+        var remembered = RememberedChains()
+        for index in 0..<40 {
+            let chain = try validatedChain(UInt8(index))
+            remembered.remember(chain, now: 0)
+            if index < 4 {
+                remembered.remember(try #require(VouchedHeader(encoded: [UInt8(index)], chain: chain)), validatedAt: 0)
+            }
+            #expect(remembered.chainCount == min(index + 1, RememberedChains.capacity))
+        }
+        #expect(remembered.leafNames.prefix(4) == [[0], [1], [2], [3]])
+        #expect(remembered.leafNames.suffix(28) == (12..<40).map { [UInt8($0)] })
+    }
+
+    @Test("the header used longest ago is forgotten first")
     func leastRecentlyUsed() throws {
         var remembered = RememberedChains()
-        for index in 0..<32 { remembered.remember(try header([UInt8(index)]), now: 0) }
+        for index in 0..<32 { remembered.remember(try header([UInt8(index)]), validatedAt: 0) }
         #expect(remembered.header(of: [0], now: 1) != nil)
-        remembered.remember(try header([32]), now: 2)
-        #expect(remembered.count == 32)
+        remembered.remember(try header([32]), validatedAt: 2)
+        #expect(remembered.headerCount == 32)
         #expect(remembered.header(of: [0], now: 3) != nil)
         #expect(remembered.header(of: [1], now: 3) == nil)
         #expect(remembered.header(of: [32], now: 3) != nil)
@@ -101,24 +121,24 @@ struct RememberedChainsTests {
     func aging() throws {
         let header = try header([1])
         var remembered = RememberedChains()
-        remembered.remember(header, now: 1_000)
+        remembered.remember(header, validatedAt: 1_000)
         #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime - 1) != nil)
         #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime) == nil)
-        #expect(remembered.count == 0)
-        remembered.remember(header, now: 1_000)
+        #expect(remembered.headerCount == 0)
+        remembered.remember(header, validatedAt: 1_000)
         #expect(remembered.header(of: [1], now: 999) == nil)
-        #expect(remembered.count == 0)
+        #expect(remembered.headerCount == 0)
         // Said twice, it is remembered once, as of the later time.
-        remembered.remember(header, now: 1_000)
-        remembered.remember(header, now: 2_000)
-        #expect(remembered.count == 1)
+        remembered.remember(header, validatedAt: 1_000)
+        remembered.remember(header, validatedAt: 2_000)
+        #expect(remembered.headerCount == 1)
         #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime) != nil)
     }
 
     @Test("a header counts only as the very bytes that were remembered")
     func exactHeaders() throws {
         var remembered = RememberedChains()
-        remembered.remember(try header([1, 2, 3]), now: 0)
+        remembered.remember(try header([1, 2, 3]), validatedAt: 0)
         for other in [[], [1], [1, 2], [1, 2, 3, 4], [1, 2, 4], [0, 2, 3], [2, 3]] as [ArraySlice<UInt8>] {
             #expect(remembered.header(of: other, now: 0) == nil, "\(other)")
         }
@@ -129,10 +149,11 @@ struct RememberedChainsTests {
         try #require(VouchedHeader(encoded: encoded, chain: try validatedChain()))
     }
 
-    private func validatedChain() throws -> ValidatedChain {
+    /// A chain with a made-up identity, which tells it from others.
+    private func validatedChain(_ name: UInt8 = 0) throws -> ValidatedChain {
         ValidatedChain(
             leaf: store.leaf, intermediate: store.intermediate.certificate, root: store.root.certificate,
             key: store.leafKey.publicKey,
-            identity: ChainIdentity(leafSHA256: [], intermediateSHA256: [], rootSHA256: []))
+            identity: ChainIdentity(leafSHA256: [name], intermediateSHA256: [], rootSHA256: []))
     }
 }

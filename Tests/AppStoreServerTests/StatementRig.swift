@@ -66,3 +66,21 @@ struct StatementRig {
         }
     }
 }
+
+/// Verifying whatever that costs.
+extension StatementVerifier {
+    func transaction(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedTransaction {
+        var work = SignatureWork()
+        return try transaction(compact, now: now, work: &work)
+    }
+
+    func renewal(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedRenewal {
+        var work = SignatureWork()
+        return try renewal(compact, now: now, work: &work)
+    }
+
+    func appTransaction(_ compact: String, now: Timestamp) throws(NotificationRefusal) -> VerifiedAppTransaction {
+        var work = SignatureWork()
+        return try appTransaction(compact, now: now, work: &work)
+    }
+}

@@ -45,6 +45,21 @@ struct RateLimitTests {
         #expect(limiter.take(key, at: Self.start) != nil)
     }
 
+    @Test("what was done already is charged in full, up to a debt of a burst")
+    func debt() {
+        var bucket = TokenBucket(at: Self.start)
+        #expect(bucket.standing(Self.limit, at: Self.start) == (3, .zero))
+        bucket.charge(Self.limit, 2, at: Self.start)
+        #expect(bucket.standing(Self.limit, at: Self.start) == (1, .zero))
+        bucket.charge(Self.limit, 3, at: Self.start)
+        #expect(bucket.standing(Self.limit, at: Self.start) == (-2, .milliseconds(750)))
+        for _ in 0..<100 { bucket.charge(Self.limit, 1000, at: Self.start) }
+        #expect(bucket.standing(Self.limit, at: Self.start) == (-3, .seconds(1)))
+        #expect(bucket.standing(Self.limit, at: Self.start + .seconds(1)) == (1, .zero))
+        #expect(bucket.take(Self.limit, at: Self.start + .seconds(1)) == nil)
+        #expect(bucket.take(Self.limit, at: Self.start + .seconds(1)) == .milliseconds(250))
+    }
+
     @Test("who arrived earlier but is looked at later is not refused for those who came in between")
     func lateLook() {
         var limits = RateLimits()

@@ -5,8 +5,8 @@ import Ledger
 /// Who is let in, and how often.
 ///
 /// A secret key has a limit of its own. Whatever else asks is held to that of its client address: publishable keys,
-/// which have one of their own besides, customer tokens, and whoever fails to authenticate. Open routes have none: what
-/// the store sends is verified anyway, and must not be lost.
+/// which have one of their own besides, customer tokens, and whoever fails to authenticate. Open routes have none, because
+/// what the store sends must not be lost; but signatures that do not verify are charged to the address (`SignatureCosts`).
 extension Application {
     /// The credential of a request for a route that needs one; `nil` for an open route.
     ///
@@ -70,10 +70,15 @@ extension Application {
         _ subject: RateLimiter.Subject, _ count: Int64 = 1, for request: HTTPRequest
     ) throws(Problem) {
         guard let wait = rateLimiter.take(subject, count, at: request.receivedAt) else { return }
+        throw rateLimited(subject, "requests", wait)
+    }
+
+    /// Counts a request that is refused as too much, and says so.
+    func rateLimited(_ subject: RateLimiter.Subject, _ what: String, _ wait: Duration) -> Problem {
         metrics.count(.rateLimited, [subject.kind])
         let seconds = max(1, Int64((wait / .seconds(1)).rounded(.up)))
-        throw Problem(
-            .rateLimited, "This \(subject.name) sends too many requests; wait \(seconds) s.",
+        return Problem(
+            .rateLimited, "This \(subject.name) sends too many \(what); wait \(seconds) s.",
             headers: [("Retry-After", String(seconds))])
     }
 }
@@ -82,7 +87,7 @@ extension RateLimiter.Subject {
     /// As metrics call it.
     fileprivate var kind: String {
         switch self {
-        case .address, .secretKeyGuesses: "address"
+        case .address, .secretKeyGuesses, .forgeries: "address"
         case .secretKey, .publishableKey: "key"
         }
     }
@@ -90,7 +95,7 @@ extension RateLimiter.Subject {
     /// As people call it.
     fileprivate var name: String {
         switch self {
-        case .address, .secretKeyGuesses: "client address"
+        case .address, .secretKeyGuesses, .forgeries: "client address"
         case .secretKey, .publishableKey: "API key"
         }
     }

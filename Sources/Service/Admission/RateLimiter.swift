@@ -2,9 +2,9 @@ import Synchronization
 
 /// Refuses what comes faster than it may.
 ///
-/// Each subject has a bucket of `burst` tokens that fills up at `perSecond`; a request takes one, and more
-/// for many signatures. Memory is bounded:
-/// when there are too many buckets, the full ones go, which are as good as none, then those that would be full soonest.
+/// Each subject has a bucket of `burst` tokens that fills up at `perSecond`; a request takes one, and more for many
+/// signatures. Memory is bounded: when there are too many buckets, the full ones go, which are as good as none, then those
+/// that would be full soonest.
 final class RateLimiter: Sendable {
     /// Whose requests are counted together.
     enum Subject: Sendable, Hashable {
@@ -12,6 +12,9 @@ final class RateLimiter: Sendable {
         /// What an address sends as a secret key and is not known to be one; apart from its devices, so that they do not
         /// keep out a server that shares it.
         case secretKeyGuesses(ClientAddress)
+        /// What verifying signatures from an address has cost in vain, a token for each check; apart from its requests, so
+        /// that forgers do not keep out devices that share the address.
+        case forgeries(ClientAddress)
         case secretKey(id: String)
         case publishableKey(id: String)
     }
@@ -33,6 +36,20 @@ final class RateLimiter: Sendable {
         return table.withLock { $0.take(subject, limit, min(count, limit.burst), at: now) }
     }
 
+    /// Takes tokens for what has been done already, as many as that cost: where there are too few, the bucket is in debt,
+    /// of a burst at most, and gives nothing until that is paid off.
+    func charge(_ subject: Subject, _ count: Int64, at now: ContinuousClock.Instant) {
+        guard count > 0 else { return }
+        let limit = limit(of: subject)
+        table.withLock { $0.charge(subject, limit, count, at: now) }
+    }
+
+    /// How many tokens there are, and how long it will be until there is one.
+    func standing(of subject: Subject, at now: ContinuousClock.Instant) -> (tokens: Int64, wait: Duration) {
+        let limit = limit(of: subject)
+        return table.withLock { $0.standing(of: subject, limit, at: now) }
+    }
+
     /// Puts a token back that was taken by mistake.
     func putBack(_ subject: Subject) {
         let limit = limit(of: subject)
@@ -41,7 +58,7 @@ final class RateLimiter: Sendable {
 
     private func limit(of subject: Subject) -> RateLimit {
         switch subject {
-        case .address, .secretKeyGuesses: limits.address
+        case .address, .secretKeyGuesses, .forgeries: limits.address
         case .secretKey: limits.secretKey
         case .publishableKey: limits.publishableKey
         }
@@ -68,6 +85,19 @@ struct TokenBucket: Sendable, Hashable {
         return nil
     }
 
+    /// Takes tokens, whether or not there are so many, up to a debt of a burst.
+    mutating func charge(_ limit: RateLimit, _ count: Int64, at now: ContinuousClock.Instant) {
+        let most = 2 * limit.burst
+        fullAt = min(max(fullAt, now) + limit.interval * min(count, most), now + limit.interval * most)
+    }
+
+    /// How many tokens there are, and how long it will be until there is one.
+    func standing(_ limit: RateLimit, at now: ContinuousClock.Instant) -> (tokens: Int64, wait: Duration) {
+        let full = limit.interval * limit.burst
+        let missing = max(.zero, now.duration(to: fullAt))
+        return (Int64((full - missing) / limit.interval), max(.zero, missing + limit.interval - full))
+    }
+
     mutating func putBack(_ limit: RateLimit) { fullAt -= limit.interval }
 }
 
@@ -83,12 +113,31 @@ struct BucketTable<Owner: Hashable & Sendable>: Sendable {
     mutating func take(
         _ owner: Owner, _ limit: RateLimit, _ count: Int64 = 1, at now: ContinuousClock.Instant
     ) -> Duration? {
-        // Under load a request may be looked at seconds after it arrived, and after others that arrived later: by its own
-        // clock the bucket would not have filled up since they took from it.
+        let now = advance(to: now, for: owner)
+        return buckets[owner, default: TokenBucket(at: now)].take(limit, count, at: now)
+    }
+
+    mutating func charge(_ owner: Owner, _ limit: RateLimit, _ count: Int64, at now: ContinuousClock.Instant) {
+        let now = advance(to: now, for: owner)
+        buckets[owner, default: TokenBucket(at: now)].charge(limit, count, at: now)
+    }
+
+    func standing(
+        of owner: Owner, _ limit: RateLimit, at now: ContinuousClock.Instant
+    ) -> (tokens: Int64, wait: Duration) {
+        let now = max(now, latest ?? now)
+        return (buckets[owner] ?? TokenBucket(at: now)).standing(limit, at: now)
+    }
+
+    /// The present, and room for whoever takes something at it.
+    ///
+    /// Under load a request may be looked at seconds after it arrived, and after others that arrived later: by its own
+    /// clock the bucket would not have filled up since they took from it.
+    private mutating func advance(to now: ContinuousClock.Instant, for owner: Owner) -> ContinuousClock.Instant {
         let now = max(now, latest ?? now)
         latest = now
         if buckets[owner] == nil, buckets.count >= capacity { makeRoom(at: now) }
-        return buckets[owner, default: TokenBucket(at: now)].take(limit, count, at: now)
+        return now
     }
 
     mutating func putBack(_ owner: Owner, _ limit: RateLimit) { buckets[owner]?.putBack(limit) }

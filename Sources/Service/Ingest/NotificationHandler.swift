@@ -1,6 +1,5 @@
 import AppStorePayloads
 package import AppStoreServer
-import Dispatch
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
@@ -10,7 +9,7 @@ extension Application {
     /// `POST /v1/notifications/appstore`: verify, append, and only then say so.
     func receiveNotification(_ call: Call) async throws -> HTTPResponse {
         do {
-            let notification = try await verify(try Self.signedPayload(of: call.request))
+            let notification = try await verify(try Self.signedPayload(of: call.request), call)
             let outcome = try await writer.append(EventDraft(notification))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
             if !outcome.isDuplicate { await note(notification, outcome) }
@@ -35,18 +34,12 @@ extension Application {
         return []
     }
 
-    /// On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
-    private func verify(_ signedPayload: [UInt8]) async throws -> VerifiedNotification {
-        try await withCheckedContinuation { continuation in
-            verificationQueue.async {
-                let start = ContinuousClock.now
-                let result = Result { () throws(NotificationRefusal) in
-                    try verifier.verify(signedPayload: signedPayload, now: now())
-                }
-                metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1))
-                continuation.resume(returning: result)
-            }
-        }.get()
+    private func verify(_ signedPayload: [UInt8], _ call: Call) async throws -> VerifiedNotification {
+        try await verifying(for: call.request) { work in
+            let start = ContinuousClock.now
+            defer { metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
+            return try verifier.verify(signedPayload: signedPayload, now: now(), work: &work)
+        }
     }
 
     /// Counts what it is and what is odd about it, and says the latter.

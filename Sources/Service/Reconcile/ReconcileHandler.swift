@@ -1,5 +1,4 @@
 import AppStoreServer
-import Dispatch
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
@@ -81,13 +80,8 @@ extension Application {
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
         if let environment { try checkServed(environment) }
-        // On threads of Dispatch, as many as there are cores, since it keeps one busy for a while.
-        let posting = await withCheckedContinuation { continuation in
-            verificationQueue.async {
-                continuation.resume(
-                    returning: ReconcilePosting(
-                        request, app: app, environment: environment, with: statements, now: now()))
-            }
+        let posting = try await verifying(for: call.request, isTrusted: call.isSentWithSecretKey) { work in
+            ReconcilePosting(request, app: app, environment: environment, with: statements, now: now(), work: &work)
         }
         try checkServed(posting.environment)
         return posting
@@ -161,6 +155,8 @@ extension Application {
 }
 
 extension Call {
+    fileprivate var isSentWithSecretKey: Bool { if case .secretKey = credential { true } else { false } }
+
     /// The app the request is about: the one it names, else the credential's.
     fileprivate func app(_ request: ReconcileRequest) throws(Problem) -> String {
         let only = credential?.onlyBundleID

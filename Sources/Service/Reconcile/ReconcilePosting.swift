@@ -30,20 +30,21 @@ struct ReconcilePosting: Sendable {
     /// Verifies everything; it keeps a core busy for a fraction of a millisecond an item.
     ///
     /// - Parameters:
+    ///   - work: bounds and tells what was done in vain; when it was cut short, the posting is not to be used.
     ///   - environment: `nil` takes that of the first item that can be believed, the app transaction before the
     ///     transactions, and production where there is none.
     init(
         _ request: ReconcileRequest, app: String, environment: StoreEnvironment?,
-        with verifier: StatementVerifier, now: Timestamp
+        with verifier: StatementVerifier, now: Timestamp, work: inout SignatureWork
     ) {
         let appTransaction = request.appTransaction.map { text in
             Self.item(text, "appTransactionId") { compact throws(NotificationRefusal) in
-                try verifier.appTransaction(compact, now: now)
+                try verifier.appTransaction(compact, now: now, work: &work)
             }.bound(toApp: app) { $0.bundleID }
         }
         let transactions = request.signedTransactions.map { text in
             Self.item(text, "transactionId") { compact throws(NotificationRefusal) in
-                try verifier.transaction(compact, now: now)
+                try verifier.transaction(compact, now: now, work: &work)
             }.bound(toApp: app) { $0.bundleID }
         }
         let stated =
@@ -58,7 +59,7 @@ struct ReconcilePosting: Sendable {
         self.appTransaction = appTransaction?.bound(to: environment)
         renewals = request.signedRenewalInfos.map { text in
             Self.item(text, "originalTransactionId") { compact throws(NotificationRefusal) in
-                try verifier.renewal(compact, now: now)
+                try verifier.renewal(compact, now: now, work: &work)
             }.bound(to: environment).flatMap { renewal in
                 let original = renewal.payload.originalTransactionID
                 // It names no app, so by itself it could be anybody's.
