@@ -31,7 +31,8 @@ struct Options: Sendable {
             case "--json": isJSON = true
             case "--seconds": seconds = try Self.number(word, words.popFirst(), in: 1...600)
             case "--rounds": rounds = Int(try Self.number(word, words.popFirst(), in: 1...20))
-            case "--connections": connections = try Self.numbers(word, words.popFirst(), in: 1...512)
+            // PostgreSQL, which is asked as often at a time, takes a hundred.
+            case "--connections": connections = try Self.numbers(word, words.popFirst(), in: 1...90)
             case "--events": events = Int(try Self.number(word, words.popFirst(), in: 1000...20_000_000))
             case "--sizes": sizes = try Self.numbers(word, words.popFirst(), in: 1000...20_000_000).sorted()
             case "--directory": directory = try Self.text(word, words.popFirst())
