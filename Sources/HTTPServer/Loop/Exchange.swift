@@ -41,6 +41,12 @@ package final class Exchange {
     private var phase = Phase.receivingHead
     private var body: [UInt8] = []
     private var prepared: ImmediateResponse?
+    /// Whether the body comes in chunks.
+    ///
+    /// The connection is then closed after the answer. libmicrohttpd 0.9.75 ends the lines between chunks also at a bare
+    /// line feed, which a proxy in front may take for a part of the body; what follows, hidden in that body, would be
+    /// answered as the connection's next request.
+    private var isChunked = false
 
     init(loop: EventLoop, client: ClientConnection, target: [UInt8]) {
         id = loop.nextExchangeID()
@@ -138,6 +144,7 @@ package final class Exchange {
         let head = head(method: String(cString: method), headers: connection.headers)
         do throws(HTTPRefusal) {
             let framing = try HTTPFraming(head)
+            isChunked = framing.contentLength == nil
             do throws(HTTPRefusal) {
                 let (target, limit) = try examine(head, connection)
                 if let length = framing.contentLength, length > limit { throw .bodyTooLarge(limit: limit) }
@@ -250,7 +257,7 @@ package final class Exchange {
     private func answer(_ response: HTTPResponse, to head: HTTPRequestHead, on connection: MHDConnection) -> Bool {
         client.expectReading(by: loop.now + loop.core.configuration.responseDeadline)
         phase = .ended
-        let closing = loop.isDraining
+        let closing = closesAfterAnswer
         if connection.queue(response, closing: closing) { return true }
         let refusal = HTTPRefusal.unsendableResponse(
             reason: "status \(response.status), fields \(response.headers.map(\.0).joined(separator: ", "))")
@@ -263,8 +270,10 @@ package final class Exchange {
         client.expectReading(by: loop.now + loop.core.configuration.responseDeadline)
         phase = .ended
         loop.hasProgress = true
-        return response.queue(on: connection, closing: loop.isDraining)
+        return response.queue(on: connection, closing: closesAfterAnswer)
     }
+
+    private var closesAfterAnswer: Bool { loop.isDraining || isChunked }
 
     /// Answers past libmicrohttpd and ends the exchange.
     private func cut(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) {
