@@ -11,7 +11,6 @@ typedef void *(*cmhd_request_line_callback)(void *cls, const char *target, struc
 
 struct cmhd_options {
     unsigned int connection_limit;
-    unsigned int per_address_limit;
     unsigned int idle_timeout_seconds;
     size_t connection_memory;
 };
@@ -31,7 +30,6 @@ static inline struct MHD_Daemon *cmhd_start(const struct cmhd_options *options, 
                                             cmhd_request_line_callback request_line, void *cls) {
     struct MHD_OptionItem items[] = {
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)options->connection_limit, NULL},
-        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)options->per_address_limit, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)options->idle_timeout_seconds, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)options->connection_memory, NULL},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},

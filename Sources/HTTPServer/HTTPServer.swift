@@ -23,6 +23,8 @@ package final class HTTPServer: Sendable {
     /// - Parameters:
     ///   - refuse: renders what the server answers by itself. Called on the event loop's thread, so it must not block.
     ///   - bodyLimit: the largest body for a method and a percent-encoded path, in bytes. It must not block either.
+    ///   - gate: says of a request with a body, from its head, whether the body may come. It must not block either.
+    ///   - trusts: whether a peer, by its numeric address, stands for many clients, so that no limit of one address holds.
     ///   - immediate: makes what is offered each request without a body before `handler`; called on the event loop's
     ///     thread.
     ///   - handler: answers every other request. It is cancelled when the server stops and the grace is over; what
@@ -33,12 +35,14 @@ package final class HTTPServer: Sendable {
             refusal.plainResponse
         },
         bodyLimit: @escaping @Sendable (_ method: String, _ path: String) -> Int = { _, _ in 1 << 20 },
+        gate: @escaping @Sendable (HTTPRequestHead) -> BodyGate = { _ in .open(.shared, owner: 0) },
+        trusts: @escaping @Sendable (_ address: String) -> Bool = { _ in false },
         immediate: (@Sendable (LoopWaker) -> any ImmediateHandler)? = nil,
         handler: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
     ) {
         core = ServerCore(
-            configuration: configuration, bodyLimit: bodyLimit, handler: handler, makeImmediateHandler: immediate,
-            refuse: refuse)
+            configuration: configuration, bodyLimit: bodyLimit, gate: gate, trusts: trusts, handler: handler,
+            makeImmediateHandler: immediate, refuse: refuse)
     }
 
     deinit {

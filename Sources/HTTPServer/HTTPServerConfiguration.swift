@@ -10,14 +10,21 @@ package struct HTTPServerConfiguration: Sendable {
     package var maxHeaderBytes = 16 << 10
     /// The request target (path and query, as sent), in bytes.
     package var maxTargetBytes = 8 << 10
-    /// Open connections; further ones wait in the system's backlog.
+    /// Open connections; for further ones, some that wait for their clients are closed.
+    ///
+    /// Where none waits, they stay in the system's backlog.
     package var maxConnections = 1024
-    /// Open connections from one address, 0 for no limit; further ones are closed at once.
-    package var maxConnectionsPerAddress = 0
+    /// Open connections from one address, trusted peers aside; 0 for no limit.
+    ///
+    /// For further ones, some of the same address that wait for their clients are closed; where none waits, the further
+    /// ones are.
+    package var maxConnectionsPerAddress = 512
     /// Requests being handled; further ones are refused as `overloaded`.
     package var maxHandlersInFlight = 1024
     /// Request bodies held in memory, in bytes over all requests; beyond it requests are refused as `overloaded`.
     package var maxBufferedBodyBytes = 256 << 20
+    /// The same for requests whose gate names the reserved memory, which no others use.
+    package var maxReservedBodyBytes = 64 << 20
     /// From the first byte a client may send to the last of its request, however steadily they trickle in.
     ///
     /// Between two requests of one connection `idleTimeout` comes on top, since the server cannot see when the wait
@@ -41,6 +48,7 @@ package struct HTTPServerConfiguration: Sendable {
         let positive: [(String, Int)] = [
             ("maxTargetBytes", maxTargetBytes), ("maxConnections", maxConnections),
             ("maxHandlersInFlight", maxHandlersInFlight), ("maxBufferedBodyBytes", maxBufferedBodyBytes),
+            ("maxReservedBodyBytes", maxReservedBodyBytes),
             ("retryAfterSeconds", retryAfterSeconds),
         ]
         for (name, value) in positive where value < 1 {

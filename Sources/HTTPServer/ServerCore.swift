@@ -6,6 +6,10 @@ struct ServerCore: Sendable {
     let configuration: HTTPServerConfiguration
     /// The largest body for a method and a percent-encoded path, in bytes.
     let bodyLimit: @Sendable (_ method: String, _ path: String) -> Int
+    /// Whether the body of a request may come.
+    let gate: @Sendable (HTTPRequestHead) -> BodyGate
+    /// Whether a peer, by its numeric address, stands for many clients.
+    let trusts: @Sendable (_ address: String) -> Bool
     /// Answers requests, on Swift's own threads.
     let handler: @Sendable (HTTPRequest) async -> HTTPResponse
     /// Makes what is offered each request first, on the loop's thread; `nil` for nothing.

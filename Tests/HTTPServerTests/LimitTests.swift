@@ -128,20 +128,4 @@ struct LimitTests {
         }
     }
 
-    @Test("a connection beyond the limit waits until another one ends")
-    func connections() async throws {
-        try await withServer(configuration { $0.maxConnections = 2 }) { _, port in
-            let text = try await offPool {
-                let kept = try HTTPTestClient(port: port)
-                _ = try kept.get("/kept")
-                var closed: HTTPTestClient? = try HTTPTestClient(port: port)
-                _ = try closed?.get("/closed")
-                let waiting = try HTTPTestClient(port: port)
-                try waiting.send("GET /waiting HTTP/1.1\r\nHost: test\r\n\r\n")
-                closed = nil
-                return try waiting.readResponse().text
-            }
-            #expect(text == "/waiting")
-        }
-    }
 }

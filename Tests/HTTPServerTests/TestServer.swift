@@ -11,10 +11,13 @@ func configuration(_ adjust: (inout HTTPServerConfiguration) -> Void = { _ in })
 func withServer(
     _ configuration: HTTPServerConfiguration = configuration(), bodyLimits: [String: Int] = [:],
     handler: @escaping @Sendable (HTTPRequest) async -> HTTPResponse = { .text($0.path) },
+    gate: @escaping @Sendable (HTTPRequestHead) -> BodyGate = { _ in .open(.shared, owner: 0) },
+    trusts: @escaping @Sendable (String) -> Bool = { _ in false },
     _ body: (_ server: HTTPServer, _ port: UInt16) async throws -> Void
 ) async throws {
     let server = HTTPServer(
-        configuration: configuration, bodyLimit: { bodyLimits[$1] ?? 1 << 20 }, handler: handler)
+        configuration: configuration, bodyLimit: { bodyLimits[$1] ?? 1 << 20 }, gate: gate, trusts: trusts,
+        handler: handler)
     try server.start()
     do {
         try await body(server, server.boundPort ?? 0)

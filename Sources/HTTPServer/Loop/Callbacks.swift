@@ -14,8 +14,10 @@ func handleConnection(
     guard let loop: EventLoop = borrow(context), let stored else { return }
     if change == .CONNECTION_NOTIFY_STARTED {
         guard let connection else { return }
+        let address = cmhd_client_address(connection)
         let client = ClientConnection(
-            descriptor: cmhd_descriptor(connection), remoteAddress: numericAddress(cmhd_client_address(connection)),
+            descriptor: cmhd_descriptor(connection), peer: PeerAddress(address),
+            remoteAddress: numericAddress(address), trusts: loop.core.trusts, at: loop.now,
             deadline: loop.now + loop.core.configuration.requestDeadline)
         stored.pointee = Unmanaged.passRetained(client).toOpaque()
         loop.connectionOpened(client)

@@ -5,7 +5,16 @@ import Glibc
 /// libmicrohttpd's own timeout starts again with every byte, so a client that trickles could stay for ever. Each
 /// connection therefore has a deadline as well, kept here and enforced by the event loop, which alone uses this object.
 final class ClientConnection {
+    let peer: PeerAddress
     let remoteAddress: String
+    /// Whether the peer stands for many clients.
+    let isTrusted: Bool
+    /// Whether no request is under way: none has come yet, or the last one was answered.
+    private(set) var isIdle = true
+    /// Since when the client has been silent, or has been sending its request.
+    private(set) var waitsSince: ContinuousClock.Instant
+    /// Whether it was told to end to make room; kept by `ConnectionTable`.
+    var isLeaving = false
 
     /// Whose turn it is, and until when.
     private enum Turn: Equatable {
@@ -21,10 +30,35 @@ final class ClientConnection {
     private var turnAtEnd: Turn?
     private var lingers = false
 
-    init(descriptor: Int32, remoteAddress: String, deadline: ContinuousClock.Instant) {
+    init(
+        descriptor: Int32, peer: PeerAddress, remoteAddress: String, trusts: (String) -> Bool,
+        at now: ContinuousClock.Instant, deadline: ContinuousClock.Instant
+    ) {
+        self.peer = peer
         self.remoteAddress = remoteAddress
+        isTrusted = trusts(remoteAddress)
+        waitsSince = now
         self.descriptor = descriptor
         turn = .clientSends(until: deadline)
+    }
+
+    /// Notes that a request has begun, or that it has ended.
+    func note(isIdle: Bool, at now: ContinuousClock.Instant) {
+        self.isIdle = isIdle
+        waitsSince = now
+    }
+
+    /// Whether it waits for its client: between two requests, or in the middle of one that began before an instant.
+    func isWaiting(since instant: ContinuousClock.Instant) -> Bool {
+        guard case .clientSends = turn else { return false }
+        return isIdle || waitsSince < instant
+    }
+
+    /// Ends the connection; libmicrohttpd sees that at its next run.
+    func endNow() {
+        turn = .server
+        guard descriptor >= 0 else { return }
+        shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
     /// Lets the client send its next request, or the rest of this one.
@@ -58,9 +92,7 @@ final class ClientConnection {
             turnAtEnd = isEnded ? turn : nil
             isOver = deadline <= now || (wasEnded && turnAtEnd != nil)
         }
-        guard isOver else { return }
-        turn = .server
-        shutdown(descriptor, Int32(SHUT_RDWR))
+        if isOver { endNow() }
     }
 
     private var isEnded: Bool {

@@ -21,12 +21,14 @@ final class EventLoop {
     private var nextSweepAt: ContinuousClock.Instant
     private let sweepInterval: Duration
 
-    private var connections: [ObjectIdentifier: ClientConnection] = [:]
+    private var connections: ConnectionTable
+    private var bodies: BodyMemory
     private var handling: [UInt64: Exchange] = [:]
+    /// Exchanges whose gates are asked.
+    private var gated: [UInt64: Exchange] = [:]
     private var exchanges = 0
     private var heldExchanges = 0
     private var lastExchangeID: UInt64 = 0
-    private var bodyBytes = 0
     /// Something was queued that only the next run of the daemon sends.
     var hasProgress = false
     /// An exchange can be answered, which the next run of the daemon does.
@@ -42,6 +44,8 @@ final class EventLoop {
         self.core = core
         self.mailbox = mailbox
         acceptor = LoopAcceptor(socket)
+        connections = ConnectionTable(core.configuration)
+        bodies = BodyMemory(core.configuration)
         let shortest = min(core.configuration.requestDeadline, core.configuration.responseDeadline)
         sweepInterval = max(.milliseconds(20), min(.seconds(1), shortest / 4))
         nextSweepAt = now + sweepInterval
@@ -74,7 +78,12 @@ final class EventLoop {
             for message in mailbox.take() { receive(message) }
         }
         if watched[2].revents != 0, let daemon {
-            acceptor.acceptBatch(room: core.configuration.maxConnections - connections.count, daemon, at: now)
+            acceptor.acceptBatch(
+                daemon, at: now, hasRoom: { connections.makeRoom(at: now) },
+                admits: { address in
+                    connections.admits(
+                        PeerAddress(address), isTrusted: core.trusts(numericAddress(address)), at: now)
+                })
             hasAnswers = true
         }
         if watched[3].revents != 0 { immediate?.watchedIsReady() }
@@ -116,8 +125,7 @@ final class EventLoop {
         wake(at: immediate?.nextDeadline)
         wake(at: stopping?.deadline)
 
-        let hasRoom = connections.count < core.configuration.maxConnections
-        watched[2].fd = hasRoom ? acceptor.descriptor(at: now) : -1
+        watched[2].fd = acceptor.descriptor(at: now)
         wake(at: acceptor.pausedUntil)
         let own = immediate?.watched
         watched[3].fd = own?.descriptor ?? -1
@@ -149,13 +157,14 @@ final class EventLoop {
     }
 
     private func sweep() {
-        for client in connections.values { client.sweep(at: now) }
+        for client in connections.all { client.sweep(at: now) }
         nextSweepAt = now + sweepInterval
     }
 
     private func receive(_ message: LoopMessage) {
         switch message {
         case .finished(let id, let response): handling[id]?.finish(response)
+        case .gated(let id, let refusal): gated[id]?.finishGate(refusal)
         case .stop(let grace, let waiter):
             acceptor.stop()
             if stopping == nil { stopping = LoopStop(deadline: now + grace) }
@@ -167,12 +176,12 @@ final class EventLoop {
 
     func connectionOpened(_ client: ClientConnection) {
         if connections.isEmpty { nextSweepAt = now + sweepInterval }
-        connections[ObjectIdentifier(client)] = client
+        connections.insert(client)
     }
 
     func connectionClosed(_ client: ClientConnection) {
         if let duplicate = client.close() { lingering.adopt(duplicate) }
-        connections[ObjectIdentifier(client)] = nil
+        connections.remove(client)
     }
 
     // MARK: - Exchanges
@@ -184,8 +193,8 @@ final class EventLoop {
 
     func exchangeBegan() { exchanges += 1 }
 
-    func exchangeEnded(bodyBytes count: Int) {
-        bodyBytes -= count
+    func exchangeEnded(_ exchange: Exchange) {
+        bodies.release(exchange)
         exchanges -= 1
     }
 
@@ -196,11 +205,11 @@ final class EventLoop {
     /// Counts body bytes about to be held.
     ///
     /// - Returns: `false`, and counts nothing, when they are too many over all requests.
-    func reserveBody(_ count: Int) -> Bool {
-        guard bodyBytes + count <= core.configuration.maxBufferedBodyBytes else { return false }
-        bodyBytes += count
-        return true
-    }
+    func reserveBody(_ count: Int, for exchange: Exchange) -> Bool { bodies.reserve(count, for: exchange) }
+
+    func gateBegan(_ exchange: Exchange) { gated[exchange.id] = exchange }
+
+    func gateEnded(_ exchange: Exchange) { gated[exchange.id] = nil }
 
     /// Counts a handler about to start.
     ///
@@ -225,7 +234,7 @@ final class EventLoop {
         if exchanges == 0 {
             hasStopped = true
         } else if now >= stop.deadline {
-            let isWaitedFor = !handling.isEmpty || heldExchanges > 0
+            let isWaitedFor = !handling.isEmpty || !gated.isEmpty || heldExchanges > 0
             guard !stop.hasAbandoned, isWaitedFor else {
                 hasStopped = true
                 return
@@ -233,7 +242,7 @@ final class EventLoop {
             stopping?.hasAbandoned = true
             stopping?.deadline = now + .seconds(1)
             immediate?.stop()
-            for exchange in Array(handling.values) { exchange.abandon() }
+            for exchange in Array(handling.values) + Array(gated.values) { exchange.abandon() }
         }
     }
 }

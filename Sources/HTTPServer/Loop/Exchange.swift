@@ -18,6 +18,12 @@ package final class Exchange {
         /// The immediate handler has answered; the answer is in `prepared`.
         case prepared
         case receivingBody(HTTPRequestHead, RequestTarget, limit: Int)
+        /// The connection is suspended, before the body, until `finishGate` resumes it.
+        case gated(Task<Void, Never>, HTTPRequestHead, RequestTarget, limit: Int, MHDConnection)
+        /// The gate let the body come. libmicrohttpd now repeats the call in which the connection was suspended.
+        case gatePassed(HTTPRequestHead, RequestTarget, limit: Int)
+        /// Answered past libmicrohttpd in the middle of a body; whatever else comes ends the connection.
+        case cut
         /// Refused, but with nothing unread: answered when libmicrohttpd asks, so that the connection can go on.
         case refused(HTTPRefusal, HTTPRequestHead)
         /// The connection is suspended until `finish` resumes it.
@@ -40,6 +46,9 @@ package final class Exchange {
     private let receivedAt: ContinuousClock.Instant
     private var phase = Phase.receivingHead
     private var body: [UInt8] = []
+    /// Where the body is counted, and as whose.
+    private(set) var bodyMemory = BodyGate.Memory.shared
+    private(set) var bodyOwner = 0
     private var prepared: ImmediateResponse?
     /// Whether the body comes in chunks.
     ///
@@ -54,6 +63,7 @@ package final class Exchange {
         self.client = client
         self.target = target
         receivedAt = loop.now
+        client.note(isIdle: false, at: receivedAt)
         client.expectRequest(atLatestBy: receivedAt + loop.core.configuration.requestDeadline)
     }
 
@@ -70,9 +80,7 @@ package final class Exchange {
         client.expectRequest(atLatestBy: receivedAt)
     }
 
-    /// Goes on after the head was read, after the body was read, and whenever libmicrohttpd asks for the answer.
-    ///
-    /// - Returns: `false` to close the connection.
+    /// Goes on after head or body was read, and whenever libmicrohttpd asks for the answer; `false` closes the connection.
     func proceed(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
         switch phase {
         case .receivingHead:
@@ -89,6 +97,9 @@ package final class Exchange {
                 return proceedHeld(connection, method: method)
             }
             return work(head, target, connection)
+        case .gatePassed(let head, let target, let limit):
+            phase = .receivingBody(head, target, limit: limit)
+            return true
         case .declined(let head, let target):
             return work(head, target, connection)
         case .refused(let refusal, let head):
@@ -96,21 +107,23 @@ package final class Exchange {
         case .handled(let response, let head):
             loop.hasProgress = true
             return answer(response, to: head, on: connection)
-        case .handling, .ended:
+        case .handling, .gated, .cut, .ended:
             return false
         }
     }
 
-    /// Takes a piece of the body.
-    ///
-    /// - Returns: `false` to close the connection.
+    /// Takes a piece of the body; `false` closes the connection.
     func receive(_ piece: UnsafeRawBufferPointer) -> Bool {
+        if case .cut = phase { return false }
+        if case .gatePassed(let head, let target, let limit) = phase {
+            phase = .receivingBody(head, target, limit: limit)
+        }
         guard case .receivingBody(let head, _, let limit) = phase else { return true }
         guard body.count + piece.count <= limit else {
             cut(.bodyTooLarge(limit: limit), head)
             return false
         }
-        guard loop.reserveBody(piece.count) else {
+        guard loop.reserveBody(piece.count, for: self) else {
             cut(loop.core.overloaded, head)
             return false
         }
@@ -124,6 +137,9 @@ package final class Exchange {
         case .handling(let task, _, _):
             task.cancel()
             loop.handlerEnded(self)
+        case .gated(let task, _, _, _, _):
+            task.cancel()
+            loop.gateEnded(self)
         case .held, .prepared: loop.heldExchangeEnded()
         default: break
         }
@@ -131,7 +147,8 @@ package final class Exchange {
         prepared = nil
         let configuration = loop.core.configuration
         client.expectRequest(by: loop.now + configuration.idleTimeout + configuration.requestDeadline)
-        loop.exchangeEnded(bodyBytes: body.count)
+        client.note(isIdle: true, at: loop.now)
+        loop.exchangeEnded(self)
         body = []
     }
 
@@ -148,8 +165,8 @@ package final class Exchange {
             do throws(HTTPRefusal) {
                 let (target, limit) = try examine(head, connection)
                 if let length = framing.contentLength, length > limit { throw .bodyTooLarge(limit: limit) }
+                if framing.hasBody { return passGate(head, target, limit: limit, connection) }
                 phase = .receivingBody(head, target, limit: limit)
-                body.reserveCapacity(min(framing.contentLength ?? 0, 64 << 10))
             } catch {
                 guard !framing.hasBody else { throw error }
                 phase = .refused(error, head)
@@ -162,7 +179,33 @@ package final class Exchange {
         }
     }
 
-    /// Begins the work on a request without a body: offers it to the immediate handler, then takes the general way.
+    /// Lets the body come, refuses it, or has that decided while the connection sleeps.
+    private func passGate(
+        _ head: HTTPRequestHead, _ target: RequestTarget, limit: Int, _ connection: MHDConnection
+    ) -> Bool {
+        switch loop.core.gate(head) {
+        case .open(let memory, let owner):
+            bodyMemory = memory
+            bodyOwner = owner
+            phase = .receivingBody(head, target, limit: limit)
+        case .refuse(let response):
+            // Answered before the body is read; libmicrohttpd then closes the connection.
+            client.lingerWhenClosed()
+            return answer(response, to: head, on: connection)
+        case .ask(let owner, let ask):
+            bodyOwner = owner
+            client.expectNothing()
+            connection.suspend()
+            let task = Task { [mailbox = loop.mailbox, id] in
+                mailbox.post(.gated(exchange: id, await ask()))
+            }
+            phase = .gated(task, head, target, limit: limit, connection)
+            loop.gateBegan(self)
+        }
+        return true
+    }
+
+    /// Offers a request without a body to the immediate handler, then takes the general way.
     private func begin(_ connection: MHDConnection, method: UnsafePointer<CChar>, isOffered: Bool) -> Bool {
         if isOffered, offer(connection, method: method, nil) { return proceedHeld(connection, method: method) }
         let head = head(method: String(cString: method), headers: connection.headers)
@@ -275,10 +318,38 @@ package final class Exchange {
 
     private var closesAfterAnswer: Bool { loop.isDraining || isChunked }
 
+    private func cut(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) { cut(loop.core.response(to: refusal, head)) }
+
     /// Answers past libmicrohttpd and ends the exchange.
-    private func cut(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) {
-        phase = .ended
-        client.sendDirectly(loop.core.response(to: refusal, head).serializedAndClosing)
+    private func cut(_ response: HTTPResponse) {
+        phase = .cut
+        client.sendDirectly(response.serializedAndClosing)
+    }
+
+    // MARK: - Making room
+
+    var bodyCount: Int { body.count }
+
+    var isReceivingBody: Bool { if case .receivingBody = phase { true } else { false } }
+
+    func giveUpBody() {
+        guard case .receivingBody(let head, _, _) = phase else { return }
+        cut(loop.core.overloaded, head)
+        body = []
+        client.endNow()
+    }
+
+    // MARK: - The gate
+
+    /// Takes the gate's decision.
+    func finishGate(_ refusal: HTTPResponse?) {
+        guard case .gated(_, let head, let target, let limit, let connection) = phase else { return }
+        loop.gateEnded(self)
+        phase = .gatePassed(head, target, limit: limit)
+        if let refusal { cut(refusal) }
+        client.expectRequest(by: loop.now + loop.core.configuration.requestDeadline)
+        loop.hasAnswers = true
+        connection.resume()
     }
 
     // MARK: - The immediate handler's
@@ -308,8 +379,14 @@ package final class Exchange {
     /// Takes the handler's response.
     func finish(_ response: HTTPResponse) { resume { _ in response } }
 
-    /// Cancels the handler and answers in its place.
-    func abandon() { resume { loop.core.response(to: loop.core.shuttingDown, $0) } }
+    /// Cancels the handler, or the gate's question, and answers in its place.
+    func abandon() {
+        if case .gated(let task, let head, _, _, _) = phase {
+            task.cancel()
+            finishGate(loop.core.response(to: loop.core.shuttingDown, head))
+        }
+        resume { loop.core.response(to: loop.core.shuttingDown, $0) }
+    }
 
     private func resume(with response: (HTTPRequestHead) -> HTTPResponse) {
         guard case .handling(let task, let head, let connection) = phase else { return }

@@ -12,7 +12,7 @@ final class LoopAcceptor {
     private(set) var pausedUntil: ContinuousClock.Instant?
 
     /// So many that a burst is taken quickly, and few enough that those who are connected do not wait for it.
-    private static let batchLimit = 64
+    static let batchLimit = 64
 
     init(_ socket: ListeningSocket) { self.socket = socket }
 
@@ -30,10 +30,24 @@ final class LoopAcceptor {
     }
 
     /// Accepts what came, as far as there is room.
-    func acceptBatch(room: Int, _ daemon: MHDDaemon, at now: ContinuousClock.Instant) {
+    ///
+    /// - Parameters:
+    ///   - hasRoom: asked before each; it may close others, so nobody is asked in vain.
+    ///   - admits: whether a host may have another.
+    func acceptBatch(
+        _ daemon: MHDDaemon, at now: ContinuousClock.Instant, hasRoom: () -> Bool,
+        admits: (UnsafePointer<sockaddr>) -> Bool
+    ) {
         guard let socket else { return }
-        for _ in 0..<min(room, Self.batchLimit) {
-            switch accept(from: socket.descriptor, daemon) {
+        for _ in 0..<Self.batchLimit {
+            var waiting = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&waiting, 1, 0) > 0 else { return }
+            guard hasRoom() else {
+                // A moment later somebody may have gone.
+                pausedUntil = now + .milliseconds(20)
+                return
+            }
+            switch accept(from: socket.descriptor, daemon, admits) {
             case 0, ECONNABORTED, EINTR: continue
             case EAGAIN: return
             default:
@@ -45,14 +59,16 @@ final class LoopAcceptor {
     }
 
     /// Returns 0 or an error number.
-    private func accept(from listening: Int32, _ daemon: MHDDaemon) -> Int32 {
+    private func accept(
+        from listening: Int32, _ daemon: MHDDaemon, _ admits: (UnsafePointer<sockaddr>) -> Bool
+    ) -> Int32 {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return withUnsafeMutablePointer(to: &storage) { storage in
             storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
                 let accepted = cmhd_accept(listening, address, &length)
                 guard accepted >= 0 else { return errno }
-                daemon.add(accepted, address, length)
+                if admits(address) { daemon.add(accepted, address, length) } else { close(accepted) }
                 return 0
             }
         }

@@ -6,6 +6,8 @@ import Synchronization
 enum LoopMessage: Sendable {
     /// The handler of an exchange has answered.
     case finished(exchange: UInt64, HTTPResponse)
+    /// The gate of an exchange has answered; `nil` lets its body come.
+    case gated(exchange: UInt64, HTTPResponse?)
     /// The server is to end; the continuation is resumed when it has.
     case stop(grace: Duration, CheckedContinuation<Void, Never>)
 }

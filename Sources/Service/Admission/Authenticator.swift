@@ -78,6 +78,23 @@ final class Authenticator: Sendable {
         return remembered.withLock { $0[hash]?.key.isPublishable } == false
     }
 
+    /// Whether it is a key that was recognised lately, so that nobody has to be asked.
+    func isRemembered(_ presented: Presented, at now: ContinuousClock.Instant) -> Bool {
+        guard case .key(_, let hash) = presented else { return false }
+        return remembered.withLock { $0[hash] }.map { now < $0.until } ?? false
+    }
+
+    /// Who would pay for a request, as far as is known without asking anybody.
+    func payers(
+        of presented: Presented, _ address: ClientAddress, at now: ContinuousClock.Instant
+    ) -> [RateLimiter.Subject] {
+        guard case .key(_, let hash) = presented else { return [.address(address)] }
+        guard let key = remembered.withLock({ $0[hash]?.key }) else {
+            return [presented.looksLikeSecretKey ? .secretKeyGuesses(address) : .address(address)]
+        }
+        return key.isPublishable ? [.address(address), .publishableKey(id: key.id)] : [.secretKey(id: key.id)]
+    }
+
     /// The API key that was recognised lately by a header's value, and until when that counts; asks nobody.
     func rememberedKey(
         authorization header: String, at now: ContinuousClock.Instant

@@ -27,7 +27,7 @@ extension Application {
     ///
     /// The address pays before anything is looked up, and is paid back for who turns out to hold a secret key; a key known
     /// from before needs no such advance. So strangers can neither keep the database busy nor keep such a key out.
-    private func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
+    func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
         let address = ClientAddress(of: request.head, trusting: trustedProxies)
         var payer = RateLimiter.Subject.address(address)
         var hasPaid = false

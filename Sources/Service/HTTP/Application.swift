@@ -16,6 +16,8 @@ package struct Application: Sendable {
         package var positionWait = Duration.seconds(5)
         /// How long a readiness probe waits for the database; one that hangs is as good as away.
         package var readinessWait = Duration.seconds(3)
+        /// How long the answer to a readiness probe holds for others that come after it.
+        package var readinessLifetime = Duration.milliseconds(500)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
         /// What the answers kept in memory for reads and launches may take, in bytes.
@@ -43,7 +45,6 @@ package struct Application: Sendable {
     let metrics: Metrics
     let logger: Logger
     let sha256: @Sendable ([UInt8]) -> Digest
-    let schemaRefusal: @Sendable () async throws -> String?
     let now: @Sendable () -> Timestamp
     let passKeys: PassKeyRing
     let passTTL: Duration
@@ -57,6 +58,7 @@ package struct Application: Sendable {
     let trustedProxies: [NetworkRange]
     let positions: PositionWatcher
     let catalogWatch: CatalogWatch
+    let readiness: Readiness
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -90,7 +92,6 @@ package struct Application: Sendable {
         self.metrics = metrics
         self.logger = logger
         self.sha256 = sha256
-        self.schemaRefusal = schemaRefusal
         self.now = now
         self.passKeys = passKeys
         self.passTTL = passTTL
@@ -104,6 +105,12 @@ package struct Application: Sendable {
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, sha256: sha256, now: now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }
+        readiness = Readiness(lifetime: limits.readinessLifetime) {
+            try await within(limits.readinessWait) {
+                if let refusal = try await schemaRefusal() { return (refusal, 0) }
+                return (nil, try await reader.status().position)
+            }
+        }
     }
 
     /// Answers a request: route, admit, work, answer.
@@ -143,7 +150,7 @@ package struct Application: Sendable {
     /// A server for this service, not yet started.
     package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
         HTTPServer(
-            configuration: configuration, refuse: refuse, bodyLimit: bodyLimit,
+            configuration: configuration, refuse: refuse, bodyLimit: bodyLimit, gate: gate, trusts: trusts,
             immediate: { ImmediateResponder(self, waker: $0) }, handler: handle)
     }
 }

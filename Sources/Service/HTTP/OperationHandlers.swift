@@ -24,12 +24,9 @@ extension Application {
 
     /// `GET /readyz`: the database is up, its schema is this program's, and the log can be read.
     func readiness(_ call: Call) async throws -> HTTPResponse {
-        let standing: (refusal: String?, position: Int64)?
+        let standing: Readiness.Standing
         do {
-            standing = try await within(limits.readinessWait) { [schemaRefusal, reader] in
-                if let refusal = try await schemaRefusal() { return (refusal, 0) }
-                return (nil, try await reader.status().position)
-            }
+            standing = try await readiness.standing()
         } catch {
             var problem = Problem.unavailable("The database cannot be reached at the moment.")
             problem.cause = Problem(error).cause

@@ -1,0 +1,73 @@
+import EntitlementCore
+import HTTPServer
+
+/// Whose bodies are taken: asked when the head of a request is there.
+///
+/// Bodies are held in memory until they are whole, so nothing is taken from whoever will be refused anyway. Nothing is
+/// spent here that is spent again when the whole request is there. What the store sends has a memory of its own, which
+/// nobody else's bodies can fill.
+extension Application {
+    /// Bodies up to this length are taken from whoever shows a credential, good or not: to look it up would cost more.
+    static let smallBody = 16 << 10
+
+    /// Whether the body of a request may come; for the event loop's thread, so it never waits.
+    func gate(_ head: HTTPRequestHead) -> BodyGate {
+        let address = ClientAddress(of: head, trusting: trustedProxies)
+        let owner = address.hashValue
+        let length = head.header("Content-Length").flatMap { Int($0) } ?? .max
+        if length <= Self.smallBody, head.header("Authorization") != nil { return .open(.shared, owner: owner) }
+        // What has no route is told so by the general path, and small.
+        guard let request = try? HTTPRequest(head: head), let (route, parameters) = try? Route.find(request) else {
+            return .open(.shared, owner: owner)
+        }
+        guard route.access != .open else { return .open(.reserved, owner: owner) }
+        var exchange = ExchangeRecord(method: head.method, receivedAt: head.receivedAt)
+        exchange.route = route.template
+        let presented: Authenticator.Presented
+        do {
+            presented = try authenticator.presented(by: request)
+        } catch {
+            // Whoever shows nothing that could be a credential pays for that, as on the general path.
+            let wait = rateLimiter.take(.address(address), at: head.receivedAt)
+            return .refuse(finish(exchange, wait.map { rateLimited(.address(address), "requests", $0) } ?? error))
+        }
+        do throws(Problem) {
+            try checkRate(of: presented, address, at: head.receivedAt)
+            if authenticator.isRemembered(presented, at: head.receivedAt) { return .open(.shared, owner: owner) }
+            return .ask(owner: owner) { [exchange] in
+                do {
+                    try await recognise(request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
+                    return nil
+                } catch {
+                    return finish(exchange, Problem(error))
+                }
+            }
+        } catch {
+            return .refuse(finish(exchange, error))
+        }
+    }
+
+    /// Whether a peer, by its numeric address, is a proxy that speaks for many clients.
+    func trusts(_ address: String) -> Bool { trustedProxies.contains { $0.contains(address) } }
+
+    /// - Throws: `rate_limited` where whoever pays for the request has nothing left.
+    private func checkRate(
+        of presented: Authenticator.Presented, _ address: ClientAddress, at now: ContinuousClock.Instant
+    ) throws(Problem) {
+        for payer in authenticator.payers(of: presented, address, at: now) {
+            let standing = rateLimiter.standing(of: payer, at: now)
+            if standing.tokens <= 0 { throw rateLimited(payer, "requests", standing.wait) }
+        }
+    }
+
+    /// Looks the credential up, at the address's expense where it turns out to be none.
+    private func recognise(_ request: HTTPRequest, for route: Route, customer: CustomerID?) async throws {
+        let credential = try await authenticate(request, worksInOutage: false)
+        if case .secretKey = credential {
+            // Was paid back already.
+        } else {
+            rateLimiter.putBack(.address(ClientAddress(of: request.head, trusting: trustedProxies)))
+        }
+        try credential.check(for: route.access, customer: customer)
+    }
+}
