@@ -25,6 +25,9 @@ CREATE TABLE event (
     evidence_sha256 bytea,
     previous_hash bytea NOT NULL,
     hash bytea NOT NULL,
+    -- Of the identities whose numbers this event is the first to bear, in the order of the numbers: SHA-256(salt || value)
+    -- of each row of table identity. The hash covers them, so that no number can be given to somebody else.
+    identity_commitments bytea,
     PRIMARY KEY (ledger_id, position)
 );
 

@@ -3,6 +3,9 @@
 CREATE TABLE identity (
     ledger_id integer NOT NULL,
     identity bigint NOT NULL,
+    -- 16 random bytes. The log commits to SHA-256(salt || value): with the salt erased, nobody can find out the value by
+    -- trying.
+    salt bytea NOT NULL,
     value text COLLATE "C" NOT NULL,
     PRIMARY KEY (ledger_id, identity),
     UNIQUE (ledger_id, value)

@@ -35,20 +35,34 @@ struct StatedApp {
 
 /// The configured apps, and the question whether something signed is about one of them.
 struct ConfiguredApps: Sendable {
-    private let byBundleID: [String: [AppBinding]]
+    /// `nil`: whatever app a statement is about.
+    private let byBundleID: [String: [AppBinding]]?
 
     /// A bundle id may be listed more than once, such as once for each environment.
     init(_ apps: [AppBinding]) { byBundleID = Dictionary(grouping: apps, by: \.bundleID) }
 
+    private init() { byBundleID = nil }
+
+    /// Whatever app a statement is about, in either environment: for what was asked when the statement came.
+    static let any = ConfiguredApps()
+
     /// Where an app is served; `nil` for one that is not configured.
     func environments(of bundleID: String) -> Set<StoreEnvironment>? {
-        byBundleID[bundleID].map { $0.reduce(into: []) { $0.formUnion($1.environments) } }
+        byBundleID?[bundleID].map { $0.reduce(into: []) { $0.formUnion($1.environments) } }
     }
 
     /// The bundle id and environment of a statement about a configured app.
     ///
     /// - Throws: `unknown_app`, and only for an app that is known, `wrong_environment`.
     func bind(_ app: StatedApp) throws(NotificationRefusal) -> (bundleID: String, environment: StoreEnvironment) {
+        guard let byBundleID else {
+            guard let bundleID = app.bundleID,
+                let environment = app.environment.flatMap(StoreEnvironment.init(apple:))
+            else {
+                throw NotificationRefusal(.unknownApp, "\(app.statement) names no app, or no environment")
+            }
+            return (bundleID, environment)
+        }
         guard let bundleID = app.bundleID, var candidates = byBundleID[bundleID] else {
             throw NotificationRefusal(
                 .unknownApp, "\(app.statement) is about \(quoted(app.bundleID)), which is none of the configured apps")
@@ -80,7 +94,7 @@ struct ConfiguredApps: Sendable {
     /// - Throws: `wrong_environment`.
     func bind(_ statement: String, environment word: String) throws(NotificationRefusal) -> StoreEnvironment {
         guard let environment = StoreEnvironment(apple: word),
-            byBundleID.values.joined().contains(where: { $0.environments.contains(environment) })
+            byBundleID?.values.joined().contains(where: { $0.environments.contains(environment) }) ?? true
         else {
             throw NotificationRefusal(
                 .wrongEnvironment,

@@ -65,6 +65,12 @@ package struct NotificationVerifier: Sendable {
         self.apps = ConfiguredApps(apps)
     }
 
+    /// Verifies notifications of any app: of those that were bound to a configured one when they came.
+    package init(ofAnyApp jws: JWSVerifier) {
+        self.jws = jws
+        apps = .any
+    }
+
     /// Verifies a notification's `signedPayload`, and all it carries.
     ///
     /// `now` stands in for a signed date where nothing bears one, and bounds what chains are remembered; `work` bounds and

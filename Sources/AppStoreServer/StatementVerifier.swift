@@ -23,6 +23,13 @@ package struct StatementVerifier: Sendable {
         self.remembered = remembered
     }
 
+    /// Verifies statements of any app, and remembers none: of those that were bound to a configured one when they came.
+    package init(ofAnyApp jws: JWSVerifier) {
+        self.jws = jws
+        apps = .any
+        remembered = RememberedStatements(byteLimit: 0)
+    }
+
     /// Where an app is served; `nil` for one that is not configured.
     package func environments(of bundleID: String) -> Set<StoreEnvironment>? { apps.environments(of: bundleID) }
 

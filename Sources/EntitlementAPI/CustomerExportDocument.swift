@@ -54,6 +54,8 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable {
         /// The canonical bytes that are hashed and folded, in base64.
         package let canonicalFacts: String
         @Nullable package var evidenceSHA256: String?
+        /// What binds the identities that this event is the first to name to their numbers; hexadecimal SHA-256.
+        package var identityCommitments: [String] = []
         /// The signed bytes: a compact JWS.
         @Nullable package var evidence: String?
         /// The signed bytes name somebody else, and are left out.
@@ -90,6 +92,7 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable {
             case recordedAt = "recorded_at"
             case canonicalFacts = "canonical_facts"
             case evidenceSHA256 = "evidence_sha256"
+            case identityCommitments = "identity_commitments"
             case evidenceWithheld = "evidence_withheld"
             case previousHash = "previous_hash"
         }

@@ -20,20 +20,22 @@ package struct VerificationDocument: Encodable, Sendable {
         /// The root of the tree over the events.
         package let root: String
         package let evidence: Int64
+        /// Whether every signature was checked and every fact derived again; `--quick` leaves that out.
+        package let signatures: Bool
         package let evidenceErased: Int64
         package let views: Int64
         package let viewsOutdated: Int64
         package let viewsMissing: Int64
 
         package init(
-            position: Int64, hash: String, root: String, evidence: Int64, evidenceErased: Int64, views: Int64,
-            viewsOutdated: Int64,
-            viewsMissing: Int64
+            position: Int64, hash: String, root: String, evidence: Int64, signatures: Bool, evidenceErased: Int64,
+            views: Int64, viewsOutdated: Int64, viewsMissing: Int64
         ) {
             self.position = position
             self.hash = hash
             self.root = root
             self.evidence = evidence
+            self.signatures = signatures
             self.evidenceErased = evidenceErased
             self.views = views
             self.viewsOutdated = viewsOutdated
@@ -41,7 +43,7 @@ package struct VerificationDocument: Encodable, Sendable {
         }
 
         private enum CodingKeys: String, CodingKey {
-            case position, hash, root, evidence, views
+            case position, hash, root, evidence, signatures, views
             case evidenceErased = "evidence_erased"
             case viewsOutdated = "views_outdated"
             case viewsMissing = "views_missing"

@@ -51,7 +51,9 @@ struct CheckpointTests {
                     DELETE FROM event WHERE position > 298;
                     DELETE FROM event_name WHERE position > 298;
                     UPDATE ledger_head SET (position, recorded_at, hash) = (
-                        SELECT position, recorded_at, hash FROM event ORDER BY position DESC LIMIT 1);
+                        SELECT position, recorded_at, hash FROM event ORDER BY position DESC LIMIT 1),
+                        next_identity = 299;
+                    DELETE FROM identity WHERE identity >= 299;
                     UPDATE projection SET checkpoint = least(checkpoint, 298)
                     """)
             #expect(try await installation.rightful("verify").hasPrefix("verified: "))

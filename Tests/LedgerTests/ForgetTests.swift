@@ -131,7 +131,7 @@ struct ForgetTests {
         #expect(event.fact.forgetting?.evidencePositions == [2, 3, 4, 6, 7, 11])
         let evidence = try await ledger.reader.event(at: 2)
         #expect(evidence?.evidence == nil && evidence?.event.record.evidenceHash != nil)
-        let summary = try await Verifier(pool: ledger.pool).run()
+        let summary = try await Verifier(pool: ledger.pool, derive: nil).run()
         #expect(summary.erasedEvidence == 6 && summary.evidence == 2)
     }
 
@@ -155,9 +155,9 @@ struct ForgetTests {
         #expect(events.map(\.record.position) == [4])
         let log = try await ledger.reader.events(after: 0, limit: 10).events
         #expect(log[3].record.identity != log[1].record.identity)
-        #expect(try await Verifier(pool: ledger.pool).run().erasedEvidence == 1)
+        #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 1)
         #expect(try await Self.forgetter(ledger).forget(ann)?.positions == [5])
-        #expect(try await Verifier(pool: ledger.pool).run().erasedEvidence == 2)
+        #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 2)
     }
 
     @Test("an app transaction that two customers bear goes with the last of them")
@@ -172,7 +172,7 @@ struct ForgetTests {
         #expect(try await ledger.reader.customers(.appTransactionID("7000000009")).map(\.customerID) == [Self.bob])
         #expect(try await Self.forgetter(ledger).forget(bob)?.sharedAppTransactions == 0)
         #expect(try await Self.traces(of: [Self.ann, Self.bob, "7000000009"], in: ledger) == [])
-        _ = try await Verifier(pool: ledger.pool).run()
+        _ = try await Verifier(pool: ledger.pool, derive: nil).run()
     }
 
     @Test("the serving role cannot forget, and nothing is half erased by its trying")
@@ -184,7 +184,7 @@ struct ForgetTests {
         await #expect(throws: LedgerError.self) { try await forgetter.forget(ann) }
         #expect(try await ledger.reader.status().position == 1)
         #expect(try await ledger.reader.customers(.appAccountToken(Self.ann)).count == 1)
-        #expect(try await Verifier(pool: ledger.pool).run().evidence == 1)
+        #expect(try await Verifier(pool: ledger.pool, derive: nil).run().evidence == 1)
     }
 
     @Test("forgetting everybody while others append leaves nobody, and a log that verifies")

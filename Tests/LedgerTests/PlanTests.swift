@@ -29,7 +29,7 @@ struct PlanTests {
                 FROM ledger_head AS head, generate_series(1, \(bulk)) AS n;
                 INSERT INTO event_name SELECT 1, 1000000 + n / 4, 1, 0, 'bulk-' || n / 4, 1000 + n
                 FROM generate_series(0, \(bulk), 4) AS n;
-                INSERT INTO identity SELECT 1, 1000000 + n, 'bulk-customer-' || n
+                INSERT INTO identity SELECT 1, 1000000 + n, 'salt', 'bulk-customer-' || n
                 FROM generate_series(0, \(bulk) / 4) AS n;
                 INSERT INTO original_view SELECT 1, 0, 1, 'bulk-' || n, 1, 1000 + n * 4, 4, '\\x00'
                 FROM generate_series(0, \(bulk) / 4) AS n;

@@ -11,6 +11,13 @@ struct AppendPlan: Sendable {
         let isOfNewIdentity: Bool
     }
 
+    /// A row of `identity`.
+    struct NewIdentity: Sendable {
+        let value: ExactText
+        let ref: IdentityRef
+        let salt: [UInt8]
+    }
+
     /// The end of the log that the plan goes on from.
     let base: LedgerHead
     private(set) var head: LedgerHead
@@ -20,7 +27,7 @@ struct AppendPlan: Sendable {
     private(set) var evidence: [(position: Int64, parts: [UInt8])] = []
     private(set) var newNames: [NewName] = []
     private(set) var newCommands: [ExactText: CommandRecord] = [:]
-    private(set) var newIdentities: [(value: ExactText, ref: IdentityRef)] = []
+    private(set) var newIdentities: [NewIdentity] = []
     private(set) var newHeaders: [Digest: [UInt8]] = [:]
 
     private var statements: [DedupKey: RecordedStatement]
@@ -31,12 +38,19 @@ struct AppendPlan: Sendable {
     private var knownHeaders: Set<Digest>
     private var namedInBatch: Set<EventName> = []
     private let memory: WriterMemory?
+    private let salt: @Sendable () -> [UInt8]
 
     /// The statements it records, by their dedup keys.
     private(set) var newStatements: [(key: DedupKey, statement: RecordedStatement)] = []
 
     /// Gives each draft its position, or the one it already has.
-    init(_ batch: [PreparedEvent], context: AppendContext, now: Timestamp) {
+    ///
+    /// - Parameter salt: makes the salt of each new identity, of 16 bytes that nobody can guess.
+    init(
+        _ batch: [PreparedEvent], context: AppendContext, now: Timestamp,
+        salt: @escaping @Sendable () -> [UInt8] = IdentityCommitment.salt
+    ) {
+        self.salt = salt
         base = context.head
         head = context.head
         // A clock set back must not make time run backwards along the log; and no two batches share an instant, so that
@@ -77,11 +91,12 @@ struct AppendPlan: Sendable {
             return
         }
         let position = head.position + 1
+        let known = newIdentities.count
         let references = event.identities.map { reference(for: $0) }
         var fact = event.draft.fact.replacingIdentities { references[Int($0.number)] }
         if isReused { fact = fact.remarking(LedgerFact.reusedID) }
         let dedupKey = isReused ? event.reusedDedupKey : event.dedupKey
-        let record = record(of: event, fact: fact, position: position)
+        let record = record(of: event, fact: fact, newIdentities: newIdentities[known...], position: position)
         remember(event, dedupKey, position: position)
         note(fact, of: event, position: position)
         addNames(of: fact, in: event.draft.environment, hasEvidence: event.evidence != nil, position: position)
@@ -193,18 +208,21 @@ struct AppendPlan: Sendable {
         let reference = IdentityRef(head.nextIdentity)
         head.nextIdentity += 1
         identities[identity] = reference
-        newIdentities.append((identity, reference))
+        newIdentities.append(NewIdentity(value: identity, ref: reference, salt: salt()))
         return reference
     }
 
-    private func record(of event: PreparedEvent, fact: LedgerFact, position: Int64) -> EventRecord {
+    private func record(
+        of event: PreparedEvent, fact: LedgerFact, newIdentities: ArraySlice<NewIdentity>, position: Int64
+    ) -> EventRecord {
         let (first, second) = fact.indexedIdentities
         var record = EventRecord(
             position: position, recordedAt: head.recordedAt, occurredAt: event.draft.occurredAt,
             environment: event.draft.environment, source: event.draft.source, type: event.draft.type,
             originalTransactionID: fact.originalTransactionID, transactionID: fact.transaction?.transactionID,
             productID: fact.transaction?.productID, identity: first, otherIdentity: second,
-            facts: FactCodec.encode(fact), evidenceHash: event.evidenceHash, previousHash: head.hash, hash: .zero)
+            facts: FactCodec.encode(fact), evidenceHash: event.evidenceHash, previousHash: head.hash, hash: .zero,
+            identityCommitments: newIdentities.map { IdentityCommitment.of($0.value.text, salt: $0.salt) })
         record.hash = record.computedHash()
         return record
     }

@@ -9,9 +9,10 @@ enum AppendWrite {
 
     private static let eventColumns = """
         event (ledger_id, position, recorded_at, occurred_at, environment, source, type, original_transaction_id, \
-        transaction_id, product_id, identity, other_identity, dedup_key, facts, evidence_sha256, previous_hash, hash)
+        transaction_id, product_id, identity, other_identity, dedup_key, facts, evidence_sha256, previous_hash, hash, \
+        identity_commitments)
         """
-    private static let eventColumnCount = 17
+    private static let eventColumnCount = 18
 
     /// Writes a plan in the transaction that holds the head's lock, with `more` in the same commit.
     static func run(
@@ -108,6 +109,7 @@ enum AppendWrite {
             rows.bytes(event.evidenceHash?.bytes)
             rows.bytes(event.previousHash.bytes)
             rows.bytes(event.hash.bytes)
+            rows.bytes(IdentityCommitment.column(event.identityCommitments))
         }
         return rows
     }
@@ -131,7 +133,7 @@ enum AppendWrite {
             SELECT $1, * FROM unnest(
                 $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::smallint[], $6::smallint[], $7::text[],
                 $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bytea[], $14::bytea[],
-                $15::bytea[], $16::bytea[], $17::bytea[])
+                $15::bytea[], $16::bytea[], $17::bytea[], $18::bytea[])
             """,
             [
                 .int4(Int32(ledgerID)), .intArray(events.map(\.position)),
@@ -145,6 +147,7 @@ enum AppendWrite {
                 .bytesArray(plan.dedupKeys.map { $0?.bytes }), .bytesArray(events.map(\.facts)),
                 .bytesArray(events.map { $0.evidenceHash?.bytes }), .bytesArray(events.map(\.previousHash.bytes)),
                 .bytesArray(events.map(\.hash.bytes)),
+                .bytesArray(events.map { IdentityCommitment.column($0.identityCommitments) }),
             ])
     }
 
@@ -159,10 +162,13 @@ enum AppendWrite {
 
     private static func insertIdentities(_ plan: AppendPlan) -> PostgresStatement {
         PostgresStatement(
-            "INSERT INTO identity (ledger_id, identity, value) SELECT $1, * FROM unnest($2::bigint[], $3::text[])",
+            """
+            INSERT INTO identity (ledger_id, identity, salt, value)
+            SELECT $1, * FROM unnest($2::bigint[], $3::bytea[], $4::text[])
+            """,
             [
                 .int4(Int32(ledgerID)), .intArray(plan.newIdentities.map(\.ref.number)),
-                .textArray(plan.newIdentities.map(\.value.text)),
+                .bytesArray(plan.newIdentities.map(\.salt)), .textArray(plan.newIdentities.map(\.value.text)),
             ])
     }
 

@@ -100,7 +100,7 @@ final class WriterMemory: Sendable {
     /// Remembers what was committed, or is about to be; if it was not after all, `reset` has to follow.
     func learn(from plan: AppendPlan) {
         state.withLock { state in
-            for (value, number) in plan.newIdentities { state.identities.insert(number, for: value) }
+            for new in plan.newIdentities { state.identities.insert(new.ref, for: new.value) }
             for name in plan.newHeaders.keys { state.headers.insert(true, for: name) }
             for name in plan.newNames where name.name.kind.isFirstOnly { state.names.insert(true, for: name.name) }
             for (key, statement) in plan.newStatements { state.statements.insert(statement, for: key) }

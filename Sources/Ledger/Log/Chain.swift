@@ -19,6 +19,8 @@ package struct EventRecord: Sendable, Hashable {
     package var evidenceHash: Digest?
     package var previousHash: Digest
     package var hash: Digest
+    /// What binds the identities that this event is the first to name to their numbers, in the order of the numbers.
+    package var identityCommitments: [Digest] = []
 
     /// What the hash of this event must be: SHA-256 over every other column, each preceded by its length, in a fixed
     /// order.
@@ -26,7 +28,7 @@ package struct EventRecord: Sendable, Hashable {
     /// It covers numbers in place of identities, so erasing a person leaves every hash as it is.
     package func computedHash() -> Digest {
         var writer = CanonicalWriter()
-        writer.text("rightful event 1")
+        writer.text("rightful event 2")
         writer.integer(ledgerID)
         writer.integer(position)
         writer.timestamp(recordedAt)
@@ -41,6 +43,8 @@ package struct EventRecord: Sendable, Hashable {
         writer.optional(otherIdentity) { $0.integer($1.number) }
         writer.data(facts)
         writer.optional(evidenceHash) { $0.digest($1) }
+        writer.integer(Int64(identityCommitments.count))
+        for commitment in identityCommitments { writer.digest(commitment) }
         writer.digest(previousHash)
         return Digest(SHA256.hash(writer.bytes)) ?? .zero
     }

@@ -5,7 +5,7 @@ import PostgresClient
 enum EventColumns {
     static let list = """
         position, recorded_at, occurred_at, environment, source, type, original_transaction_id, transaction_id,
-        product_id, identity, other_identity, facts, evidence_sha256, previous_hash, hash
+        product_id, identity, other_identity, facts, evidence_sha256, previous_hash, hash, identity_commitments
         """
 
     /// The same, each with the name of its table before it.
@@ -25,7 +25,7 @@ extension EventRecord {
             productID: try row.optionalText(8), identity: try row.optionalInt(9).map { IdentityRef($0) },
             otherIdentity: try row.optionalInt(10).map { IdentityRef($0) }, facts: try row.bytes(11),
             evidenceHash: try row.isNull(12) ? nil : row.digest(12), previousHash: try row.digest(13),
-            hash: try row.digest(14))
+            hash: try row.digest(14), identityCommitments: try IdentityCommitment.read(row.optionalBytes(15)))
     }
 }
 

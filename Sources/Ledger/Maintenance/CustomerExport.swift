@@ -149,12 +149,13 @@ extension EventRecord {
         position: Int64, recordedAt: Timestamp, occurredAt: Timestamp?, environment: StoreEnvironment?,
         source: EventSource, type: String, originalTransactionID: String?, transactionID: String?, productID: String?,
         identity: IdentityRef?, otherIdentity: IdentityRef?, facts: [UInt8], evidenceHash: Digest?,
-        previousHash: Digest, hash: Digest
+        identityCommitments: [Digest], previousHash: Digest, hash: Digest
     ) -> EventRecord {
         EventRecord(
             position: position, recordedAt: recordedAt, occurredAt: occurredAt, environment: environment,
             source: source, type: type, originalTransactionID: originalTransactionID, transactionID: transactionID,
             productID: productID, identity: identity, otherIdentity: otherIdentity, facts: facts,
-            evidenceHash: evidenceHash, previousHash: previousHash, hash: hash)
+            evidenceHash: evidenceHash, previousHash: previousHash, hash: hash,
+            identityCommitments: identityCommitments)
     }
 }

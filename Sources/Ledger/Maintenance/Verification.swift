@@ -31,6 +31,8 @@ package struct VerificationSummary: Sendable, Hashable {
     package internal(set) var hash: Digest
     /// Pieces of evidence that are there, each with the hash its event names.
     package internal(set) var evidence: Int64 = 0
+    /// Whether every signature of it was checked, and every fact derived from it again.
+    package internal(set) var isProven = false
     /// Pieces of evidence that a later event says were erased.
     package internal(set) var erasedEvidence: Int64 = 0
     /// The root of the tree over the events.

@@ -4,9 +4,10 @@ import PostgresClient
 
 /// The signed bytes, put together again, must be those that the events name.
 enum EvidenceCheck {
+    /// Returns the signed bytes, in the same order.
     static func run(
         _ evidence: [(position: Int64, hash: Digest, parts: [UInt8])], on connection: isolated PostgresConnection
-    ) throws {
+    ) throws -> [[UInt8]] {
         var names: Set<Digest> = []
         for item in evidence {
             do {
@@ -20,7 +21,7 @@ enum EvidenceCheck {
             [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
         var headers: [Digest: [UInt8]] = [:]
         for row in stored.rows { headers[try row.digest(0)] = try row.bytes(1) }
-        for item in evidence {
+        return try evidence.map { item in
             let bytes: [UInt8]
             do {
                 bytes = try EvidenceParts.assemble(item.parts, headers: headers)
@@ -30,6 +31,7 @@ enum EvidenceCheck {
             guard let hash = Digest(SHA256.hash(bytes)), hash == item.hash else {
                 throw differs(item.position, "its bytes are not those whose SHA-256 the event names, \(item.hash.hex)")
             }
+            return bytes
         }
     }
 

@@ -8,10 +8,13 @@ extension Verifier {
         var tree = TreeCheck(since: since)
         try tree.checkCheckpoint()
         while walk.position < head.position {
-            let (after, last) = (walk.position, walk.last)
+            let (after, last, nextIdentity) = (walk.position, walk.last, walk.nextIdentity)
             let upTo = min(after + Int64(limits.events), head.position)
-            let found = try await page { try LogPage(after: after, upTo: upTo, last: last, head: head, on: $0) }
+            let found = try await page {
+                try LogPage(after: after, upTo: upTo, last: last, nextIdentity: nextIdentity, on: $0)
+            }
             walk.add(found, upTo: upTo)
+            if let derive { try await prove(found.signed, by: derive) }
             for hash in found.hashes { try tree.add(hash) }
             if tree.isDue || upTo == head.position {
                 let complete = tree.takeComplete()
@@ -20,10 +23,12 @@ extension Verifier {
             progress(VerificationProgress(stage: .log, done: upTo, total: head.position))
         }
         try head.check(
-            lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt, lastCatalog: walk.lastCatalog)
+            lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt, lastCatalog: walk.lastCatalog,
+            nextIdentity: walk.nextIdentity)
         try await settle(&walk, after: head.position)
         summary.root = tree.root
         summary.evidence = walk.evidence
+        summary.isProven = derive != nil
         summary.erasedEvidence = walk.erasedEvidence
         return walk.names
     }
@@ -69,6 +74,8 @@ private struct LogWalk {
     /// Where the last catalog was written; 0 before any.
     var lastCatalog: Int64 = 0
     var names: Int64 = 0
+    /// The number that the next new identity gets.
+    var nextIdentity: Int64 = 1
     var evidence: Int64 = 0
     var erasedEvidence: Int64 = 0
     /// Evidence that is not there, until an event says that it was erased.
@@ -83,6 +90,7 @@ private struct LogWalk {
         last = page.last
         lastCatalog = page.lastCatalog ?? lastCatalog
         names += page.names
+        nextIdentity = page.nextIdentity
         evidence += page.evidence
         missingEvidence.formUnion(page.missingEvidence)
         missingIdentities.merge(page.missingIdentities) { first, _ in first }
@@ -102,13 +110,16 @@ private struct LogPage: Sendable {
     private(set) var hashes: [Digest] = []
     private(set) var lastCatalog: Int64?
     private(set) var names: Int64 = 0
+    private(set) var nextIdentity: Int64 = 1
     private(set) var evidence: Int64 = 0
     private(set) var missingEvidence: [Int64] = []
     private(set) var missingIdentities: [Int64: Int64] = [:]
     private(set) var forgettings: [ForgettingFact] = []
+    /// The events whose evidence is there.
+    private(set) var signed: [SignedEvent] = []
 
     init(
-        after: Int64, upTo: Int64, last: (hash: Digest, recordedAt: Timestamp), head: LogEnd,
+        after: Int64, upTo: Int64, last: (hash: Digest, recordedAt: Timestamp), nextIdentity: Int64,
         on connection: isolated PostgresConnection
     ) throws {
         self.last = last
@@ -131,7 +142,7 @@ private struct LogPage: Sendable {
             checked.append(check)
             hashes.append(check.record.hash)
             if case .catalog = check.fact { lastCatalog = expected }
-            switch (check.record.evidenceHash, try row.optionalBytes(17)) {
+            switch (check.record.evidenceHash, try row.optionalBytes(18)) {
             case (let hash?, let parts?): evidence.append((expected, hash, parts))
             case (.some, nil): missingEvidence.append(expected)
             case (nil, .some):
@@ -140,11 +151,15 @@ private struct LogPage: Sendable {
             }
         }
         guard result.rowCount == Int(upTo - after) else { throw Self.missing(after + Int64(result.rowCount) + 1) }
-        try EvidenceCheck.run(evidence, on: connection)
+        let received = try EvidenceCheck.run(evidence, on: connection)
         self.evidence = Int64(evidence.count)
+        signed = zip(evidence, received).map { item, bytes in
+            let event = checked[Int(item.position - after - 1)]
+            return SignedEvent(record: event.record, fact: event.fact, evidence: bytes)
+        }
         forgettings = checked.compactMap(\.fact.forgetting)
         names = try NameCheck(checked, on: connection).rows
-        try checkIdentities(checked, head: head, on: connection)
+        try checkIdentities(checked, from: nextIdentity, on: connection)
         try checkForgotten(checked, on: connection)
     }
 
@@ -152,28 +167,35 @@ private struct LogPage: Sendable {
         VerificationDifference(event: position, "is missing from the log")
     }
 
+    /// Every number must stand for the identity that its first event commits to.
     private mutating func checkIdentities(
-        _ events: [RecordCheck], head: LogEnd, on connection: isolated PostgresConnection
+        _ events: [RecordCheck], from first: Int64, on connection: isolated PostgresConnection
     ) throws {
-        var firstUse: [Int64: Int64] = [:]
-        // A forgetting names what it erased.
-        for event in events where event.fact.forgetting == nil {
-            for identity in event.fact.identities where firstUse[identity.number] == nil {
-                firstUse[identity.number] = event.record.position
+        nextIdentity = first
+        var committed: [Int64: (commitment: Digest, position: Int64)] = [:]
+        for event in events {
+            for commitment in event.record.identityCommitments {
+                committed[nextIdentity] = (commitment, event.record.position)
+                nextIdentity += 1
+            }
+            if let unknown = event.fact.identities.map(\.number).first(where: { $0 < 1 || $0 >= nextIdentity }) {
+                throw VerificationDifference(
+                    event: event.record.position, "names identity \(unknown), which no event commits to")
             }
         }
-        if let highest = firstUse.keys.max(), highest >= head.nextIdentity {
-            throw LogEnd.difference(
-                "next_identity is \(head.nextIdentity), though event \(firstUse[highest] ?? 0) names identity \(highest)"
-            )
+        let stored = try connection.query(
+            "SELECT identity, salt, value FROM identity WHERE ledger_id = $1 AND identity >= $2 AND identity < $3",
+            [.int(ledgerID), .int(first), .int(nextIdentity)])
+        for row in stored.rows {
+            let number = try row.int(0)
+            guard let first = committed.removeValue(forKey: number),
+                IdentityCommitment.of(try row.text(2), salt: try row.bytes(1)) == first.commitment
+            else {
+                throw VerificationDifference(
+                    "identity", "identity \(number)", "is not the one that its first event commits to")
+            }
         }
-        let known = try connection.query(
-            """
-            SELECT identity.identity FROM unnest($2::bigint[]) AS named (identity)
-            JOIN identity ON identity.ledger_id = $1 AND identity.identity = named.identity
-            """, [.int(ledgerID), .intArray(firstUse.keys.sorted())])
-        for row in known.rows { firstUse[try row.int(0)] = nil }
-        missingIdentities = firstUse
+        missingIdentities = committed.mapValues(\.position)
     }
 
     /// What was forgotten must be gone: an old row put back would name the person again.

@@ -2,7 +2,7 @@ import EntitlementCore
 package import PostgresClient
 
 /// Refolds everything and compares it with what is stored: every position, hash, piece of evidence, name and snapshot, and
-/// the tree over the log.
+/// the tree over the log; and derives every fact of a signed source from its evidence again.
 ///
 /// It fixes the end of the log once and then walks in many short read-only transactions. Events never change once
 /// committed, so pages read at different instants still agree; what grows or is swapped meanwhile is compared within one
@@ -25,15 +25,19 @@ package struct Verifier: Sendable {
     let limits: Limits
     /// What the log must begin with.
     let since: Checkpoint?
+    /// Derives facts from evidence again; `nil` checks no signatures.
+    let derive: EvidenceDerivation?
     let progress: @Sendable (VerificationProgress) -> Void
 
     package init(
         pool: PostgresPool, limits: Limits = Limits(), since: Checkpoint? = nil,
+        derive: EvidenceDerivation?,
         progress: @escaping @Sendable (VerificationProgress) -> Void = { _ in }
     ) {
         self.pool = pool
         self.limits = limits
         self.since = since
+        self.derive = derive
         self.progress = progress
     }
 
@@ -99,7 +103,8 @@ struct LogEnd: Sendable {
                 (SELECT max(position) FROM event WHERE ledger_id = $1),
                 (SELECT min(position) FROM evidence WHERE ledger_id = $1),
                 (SELECT max(position) FROM evidence WHERE ledger_id = $1),
-                (SELECT max(identity) FROM identity WHERE ledger_id = $1), head.catalog_position
+                (SELECT max(identity) FROM identity WHERE ledger_id = $1),
+                (SELECT min(identity) FROM identity WHERE ledger_id = $1), head.catalog_position
             FROM ledger_head AS head WHERE head.ledger_id = $1
             """, [.int(ledgerID)]
         ).first
@@ -109,7 +114,7 @@ struct LogEnd: Sendable {
             recordedAt = Timestamp(milliseconds: try row.timestamp(1))
             hash = try row.digest(2)
             nextIdentity = try row.int(3)
-            catalogPosition = try row.int(10)
+            catalogPosition = try row.int(11)
         } catch {
             throw Self.difference("cannot be read: \(error)")
         }
@@ -118,6 +123,9 @@ struct LogEnd: Sendable {
         if position == 0, hash != .zero { throw Self.difference("hash is \(hash.hex), though the log is empty") }
         if let last = try row.optionalInt(9), last >= nextIdentity {
             throw Self.difference("next_identity is \(nextIdentity), though identity \(last) is given already")
+        }
+        if let first = try row.optionalInt(10), first < 1 {
+            throw VerificationDifference("identity", "identity \(first)", "numbers begin at 1")
         }
     }
 
@@ -145,12 +153,15 @@ struct LogEnd: Sendable {
     }
 
     /// Holds the head row against the last event.
-    func check(lastHash: Digest, lastRecordedAt: Timestamp, lastCatalog: Int64) throws {
+    func check(lastHash: Digest, lastRecordedAt: Timestamp, lastCatalog: Int64, nextIdentity next: Int64) throws {
         guard hash == lastHash else {
             throw Self.difference("hash is \(hash.hex); that of event \(position) is \(lastHash.hex)")
         }
         guard position == 0 || recordedAt == lastRecordedAt else {
             throw Self.difference("recorded_at is \(recordedAt); event \(position) was recorded at \(lastRecordedAt)")
+        }
+        guard nextIdentity == next else {
+            throw Self.difference("next_identity is \(nextIdentity), though the log's events commit to \(next - 1)")
         }
         guard catalogPosition == lastCatalog else {
             throw Self.difference(

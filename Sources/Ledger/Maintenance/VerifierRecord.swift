@@ -19,10 +19,10 @@ struct RecordCheck: Sendable {
             throw differs("cannot be read: \(error)")
         }
         // What is stored finer than it is read would be a byte that no hash covers.
-        guard try row.bool(15), try row.timestamp(1) == record.recordedAt.milliseconds,
+        guard try row.bool(16), try row.timestamp(1) == record.recordedAt.milliseconds,
             try row.optionalTimestamp(2) == record.occurredAt?.milliseconds
         else { throw differs("recorded_at or occurred_at is not a whole millisecond of the years 1 to 9999") }
-        dedupKey = try row.optionalBytes(16)
+        dedupKey = try row.optionalBytes(17)
         do {
             fact = try FactCodec.decode(record.facts)
         } catch {
@@ -65,10 +65,29 @@ struct RecordCheck: Sendable {
         } else if LedgerFact.eventTypes.contains(record.type) {
             throw differs("type is not what its facts say")
         }
+        try checkSource()
         if let forgetting = fact.forgetting {
             guard forgetting.evidencePositions.allSatisfy({ 0 < $0 && $0 < record.position }) else {
                 throw differs("it erases evidence of events that come after it")
             }
+        }
+    }
+
+    /// Nothing counts as signed that brought no signed bytes with it.
+    private func checkSource() throws {
+        let isSigned: Bool
+        switch (fact, record.source) {
+        case (.notification, .notification), (.notification, .serverAPI), (.statements, .device),
+            (.statements, .serverAPI):
+            isSigned = true
+        case (.notification, _), (.statements, _):
+            throw differs("its source, \(record.source.rawValue), makes no such statements")
+        case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _), (.conflict, _), (.grant, _),
+            (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _):
+            isSigned = false
+        }
+        guard isSigned == (record.evidenceHash != nil) else {
+            throw differs(isSigned ? "is of a signed source, and names no evidence" : "names evidence of no statement")
         }
     }
 

@@ -80,6 +80,7 @@ extension CustomerExportDocument.Event {
         otherIdentity = record.otherIdentity?.number
         occurredAt = record.occurredAt
         evidenceSHA256 = record.evidenceHash?.hex
+        identityCommitments = record.identityCommitments.map(\.hex)
         evidence = item.evidence.map { String(decoding: $0, as: UTF8.self) }
     }
 
@@ -95,7 +96,8 @@ extension CustomerExportDocument.Event {
             source: source, type: type, originalTransactionID: originalTransactionID, transactionID: transactionID,
             productID: productID, identity: identity.map { IdentityRef($0) },
             otherIdentity: otherIdentity.map { IdentityRef($0) }, facts: bytes, evidenceHash: evidenceHash,
-            previousHash: previousHash, hash: hash)
+            identityCommitments: identityCommitments.compactMap { Digest(hex: $0) }, previousHash: previousHash,
+            hash: hash)
         return CustomerExport.Item(
             record: record, fact: fact, evidence: evidence.map { Array($0.utf8) }, isWithheld: evidenceWithheld)
     }

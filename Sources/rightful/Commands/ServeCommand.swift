@@ -66,6 +66,7 @@ struct ServeCommand: Command {
             let tree = LogTree(pool: session.pool)
             let ledgerID = try await tree.end().ownID
             let (logKey, keyWarning) = try Self.logKey(configuration, ledgerID: ledgerID)
+            let rootsWarning = Self.keep(anchors, configuration)
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
@@ -92,7 +93,8 @@ struct ServeCommand: Command {
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
-            report(configuration, warnings: passKeys.warnings + [keyWarning].compactMap(\.self), to: logger)
+            report(
+                configuration, warnings: passKeys.warnings + [keyWarning, rootsWarning].compactMap(\.self), to: logger)
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
@@ -128,6 +130,17 @@ struct ServeCommand: Command {
             return (
                 nil, "no checkpoints are signed, for there is no key to sign them with (see log_key_path): \(error)"
             )
+        }
+    }
+
+    /// Keeps the roots for `verify`; returns what is wrong where that fails, which is no reason not to serve.
+    private static func keep(_ anchors: TrustAnchors, _ configuration: Configuration) -> String? {
+        do {
+            try TrustedMaterial.keep(anchors, configuration)
+            return nil
+        } catch {
+            return "the roots that are trusted now cannot be kept for `rightful verify`, which then takes the same "
+                + "configuration: \(error)"
         }
     }
 

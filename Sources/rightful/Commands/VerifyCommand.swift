@@ -1,6 +1,8 @@
+import AppStoreServer
 import EntitlementAPI
 import EntitlementCore
 import Ledger
+import Service
 import Synchronization
 
 /// `rightful verify`.
@@ -9,6 +11,7 @@ struct VerifyCommand: Command {
         "verify", "Fold the whole log again and compare it with everything stored.",
         options: [
             CommandUsage.Option("--json", nil, "print the result as JSON"),
+            CommandUsage.Option("--quick", nil, "check no signatures and derive no facts from evidence again"),
             CommandUsage.Option(
                 "--since", "FILE",
                 "a checkpoint that `rightful checkpoint` or `serve` wrote: the log must begin with it"),
@@ -19,10 +22,12 @@ struct VerifyCommand: Command {
         details: """
             It checks that positions have no gaps, that every event has the hash its columns give and names the hash of
             the one before, that the evidence is the bytes each event names (or was erased by an event that says so),
-            that every statement is known by its key, and that every view row is the fold of its events. At the first
-            difference it says where, and exits 1.
+            that every signature leads to a root that is configured, or that `serve` trusted before (it keeps them in the
+            data directory), that every fact and every person it names is what the evidence says, that every identity is the one its number was given to, that every statement is
+            known by its key, and that every view row is the fold of its events. At the first difference it says where,
+            and exits 1.
 
-            All this shows that the database agrees with itself. With a checkpoint that was kept elsewhere it shows too
+            All this shows that the store signed what the log says, and that the database agrees with itself. With a checkpoint that was kept elsewhere it shows too
             that nothing was rewritten or cut off since, and that no older backup was restored.
 
             It reads in short transactions, locks nothing and writes nothing: it may run, and be stopped, at any time.
@@ -31,6 +36,13 @@ struct VerifyCommand: Command {
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    /// Reads evidence again, by the roots that are configured now or that a service trusted before.
+    private static func derivation(_ configuration: Configuration) throws -> EvidenceDerivation {
+        let reading = EvidenceReading(
+            jws: try JWSVerifier(trusting: try TrustedMaterial.anchorsOfEvidence(configuration)))
+        return { evidence, event, fact in try reading.derive(evidence, of: event, fact: fact) }
+    }
 
     private static func logKey(_ configuration: Configuration, ownID: String) throws -> LogVerifier {
         do {
@@ -51,6 +63,7 @@ struct VerifyCommand: Command {
             return key
         }
         let configuration = try context.configuration(arguments)
+        let derive = arguments.has("--quick") ? nil : try Self.derivation(configuration)
         do {
             let summary = try await DatabaseSession.with(arguments, context) { session in
                 if let since {
@@ -58,7 +71,9 @@ struct VerifyCommand: Command {
                     try since.check(givenKey ?? Self.logKey(configuration, ownID: ownID))
                 }
                 let report = ProgressReport(context)
-                return try await Verifier(pool: session.pool, since: since?.checkpoint) { report.say($0) }.run()
+                return try await Verifier(pool: session.pool, since: since?.checkpoint, derive: derive) {
+                    report.say($0)
+                }.run()
             }
             if arguments.has("--json") {
                 try print(VerificationDocument(summary.document, foldVersion: OriginalState.foldVersion), context)
@@ -112,18 +127,28 @@ private struct CheckpointFile: Sendable {
 
 /// Says how far verification has come, about once a second.
 private final class ProgressReport: Sendable {
+    private struct State {
+        var nextAt = ContinuousClock.now + .seconds(1)
+        var stage: VerificationProgress.Stage?
+        var stageBegan = ContinuousClock.now
+    }
+
     private let context: CommandContext
-    private let nextAt = Mutex(ContinuousClock.now + .seconds(1))
+    private let state = Mutex(State())
 
     init(_ context: CommandContext) { self.context = context }
 
     func say(_ progress: VerificationProgress) {
-        let isDue = nextAt.withLock { nextAt in
-            guard ContinuousClock.now >= nextAt else { return false }
-            nextAt = .now + .seconds(1)
-            return true
+        let now = ContinuousClock.now
+        let began = state.withLock { state -> ContinuousClock.Instant? in
+            if state.stage != progress.stage { (state.stage, state.stageBegan) = (progress.stage, now) }
+            guard now >= state.nextAt else { return nil }
+            state.nextAt = now + .seconds(1)
+            return state.stageBegan
         }
-        guard isDue else { return }
+        guard let began else { return }
+        let seconds = began.duration(to: now) / .seconds(1)
+        let rate = seconds >= 1 ? ", \(Int(Double(progress.done) / seconds)) a second" : ""
         let whole = progress.total.map { " of \($0)" } ?? ""
         let what =
             switch progress.stage {
@@ -132,20 +157,20 @@ private final class ProgressReport: Sendable {
             case .names: "names"
             case .views: "views"
             }
-        context.progress("verifying: \(progress.done)\(whole) \(what)")
+        context.progress("verifying: \(progress.done)\(whole) \(what)\(rate)")
     }
 }
 
 extension VerificationSummary {
     fileprivate var document: VerificationDocument.Checked {
         VerificationDocument.Checked(
-            position: position, hash: hash.hex, root: root.hex, evidence: evidence, evidenceErased: erasedEvidence,
-            views: views,
-            viewsOutdated: outdatedViews, viewsMissing: missingViews)
+            position: position, hash: hash.hex, root: root.hex, evidence: evidence, signatures: isProven,
+            evidenceErased: erasedEvidence, views: views, viewsOutdated: outdatedViews, viewsMissing: missingViews)
     }
 
     fileprivate func line(since: Checkpoint?) -> String {
         var parts = ["\(position) events", "\(evidence) pieces of evidence", "\(views) views"]
+        parts.append(isProven ? "every signature checked" : "signatures were not checked (--quick)")
         if erasedEvidence > 0 { parts.append("\(erasedEvidence) pieces of evidence erased as the log says") }
         if outdatedViews > 0 { parts.append("\(outdatedViews) views of another fold version, which do not count") }
         if missingViews > 0 { parts.append("\(missingViews) views not made yet") }

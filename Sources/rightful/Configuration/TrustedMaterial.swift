@@ -23,6 +23,48 @@ enum TrustedMaterial {
         return try TrustAnchors(roots)
     }
 
+    /// The name, in the data directory, of the file that keeps the roots that a service has trusted.
+    private static let keptName = "trusted-roots.pem"
+
+    /// Keeps the roots that a service trusts, so that what they vouched for can be verified later, and by commands that are
+    /// run without its configuration.
+    ///
+    /// The file stands outside the database: whoever can only write there can add no root.
+    static func keep(_ anchors: TrustAnchors, _ configuration: Configuration) throws {
+        let kept = try keptRoots(configuration)
+        let new = anchors.roots.filter { root in !kept.contains { $0.der == root.der } }
+        guard !new.isEmpty else { return }
+        let text = (kept + new).map { root in
+            let lines = Data(root.der).base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
+            return "-----BEGIN CERTIFICATE-----\n\(lines)\n-----END CERTIFICATE-----\n"
+        }
+        try FileManager.default.createDirectory(
+            atPath: configuration.dataDirectory, withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        try Data(text.joined().utf8).write(to: keptURL(configuration), options: .atomic)
+    }
+
+    /// The roots that evidence may lead to: those configured now, and those that a service trusted before.
+    static func anchorsOfEvidence(_ configuration: Configuration) throws -> TrustAnchors {
+        let configured = try anchors(configuration).roots
+        let kept = try keptRoots(configuration).filter { root in !configured.contains { $0.der == root.der } }
+        return try TrustAnchors(Array((configured + kept).prefix(TrustAnchors.maximumCount)))
+    }
+
+    private static func keptRoots(_ configuration: Configuration) throws -> [Certificate] {
+        let url = keptURL(configuration)
+        guard FileManager.default.fileExists(atPath: url.path()) else { return [] }
+        do {
+            return try Certificate.list(pemOrDER: Files.read(url.path(), for: keptName))
+        } catch let error as CryptoError {
+            throw ConfigurationError(file: url.path(), "holds no certificates: \(error)")
+        }
+    }
+
+    private static func keptURL(_ configuration: Configuration) -> URL {
+        URL(filePath: configuration.dataDirectory).appending(path: keptName)
+    }
+
     /// Refuses private keys that could not sign, now rather than when the first signature is due.
     static func checkPrivateKeys(_ configuration: Configuration) throws {
         for app in configuration.apps {

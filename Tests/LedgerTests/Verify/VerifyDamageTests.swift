@@ -176,7 +176,7 @@ struct VerifyDamageTests {
             """
             DELETE FROM event; DELETE FROM evidence; DELETE FROM event_name; DELETE FROM original_view;
             UPDATE ledger_head SET position = 0, hash = decode(repeat('00', 32), 'hex'), catalog_position = 0
-            """, "projection"
+            """, "ledger_head"
         ),
         ("the head row gone", "DELETE FROM ledger_head", "ledger_head"),
         ("the next number set back", "UPDATE ledger_head SET next_identity = 2", "ledger_head"),

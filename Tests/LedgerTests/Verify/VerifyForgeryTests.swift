@@ -18,7 +18,7 @@ struct VerifyForgeryTests {
         ("a type that is looked for by name", "event", { $0.type = "catalog_applied" }),
         ("an earlier time", "event", { $0.recordedAt = .earliest }),
         ("other evidence", "evidence", { $0.evidenceHash = RandomDrafts.digest("other") }),
-        ("no evidence", "evidence", { $0.evidenceHash = nil }),
+        ("no evidence", "event", { $0.evidenceHash = nil }),
         (
             "a longer subscription", "original_view",
             { record in

@@ -81,7 +81,7 @@ struct VerifyRig {
         limits.originals = 2
         limits.headers = 1
         limits.policy = .early
-        return Verifier(pool: ledger.pool, limits: limits)
+        return Verifier(pool: ledger.pool, limits: limits, derive: nil)
     }
 
     /// What verification finds; `nil` when all is well.

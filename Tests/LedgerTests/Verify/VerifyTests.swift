@@ -11,7 +11,7 @@ struct VerifyTests {
     @Test("an empty ledger and a full one are as they must be, and a role that may only read can tell")
     func intact() async throws {
         let empty = try await TestLedger()
-        #expect(try await Verifier(pool: empty.pool).run().position == 0)
+        #expect(try await Verifier(pool: empty.pool, derive: nil).run().position == 0)
 
         let rig = try await VerifyRig(seed: 1)
         try await rig.owner.execute(
@@ -22,7 +22,7 @@ struct VerifyTests {
         let before = try await rig.fingerprint()
         let pool = PostgresPool(rig.ledger.database.ownerConninfo + " options='-c role=only_reads'")
         let reached = Mutex<[VerificationProgress.Stage: Int64]>([:])
-        let summary = try await Verifier(pool: pool, limits: rig.verifier.limits) { progress in
+        let summary = try await Verifier(pool: pool, limits: rig.verifier.limits, derive: nil) { progress in
             reached.withLock { $0[progress.stage] = progress.done }
         }.run()
         let status = try await rig.ledger.reader.status()
@@ -41,7 +41,7 @@ struct VerifyTests {
         let rig = try await VerifyRig(seed: 2)
         let before = try await rig.fingerprint()
         let total = Mutex(0)
-        _ = try await Verifier(pool: rig.ledger.pool, limits: rig.verifier.limits) { _ in
+        _ = try await Verifier(pool: rig.ledger.pool, limits: rig.verifier.limits, derive: nil) { _ in
             total.withLock { $0 += 1 }
         }.run()
         let last = total.withLock { $0 }
@@ -49,7 +49,7 @@ struct VerifyTests {
         for stop in 0..<last {
             let pages = Mutex(0)
             let task = Mutex<Task<VerificationSummary, any Error>?>(nil)
-            let verifier = Verifier(pool: rig.ledger.pool, limits: rig.verifier.limits) { _ in
+            let verifier = Verifier(pool: rig.ledger.pool, limits: rig.verifier.limits, derive: nil) { _ in
                 let page = pages.withLock { pages in
                     pages += 1
                     return pages

@@ -1,0 +1,85 @@
+import AppStorePayloads
+package import AppStoreServer
+package import EntitlementCore
+package import Ledger
+
+/// Reads the evidence of events again, as it was read when it came.
+///
+/// Which app a statement is about was asked then; the event names it. Without a date of its own, a statement is verified
+/// as of the instant when it was recorded.
+package struct EvidenceReading: Sendable {
+    private let notifications: NotificationVerifier
+    private let statements: StatementVerifier
+
+    package init(jws: JWSVerifier) {
+        notifications = NotificationVerifier(ofAnyApp: jws)
+        statements = StatementVerifier(ofAnyApp: jws)
+    }
+
+    /// What the event must state.
+    ///
+    /// - Throws: `NotificationRefusal`, or `EvidenceFault` for evidence of another kind than the event.
+    package func derive(_ evidence: [UInt8], of event: EventRecord, fact: LedgerFact) throws -> DerivedEvent {
+        switch fact {
+        case .notification:
+            let notification = try notifications.verify(signedPayload: evidence, now: event.recordedAt)
+            return DerivedEvent(
+                environment: notification.environment, type: notification.eventLabel,
+                occurredAt: notification.signedDate, fact: .notification(notification.fact),
+                identities: notification.identities)
+        case .statements(let stated):
+            return try derive(evidence, at: event.recordedAt, like: stated)
+        case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
+            .catalog:
+            throw EvidenceFault(description: "is there, though the event is of no signed statement")
+        }
+    }
+
+    /// A device's transactions stand first, one a line, and its renewal information behind them.
+    private func derive(_ evidence: [UInt8], at recordedAt: Timestamp, like stated: StatementsFact) throws
+        -> DerivedEvent
+    {
+        let lines = evidence.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+        guard lines.count >= stated.transactions.count else {
+            throw EvidenceFault(description: "has fewer statements than the event")
+        }
+        var work = SignatureWork()
+        var transactions: [VerifiedTransaction] = []
+        for line in lines.prefix(stated.transactions.count) {
+            transactions.append(try statements.transaction(line, now: recordedAt, work: &work))
+        }
+        var renewals: [VerifiedRenewal] = []
+        for line in lines.dropFirst(stated.transactions.count) {
+            renewals.append(try statements.renewal(line, now: recordedAt, work: &work))
+        }
+        let environments = Set(transactions.map(\.environment) + renewals.map(\.environment))
+        guard let environment = environments.first, environments.count == 1 else {
+            throw EvidenceFault(description: "is of several environments, or of none")
+        }
+        let originals = Set(
+            transactions.map(\.payload.originalTransactionID) + renewals.map(\.payload.originalTransactionID))
+        guard let original = originals.first, originals.count == 1 else {
+            throw EvidenceFault(description: "is about several original transactions")
+        }
+        var identities = IdentityList()
+        let facts = transactions.map { $0.fact(&identities) }
+        let renewalFacts = Set(renewals.map(\.fact))
+        guard renewalFacts == Set(stated.renewals), renewalFacts.count == stated.renewals.count else {
+            throw EvidenceFault(description: "has other renewal information than the event")
+        }
+        return DerivedEvent(
+            environment: environment, type: "device_report",
+            occurredAt: (facts.map(\.signedDate) + stated.renewals.map(\.signedDate)).compactMap(\.self).max(),
+            fact: .statements(
+                StatementsFact(
+                    originalTransactionID: original, transactions: facts, renewals: stated.renewals, remarks: [])),
+            identities: identities.customerIDs)
+    }
+}
+
+/// Why evidence does not prove its event.
+package struct EvidenceFault: Error, Hashable, Sendable, CustomStringConvertible {
+    package let description: String
+}
