@@ -24,7 +24,10 @@ extension WireValue {
         case .catalog(let catalog):
             self = .object(CatalogDocument(catalog).members)
         case .link(let fact):
-            self = .object(["identity": WireValue(fact.identity), "customer": WireValue(fact.customer)])
+            self = .object([
+                "identity": WireValue(fact.identity), "customer": WireValue(fact.customer),
+                "cause": .string(fact.cause.word),
+            ])
         case .claim(let fact):
             self = .object([
                 "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),

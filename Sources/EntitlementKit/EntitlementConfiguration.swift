@@ -46,7 +46,7 @@ public struct EntitlementConfiguration: Sendable {
     ///
     /// Without it a token counts only as long as it is good; after that the server tells nothing more of what the customer
     /// holds elsewhere. Where it throws, it is asked again after a while.
-    public typealias TokenProvider = @Sendable (_ customerID: String) async throws -> CustomerToken
+    public typealias TokenProvider = @Sendable (_ request: CustomerTokenRequest) async throws -> CustomerToken
     /// Asked when a customer's token is needed; see ``TokenProvider``.
     public var tokenProvider: TokenProvider?
     /// The kinds of purchases that your app grants by itself, such as the coins of a consumable; none unless told.

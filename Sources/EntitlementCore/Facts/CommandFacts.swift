@@ -1,11 +1,43 @@
+/// Why a link was made; it decides nothing about access.
+package enum LinkCause: UInt8, Hashable, Sendable, CaseIterable {
+    /// Somebody asked for it.
+    case command = 0
+    /// The identity is an account token that the service issued to the customer, for purchases to bear.
+    case issued = 1
+    /// A device brought the customer's token and the app transaction together.
+    case login = 2
+
+    /// As people read it.
+    package var word: String {
+        switch self {
+        case .command: "command"
+        case .issued: "issued"
+        case .login: "login"
+        }
+    }
+}
+
 /// Ties an identity, or a whole customer id, to another customer.
 package struct LinkFact: Hashable, Sendable {
     package var identity: IdentityRef
     package var customer: IdentityRef
+    package var cause: LinkCause
 
-    package init(identity: IdentityRef, customer: IdentityRef) {
+    package init(identity: IdentityRef, customer: IdentityRef, cause: LinkCause = .command) {
         self.identity = identity
         self.customer = customer
+        self.cause = cause
+    }
+}
+
+/// A link, and where the log says so.
+package struct RecordedLink: Hashable, Sendable {
+    package let position: Int64
+    package let fact: LinkFact
+
+    package init(position: Int64, fact: LinkFact) {
+        self.position = position
+        self.fact = fact
     }
 }
 

@@ -24,9 +24,11 @@ package enum FactCodec {
             writer.byte(2)
             writer.catalog(catalog)
         case .link(let fact):
-            writer.byte(3)
+            // A command's has a form of its own: it is the only one that earlier versions wrote.
+            writer.byte(fact.cause == .command ? 3 : 20)
             writer.integer(fact.identity.number)
             writer.integer(fact.customer.number)
+            if fact.cause != .command { writer.byte(fact.cause.rawValue) }
         case .claim(let fact):
             writer.byte(4)
             writer.text(fact.originalTransactionID)
@@ -115,10 +117,26 @@ package enum FactCodec {
                 ConflictFact(
                     originalTransactionID: try reader.text(), claimant: IdentityRef(try reader.integer())))
         case 12: fact = .drift(try reader.drift())
+        case 20:
+            fact = .link(
+                LinkFact(
+                    identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer()),
+                    cause: try reader.linkCause()))
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()
         return fact
+    }
+}
+
+extension CanonicalReader {
+    /// Why a link was made that nobody asked for.
+    fileprivate mutating func linkCause() throws(Failure) -> LinkCause {
+        let byte = try byte()
+        guard let cause = LinkCause(rawValue: byte), cause != .command else {
+            throw .invalid("a link's cause of \(byte)")
+        }
+        return cause
     }
 }
 

@@ -97,8 +97,10 @@ extension LedgerFact {
             return .statements(fact)
         case .catalog, .transferUndo:
             return self
-        case .link(let fact):
-            return .link(LinkFact(identity: replace(fact.identity), customer: replace(fact.customer)))
+        case .link(var fact):
+            fact.identity = replace(fact.identity)
+            fact.customer = replace(fact.customer)
+            return .link(fact)
         case .claim(var fact):
             fact.customer = replace(fact.customer)
             return .claim(fact)

@@ -24,6 +24,8 @@ struct DeviceFold: Sendable {
         let memory = ledger.memory
         var people = Numbers(memory?.answer.identities ?? [:])
         let me = memory?.facts?.customer ?? people.number(of: ledger.customerID ?? "")
+        // What was just bought with it is theirs before the server has seen it.
+        if let token = ledger.accountToken { people.add(token.uuidString.lowercased(), me) }
         var facts =
             memory?.facts ?? CustomerFacts(customer: me, originals: [:], catalog: ledger.catalog)
         // The newest catalog there is, whomever it was answered to.
@@ -122,6 +124,11 @@ private struct Numbers {
     private var numbers: [String: Int64]
 
     init(_ known: [String: Int64]) { numbers = known }
+
+    /// Takes somebody whom the server did not name for a person.
+    mutating func add(_ customerID: String, _ person: IdentityRef) {
+        if numbers[customerID] == nil { numbers[customerID] = person.number }
+    }
 
     mutating func number(of customerID: String) -> IdentityRef {
         if let known = numbers[customerID] { return IdentityRef(known) }

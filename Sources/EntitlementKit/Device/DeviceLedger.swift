@@ -1,6 +1,7 @@
 import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
+import Foundation
 
 /// All that the device knows: what its store signed, what the server answered, and who the customer is.
 ///
@@ -18,6 +19,8 @@ struct DeviceLedger: Sendable {
     private(set) var serverCatalog: AnsweredCatalog?
     /// Whom the app said the customer is.
     var identified: String?
+    /// The account token that the server issued to them.
+    var issuedAccountToken: UUID?
 
     init(_ configuration: EntitlementConfiguration) {
         bundleID = configuration.bundleID
@@ -37,6 +40,11 @@ struct DeviceLedger: Sendable {
 
     /// Whose entitlements are shown: whom the app named, else who has this copy of it, else who bought last.
     var customerID: String? { identified ?? appCustomer ?? buyer }
+
+    /// What the purchases of whoever is logged in are signed with.
+    var accountToken: UUID? {
+        identified.flatMap { UUID(uuidString: $0) } ?? (identified == nil ? nil : issuedAccountToken)
+    }
 
     private var buyer: String? {
         let bought = book.transactions.values.filter { $0.payload.appTransactionID != nil && isOurs($0) }
@@ -191,6 +199,10 @@ struct DeviceLedger: Sendable {
     }
 
     var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories) }
+
+    var identityFile: IdentityFile {
+        IdentityFile(customerID: identified, accountToken: issuedAccountToken?.uuidString.lowercased())
+    }
 }
 
 /// A batch with the statements it stands for.

@@ -1,3 +1,4 @@
+import EntitlementAPI
 public import Foundation
 
 /// What proves to the server who the customer is; your own server obtains it (`POST /v1/customers/{id}/tokens`).
@@ -6,11 +7,43 @@ public struct CustomerToken: Sendable, Hashable {
     public let value: String
     /// Until when it is good; `nil`: until it is refused.
     public let expiresAt: Date?
+    /// What the customer's purchases are signed with; `nil`: their id, where that is a UUID.
+    public let appAccountToken: UUID?
 
     /// Puts one together from its parts.
-    public init(_ value: String, expiresAt: Date? = nil) {
+    public init(_ value: String, expiresAt: Date? = nil, appAccountToken: UUID? = nil) {
         self.value = value
         self.expiresAt = expiresAt
+        self.appAccountToken = appAccountToken
+    }
+}
+
+extension CustomerToken: Decodable {
+    /// Reads the server's answer, as your own server may hand it on.
+    public init(from decoder: any Decoder) throws {
+        let answer = try WireValue(from: decoder)
+        guard let value = answer["token"]?.text else {
+            throw DecodingError.dataCorrupted(
+                DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "there is no token in it"))
+        }
+        self.init(
+            value, expiresAt: answer["expires_at"]?.instant?.date,
+            appAccountToken: answer["app_account_token"]?.text.flatMap { UUID(uuidString: $0) })
+    }
+}
+
+/// Whose token is needed, and for which environment.
+public struct CustomerTokenRequest: Sendable, Hashable {
+    /// Whom the app said the customer is.
+    public let customerID: String
+    /// The store's environment the app runs in, as the server knows it (`production` or `sandbox`), for `environment` of
+    /// `POST /v1/customers/{id}/tokens`; `nil` while it is not known.
+    public let environment: String?
+
+    /// Puts one together from its parts.
+    public init(customerID: String, environment: String?) {
+        self.customerID = customerID
+        self.environment = environment
     }
 }
 

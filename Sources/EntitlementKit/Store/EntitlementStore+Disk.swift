@@ -33,8 +33,11 @@ struct DiskState {
     func isDurable(upTo change: Int) -> Bool { outdated.allSatisfy { (durable[$0] ?? 0) >= change } }
 }
 
-private struct IdentityFile: Encodable {
+/// Whom the app said the customer is.
+struct IdentityFile: Encodable {
     var customerID: String?
+    /// What their purchases are signed with, where that is not their id.
+    var accountToken: String?
 }
 
 private struct QueueFile: Encodable {
@@ -103,7 +106,9 @@ extension EntitlementStore {
                 if let key = row.decoded(SyncQueue.Key.self) { _ = queue.add(key, isNews: false) }
             }
         case .identity:
-            if disk.changed[.identity] == nil { ledger.identified = kept["customerID"]?.text }
+            guard disk.changed[.identity] == nil else { return }
+            ledger.identified = kept["customerID"]?.text
+            ledger.issuedAccountToken = kept["accountToken"]?.text.flatMap { UUID(uuidString: $0) }
         case .clock:
             clockGuard.restore(ClockGuard(kept))
         }
@@ -145,7 +150,7 @@ extension EntitlementStore {
         case .statements: try WireJSON.encode(StatementFile(ledger.book))
         case .server: try WireJSON.encode(ledger.serverFile)
         case .queue: try WireJSON.encode(QueueFile(pending: queue.pending))
-        case .identity: try WireJSON.encode(IdentityFile(customerID: ledger.identified))
+        case .identity: try WireJSON.encode(ledger.identityFile)
         case .clock: try WireJSON.encode(clockGuard)
         }
     }

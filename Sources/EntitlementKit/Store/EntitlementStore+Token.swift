@@ -1,5 +1,5 @@
 import EntitlementCore
-import Foundation
+public import Foundation
 
 extension EntitlementStore {
     /// The longest that the app is waited for when it is asked for a token; meanwhile nothing is posted.
@@ -29,13 +29,42 @@ extension EntitlementStore {
     private func fetchToken(
         of customerID: String, _ provider: @escaping EntitlementConfiguration.TokenProvider
     ) async -> CustomerToken? {
-        let fetched = await bounded(Self.tokenPatience) { () -> CustomerToken? in try? await provider(customerID) }
+        let request = CustomerTokenRequest(
+            customerID: customerID, environment: ledger.storeEnvironment?.rawValue)
+        let fetched = await bounded(Self.tokenPatience) { () -> CustomerToken? in try? await provider(request) }
         // Somebody else may have logged in meanwhile.
         guard customerID == ledger.identified, !isStopped else { return nil }
         tokens.fetched(fetched ?? nil, uptime: uptime)
+        noteAccountToken(tokens.current?.appAccountToken)
         if tokens.current == nil { askForTokenLater() }
         return tokens.current
     }
+
+    /// Remembers what the customer's purchases are signed with: it is theirs for good, and a token is not.
+    func noteAccountToken(_ accountToken: UUID?) {
+        guard let accountToken, ledger.issuedAccountToken != accountToken else { return }
+        ledger.issuedAccountToken = accountToken
+        disk.note(.identity)
+        publish()
+        perform { _ = await $0.persist() }
+    }
+
+    /// What the customer's purchases are signed with.
+    ///
+    /// Pass it on where your app buys without ``purchase(_:)``, as through StoreKit's own views
+    /// (`Product.PurchaseOption.appAccountToken`). `nil` where nobody is logged in, or your server has not told yet.
+    public func appAccountToken() async -> UUID? {
+        await ready()
+        guard let customerID = ledger.identified else { return nil }
+        // The first purchase after a login may come before anything was posted.
+        if ledger.accountToken == nil {
+            _ = await bounded(Self.accountTokenPatience) { await self.token(of: customerID) }
+        }
+        return ledger.accountToken
+    }
+
+    /// The longest that somebody who buys waits for it.
+    private static let accountTokenPatience = Duration.seconds(5)
 
     /// Without a token the server tells nothing of what the customer holds elsewhere, so it is tried again by itself.
     func askForTokenLater() {

@@ -1,7 +1,7 @@
 import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
-import Foundation
+public import Foundation
 
 extension EntitlementStore {
     // MARK: Buying
@@ -21,7 +21,7 @@ extension EntitlementStore {
         purchases[productID] = begun
         defer { if purchases[productID] == begun { purchases[productID] = nil } }
         // The store signs it into the transaction, so that it is the customer's on every device at once.
-        let accountToken = ledger.identified.flatMap { UUID(uuidString: $0) }
+        let accountToken = await appAccountToken()
         do {
             switch try await store.purchase(productID, appAccountToken: accountToken) {
             case .success(let statement): return await bought(statement)
@@ -205,13 +205,15 @@ extension EntitlementStore {
     ///   - customerID: your own id for them; where it is a UUID, purchases are signed with it.
     ///   - token: a customer token that your server obtained, which proves to the ledger who they are; without one
     ///     ``EntitlementConfiguration/tokenProvider`` is asked.
+    ///   - appAccountToken: what purchases are signed with where `customerID` is no UUID; your server is told it with
+    ///     every token.
     /// - Returns: `false` for what no customer can be called: empty, longer than 256 bytes, or with control characters.
     @discardableResult
-    public func identify(customerID: String, token: String? = nil) async -> Bool {
+    public func identify(customerID: String, token: String? = nil, appAccountToken: UUID? = nil) async -> Bool {
         guard let id = CustomerID(customerID)?.value else { return false }
         await ready()
-        tokens = TokenState(token.map { CustomerToken($0) })
-        await setCustomer(id)
+        tokens = TokenState(token.map { CustomerToken($0, appAccountToken: appAccountToken) })
+        await setCustomer(id, appAccountToken)
         return true
     }
 
@@ -219,12 +221,14 @@ extension EntitlementStore {
     public func signOut() async {
         await ready()
         tokens = TokenState()
-        await setCustomer(nil)
+        await setCustomer(nil, nil)
     }
 
-    private func setCustomer(_ id: String?) async {
+    private func setCustomer(_ id: String?, _ accountToken: UUID?) async {
         let before = ledger.customerID
+        if ledger.identified != id { ledger.issuedAccountToken = nil }
         ledger.identified = id
+        if let accountToken { ledger.issuedAccountToken = accountToken }
         disk.note(.identity)
         if ledger.customerID != before { connection = .notYetAsked }
         gate.askAgain()

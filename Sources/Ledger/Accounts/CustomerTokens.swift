@@ -32,12 +32,19 @@ package final class CustomerTokens: Sendable {
     package enum Verdict: Sendable, Hashable {
         case valid(CustomerToken)
         case expired
+        /// It claims a longer life than any token is given, or one that has not begun: whoever made it has the key and
+        /// keeps to no rule.
+        case overlong
         /// No instance of this ledger ever made it.
         case forged
     }
 
     /// How every token begins.
     package static let prefix = "rc_"
+    /// The longest that a token may live, in seconds.
+    package static let longestLife: Int64 = 86_400
+    /// How far the clocks of two instances may be apart, in milliseconds.
+    private static let clockDifference: Int64 = 60_000
     /// Longer than any token made here, in bytes.
     private static let lengthLimit = 4096
     private static let secretName = "customer_tokens"
@@ -68,7 +75,12 @@ package final class CustomerTokens: Sendable {
             let payload = Base64.decodeURL(parts[0].dropFirst(Self.prefix.utf8.count)),
             let token = CustomerToken(payload: payload)
         else { return .forged }
-        return now < token.expiresAt ? .valid(token) : .expired
+        guard now < token.expiresAt else { return .expired }
+        let latestEnd = token.issuedAt.adding(milliseconds: Self.longestLife * 1000)
+        guard token.expiresAt <= latestEnd, token.issuedAt <= now.adding(milliseconds: Self.clockDifference) else {
+            return .overlong
+        }
+        return .valid(token)
     }
 
     /// The key that all instances share, made by the first that needs it.

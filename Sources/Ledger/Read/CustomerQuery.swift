@@ -132,13 +132,18 @@ enum CustomerQuery {
         let ownership = OwnershipMap(events)
         let own = question.customer.flatMap { part.identities[ExactText($0.value)] } ?? LedgerSnapshot.nobody
         var connected = Set(part.identities.values)
-        for event in part.ownership.values { connected.formUnion(event.fact.identities) }
+        var links: [RecordedLink] = []
+        for event in part.ownership.values {
+            connected.formUnion(event.fact.identities)
+            if case .link(let fact) = event.fact { links.append(RecordedLink(position: event.position, fact: fact)) }
+        }
         return LedgerSnapshot(
             position: head.position, recordedAt: head.recordedAt,
             facts: CustomerFacts(
                 customer: ownership.customer(of: own), originals: states,
                 grants: Array(GrantBook(events).grants.values), ownership: ownership, catalog: catalog),
-            catalogPosition: head.catalogPosition, identities: part.identities, connected: connected)
+            catalogPosition: head.catalogPosition, identities: part.identities, connected: connected,
+            links: links.sorted { $0.position < $1.position })
     }
 
     private struct Head {

@@ -33,6 +33,8 @@ package struct LedgerSnapshot: Sendable {
     package let identities: [ExactText: IdentityRef]
     /// Everybody whom links, ever made, connect with the customer ids asked for, themselves included.
     package let connected: Set<IdentityRef>
+    /// Every link, ever made, among those, in the order of positions.
+    package let links: [RecordedLink]
 
     /// A number for somebody whom the ledger does not know: nothing is theirs.
     package static let nobody = IdentityRef(0)

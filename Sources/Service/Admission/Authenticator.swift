@@ -120,6 +120,8 @@ final class Authenticator: Sendable {
             case .valid(let token): return .customerToken(token)
             case .expired:
                 throw Self.unauthenticated("The customer token has expired; ask your server for a new one.")
+            case .overlong:
+                throw Self.unauthenticated("The customer token claims a longer life than may be given.")
             case .forged: throw Self.unauthenticated("The customer token is not one that was made here.")
             }
         }

@@ -1,5 +1,6 @@
 import EntitlementAPI
 import EntitlementCore
+import Foundation
 import HTTPServer
 import Ledger
 
@@ -10,17 +11,20 @@ private struct CustomerTokenDocument: Encodable {
     let customerID: String
     let environment: StoreEnvironment
     let expiresAt: Timestamp
+    /// The UUID that this customer's purchases are to bear.
+    let accountToken: String
 
     private enum CodingKeys: String, CodingKey {
         case object, token, environment
         case customerID = "customer_id"
         case expiresAt = "expires_at"
+        case accountToken = "app_account_token"
     }
 }
 
 extension Application {
     private static let defaultTokenSeconds: Int64 = 3600
-    private static let tokenSeconds: ClosedRange<Int64> = 60...86_400
+    private static let tokenSeconds: ClosedRange<Int64> = 60...CustomerTokens.longestLife
 
     /// `POST /v1/customers/{id}/tokens`: what a device may hold in place of a key.
     ///
@@ -43,8 +47,41 @@ extension Application {
         return try .document(
             CustomerTokenDocument(
                 token: try await tokens.make(token), customerID: customer.value, environment: environment,
-                expiresAt: token.expiresAt),
+                expiresAt: token.expiresAt,
+                accountToken: try await accountToken(of: customer, environment)),
             headers: [("Cache-Control", "no-store")])
+    }
+
+    /// How often it is looked again because somebody else's link came first.
+    private static let issuingAttempts = 8
+
+    /// The UUID that a customer's purchases are to bear: their own id, or one that is issued to them the first time it is
+    /// asked for, and linked to them by an event.
+    private func accountToken(of customer: CustomerID, _ environment: StoreEnvironment) async throws -> String {
+        if CustomerID.isUUID(customer.value) { return customer.value }
+        for _ in 0..<Self.issuingAttempts {
+            let snapshot = try await reader.snapshot(
+                LedgerQuestion(of: nil, environment, customers: [customer.value]))
+            let number = snapshot.number(of: customer, unknownAs: 1)
+            if let issued = snapshot.facts.ownership.issuedToken(of: number, links: snapshot.links) {
+                if let name = try await reader.customerIDs(of: [issued])[issued] { return name }
+                continue
+            }
+            let token = UUID().uuidString.lowercased()
+            do {
+                _ = try await writer.append(
+                    EventDraft(
+                        environment: environment, source: .api, occurredAt: nil,
+                        fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1), cause: .issued)),
+                        identities: [token, customer.value], deduplication: .unique,
+                        // Of many at once, on whatever instance, one comes first, and the others find it.
+                        unchangedSince: UnchangedSince(snapshot.position, customers: [customer.value])))
+                return token
+            } catch AppendRefusal.conflict {
+                continue
+            }
+        }
+        throw Problem.unavailable("Others are changing who this customer is at this moment; send it again.")
     }
 
     private static func tokenSeconds(_ value: WireValue?) throws(Problem) -> Int64 {

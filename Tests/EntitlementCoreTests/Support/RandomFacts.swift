@@ -78,7 +78,11 @@ extension SplitMix64 {
                     renewal: maybe(2) { $0.anyRenewal() },
                     remarks: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() }))
         case 1: .catalog(anyCatalog())
-        case 2: .link(LinkFact(identity: anyReference(), customer: anyReference()))
+        case 2:
+            .link(
+                LinkFact(
+                    identity: anyReference(), customer: anyReference(),
+                    cause: .allCases.randomElement(using: &self) ?? .command))
         case 3: .claim(ClaimFact(originalTransactionID: text(), customer: anyReference()))
         case 4: .transfer(TransferFact(originalTransactionID: text(), customer: anyReference()))
         case 5:

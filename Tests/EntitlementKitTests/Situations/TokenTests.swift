@@ -28,13 +28,13 @@ struct TokenTests {
         }
 
         var provider: EntitlementConfiguration.TokenProvider {
-            { customerID in
+            { request in
                 let now = self.clock.withLock { $0?.now() }
                 return try self.state.withLock { state in
                     guard !state.isAway else { throw URLError(.notConnectedToInternet) }
                     state.given += 1
                     return CustomerToken(
-                        "\(customerID)/\(state.given)",
+                        "\(request.customerID)/\(state.given)",
                         expiresAt: state.life.flatMap { now?.addingTimeInterval($0) })
                 }
             }
@@ -142,6 +142,66 @@ struct TokenTests {
         await rig.store.settled()
         #expect(tokens.given == 3)
         #expect(rig.server.received.count <= 6)
+    }
+
+    @Test("a customer whose id is no UUID buys with the account token that the server issued, and it is kept")
+    func accountToken() async throws {
+        let issued = try #require(UUID(uuidString: "C0FFEE00-0000-4000-8000-000000000009"))
+        let asked = Mutex<[CustomerTokenRequest]>([])
+        var rig = KitRig {
+            $0.purchase = .success(.success(Statements.transaction("1", token: issued, app: "B")))
+        } configuration: {
+            $0.tokenProvider = { request in
+                asked.withLock { $0.append(request) }
+                return CustomerToken("t", appAccountToken: issued)
+            }
+        }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        await rig.store.identify(customerID: "c-1")
+        #expect(try await rig.store.purchase("monthly").get().entitlements.givesAccess(to: "premium"))
+        #expect(rig.device.state.tokens == [issued])
+        #expect(asked.withLock { $0.first } == CustomerTokenRequest(customerID: "c-1", environment: "production"))
+        rig = await rig.relaunched()
+        await rig.store.start()
+        #expect(await rig.store.appAccountToken() == issued)
+        await rig.waitUntilGives()
+        await rig.store.identify(customerID: "c-2", token: "other")
+        #expect(await rig.store.appAccountToken() == nil, "it is one customer's own")
+        await rig.store.signOut()
+        #expect(await rig.store.appAccountToken() == nil)
+    }
+
+    @Test("an app whose server does not answer buys all the same")
+    func purchaseWithoutToken() async throws {
+        let door = Door()
+        let rig = KitRig {
+            $0.purchase = .success(.success(Statements.transaction("1")))
+        } configuration: {
+            $0.tokenProvider = { _ in
+                await door.pass()
+                return CustomerToken("late")
+            }
+        }
+        await rig.launch()
+        await rig.store.identify(customerID: "c-1")
+        let purchase = Task { [store = rig.store] in await store.purchase("monthly") }
+        let outcome = await whileTimePasses(on: rig.clock) { await purchase.value }
+        #expect(try outcome.get().entitlements.givesAccess(to: "premium"))
+        #expect(rig.device.state.tokens == [nil])
+        await door.open()
+    }
+
+    @Test("a token is read from the server's own answer")
+    func decoding() throws {
+        let answer = """
+            {"object":"customer_token","token":"rc_1","customer_id":"c-1","environment":"production",
+             "expires_at":"2026-11-20T13:00:00.000Z","app_account_token":"c0ffee00-0000-4000-8000-000000000009","more":1}
+            """
+        let token = try JSONDecoder().decode(CustomerToken.self, from: Data(answer.utf8))
+        #expect(token.value == "rc_1" && token.expiresAt == Date(timeIntervalSince1970: 1_795_179_600))
+        #expect(token.appAccountToken?.uuidString == "C0FFEE00-0000-4000-8000-000000000009")
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode(CustomerToken.self, from: Data("{}".utf8)) }
     }
 
     @Test("an app that never answers when asked for a token keeps nobody waiting")

@@ -30,6 +30,7 @@ struct TokenTests {
             (#"{"expires_in":null,"environment":null}"#, "", "production", "2026-11-20T13:00:00.000Z"),
             (#"{"environment":"sandbox"}"#, "?environment=sandbox", "sandbox", "2026-11-20T13:00:00.000Z"),
         ]
+        var issued: [String: String] = [:]
         for row in table {
             let answer = try await Self.ask(rig, row.body, target: Self.path + row.query)
             #expect(answer.status == 200, "\(row): \(answer.text)")
@@ -39,15 +40,88 @@ struct TokenTests {
                 continue
             }
             #expect(token.hasPrefix("rc_"))
+            let accountToken = try members["app_account_token"].map { try #require($0.textValue) }
+            #expect(accountToken.map { CustomerID.isUUID($0) && $0 == $0.lowercased() } == true)
+            #expect(issued[row.environment] ?? accountToken == accountToken, "the same at each token")
+            issued[row.environment] = accountToken
             #expect(
                 members == [
                     "object": .string("customer_token"), "token": .string(token), "customer_id": .string("c-1"),
                     "environment": .string(row.environment), "expires_at": .string(row.expiresAt),
+                    "app_account_token": .string(accountToken ?? ""),
                 ])
         }
+        let head = try await rig.head()
+        #expect(try await rig.eventTypes(after: 0) == ["linked", "linked"], "one an environment")
         let uuid = try await Self.ask(rig, target: "/v1/customers/\(Purchase.customer.uppercased())/tokens")
         #expect(try uuid.json["customer_id"] == .string(Purchase.customer))
-        #expect(try await rig.get("/v1/ledger").json["position"] == .int(0), "no event, and nobody's id, is kept")
+        #expect(try uuid.json["app_account_token"] == .string(Purchase.customer), "an id that is a UUID needs no other")
+        #expect(try await rig.head() == head, "no event, and nobody's id, is kept for it")
+    }
+
+    @Test("a customer whose id is no UUID is issued one, once, and what bears it is theirs")
+    func accountToken() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let before = try await rig.head()
+        let instances = [rig.application, rig.secondInstance(), rig.secondInstance()]
+        let issued = try await withThrowingTaskGroup(of: String.self) { group in
+            for number in 0..<24 {
+                group.addTask {
+                    let head = HTTPRequestHead(
+                        method: "POST", target: Self.path, headers: [("Authorization", "Bearer " + rig.admin)])
+                    let answer = await instances[number % instances.count].handle(try HTTPRequest(head: head))
+                    return try answer.json["app_account_token"]?.textValue ?? answer.text
+                }
+            }
+            return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+        }
+        let token = try #require(issued.first)
+        #expect(issued.count == 1 && CustomerID.isUUID(token))
+        #expect(try await rig.eventTypes(after: before) == ["linked"])
+        let event = try await rig.get("/v1/events/\(before + 1)").json
+        #expect(event["facts"]?["cause"] == .string("issued"))
+        try await rig.notify(HeldTransaction(id: "1", token: token.uppercased()), uuid: "n1")
+        #expect(try await rig.entitlements("c-1").map(\.id) == ["premium"])
+        #expect(try await rig.entitlements(token).map(\.id) == ["premium"], "the token is an alias")
+        #expect(try await rig.get("/v1/customers?app_account_token=\(token)").text.contains(#""customer_id":"c-1""#))
+    }
+
+    @Test("who was given away is issued another token, and one that a backend linked is not handed out")
+    func lostAccountToken() async throws {
+        let rig = try await ServiceRig.make()
+        func issued() async throws -> String { try await Self.ask(rig).json["app_account_token"]?.textValue ?? "" }
+        _ = try await rig.command("link", "c-1", #"{"app_account_token":"\#(Purchase.customer)"}"#)
+        let first = try await issued()
+        #expect(first != Purchase.customer)
+        #expect(try await issued() == first)
+        _ = try await rig.command("link", "c-2", #"{"app_account_token":"\#(first)"}"#)
+        let second = try await issued()
+        #expect(second != first && CustomerID.isUUID(second))
+        #expect(try await issued() == second)
+        // The customer becomes another's alias: what they buy goes along.
+        _ = try await rig.command("link", "c-9", #"{"customer_id":"c-1"}"#)
+        #expect(try await issued() == second)
+    }
+
+    @Test("a token that claims a longer life than may be given, or to begin later, is refused")
+    func longLives() async throws {
+        let rig = try await ServiceRig.make()
+        let now = rig.clock.now
+        let customer = try #require(CustomerID("c-1"))
+        let table: [(from: Int64, seconds: Int64, isGood: Bool)] = [
+            (0, 86_400, true), (-3600, 86_400, true), (30, 60, true), (0, 86_401, false), (0, 31_536_000, false),
+            (3600, 60, false), (-86_400, 172_800, false), (31_536_000, 60, false),
+        ]
+        for row in table {
+            let issuedAt = now.adding(milliseconds: row.from * 1000)
+            let text = try await rig.application.tokens.make(
+                CustomerToken(
+                    customerID: customer, environment: .production, bundleID: nil, issuedAt: issuedAt,
+                    expiresAt: issuedAt.adding(milliseconds: row.seconds * 1000)))
+            let answer = try await rig.reconcile("c-1", Posted(), key: text)
+            #expect(answer.status == (row.isGood ? 200 : 401), "\(row): \(answer.text)")
+            if !row.isGood { #expect(answer.text.contains("claims a longer life than may be given"), "\(row)") }
+        }
     }
 
     @Test("the environment and the app of the key are those of its tokens")
@@ -161,5 +235,12 @@ struct TokenTests {
             #expect(answer.text.contains("customer token has expired; ask your server for a new one"))
         }
         #expect(rig.log.lines.allSatisfy { !$0.contains(token) && !$0.contains("c-1") })
+    }
+}
+
+extension WireValue {
+    /// A text; `nil` for anything else.
+    fileprivate var textValue: String? {
+        if case .string(let text) = self { text } else { nil }
     }
 }

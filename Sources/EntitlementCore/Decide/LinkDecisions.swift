@@ -1,0 +1,41 @@
+/// What links that nobody asked for rest on: the tokens that the service issues, and what a login ties together.
+extension OwnershipMap {
+    /// The account token that was issued to a customer and still leads to them; `nil` before the first.
+    ///
+    /// - Parameter links: every link that was ever made about them.
+    package func issuedToken(of customer: IdentityRef, links: [RecordedLink]) -> IdentityRef? {
+        links.last {
+            $0.fact.cause == .issued && $0.fact.customer == customer
+                && alias(of: $0.fact.identity)?.customer == customer
+        }?.fact.identity
+    }
+
+    /// Whether somebody is linked with an app transaction, whichever of the two was made the other's alias.
+    ///
+    /// Account tokens that were issued to its default customer are that customer's own.
+    ///
+    /// - Parameter links: every link that was ever made about it.
+    package func isTaken(appTransaction app: IdentityRef, links: [RecordedLink]) -> Bool {
+        if alias(of: app) != nil { return true }
+        return links.contains { link in
+            guard let alias = alias(of: link.fact.identity), alias.position == link.position else { return false }
+            return alias.customer == app && link.fact.cause != .issued
+        }
+    }
+
+    /// Decides whether a login ties an app transaction to a customer: once, where nobody is linked with it, and never
+    /// again what was undone.
+    ///
+    /// - Parameter links: every link that was ever made about either.
+    package func decideLogin(
+        with app: IdentityRef, of customer: IdentityRef, links: [RecordedLink]
+    ) -> LinkFact? {
+        let person = self.customer(of: customer)
+        guard self.customer(of: app) != person, !isTaken(appTransaction: app, links: links) else { return nil }
+        let wasUndone = links.contains { link in
+            let ends = [link.fact.identity, link.fact.customer]
+            return ends.contains(app) && ends.contains { $0 == customer || self.customer(of: $0) == person }
+        }
+        return wasUndone ? nil : LinkFact(identity: app, customer: customer, cause: .login)
+    }
+}
