@@ -60,7 +60,8 @@ struct ConfigurationTests {
             {"apps": [{"bundle_id": "com.example.app", "app_apple_id": 123,
                        "app_store_api": {"issuer_id": "i", "key_id": "k", "private_key_path": "keys/api.p8",
                                          "base_url": "https://store.example/"}},
-                      {"bundle_id": "com.example.beta", "environments": ["sandbox"]}],
+                      {"bundle_id": "com.example.beta", "environments": ["sandbox"], "link_on_login": false,
+                       "app_transaction_proof": "unlinked_only", "app_transaction_max_age_days": 90}],
              "root_certificates": ["apple", "root.pem", "/roots/other.der"],
              "pass_keys": [{"key_id": "p1", "private_key_path": "/keys/p1.pem", "not_before": "2026-01-01T00:00:00Z"}],
              "trusted_proxies": ["10.0.0.0/8", "::1"]}
@@ -70,6 +71,17 @@ struct ConfigurationTests {
         #expect(configuration.apps[0].appStoreAPI?.privateKeyPath == "/etc/rightful/keys/api.p8")
         #expect(configuration.apps[0].appStoreAPI?.baseURL == "https://store.example")
         #expect(configuration.apps[1].environments == [.sandbox])
+        #expect(configuration.apps[0].trust == DeviceTrust())
+        let beta = DeviceTrust(
+            linksOnLogin: false, appTransactionProof: .unlinkedOnly, appTransactionMaxAge: 90 * 86_400_000)
+        #expect(configuration.apps[1].trust == beta)
+        #expect(configuration.apps.deviceTrust["com.example.beta", .sandbox] == beta)
+        #expect(configuration.apps.deviceTrust["com.example.beta", .production] == DeviceTrust())
+        let shown = configuration.report.first { $0.key == "apps" }?.value
+        #expect(
+            shown?.hasSuffix(
+                "com.example.beta (sandbox, no links on login, proof unlinked_only, app transactions of 90 days)")
+                == true)
         #expect(
             configuration.rootCertificates == [.apple, .file("/etc/rightful/root.pem"), .file("/roots/other.der")])
         #expect(configuration.passKeys[0].notBefore == Timestamp(rfc3339: "2026-01-01T00:00:00Z"))
@@ -99,6 +111,19 @@ struct ConfigurationTests {
             (
                 #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "app_store_api": {"issuer_id": "i"}}]}"#,
                 "apps[0].app_store_api.key_id"
+            ),
+            (#"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "link_on_login": 1}]}"#, "apps[0].link_on_login"),
+            (
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "app_transaction_proof": "maybe"}]}"#,
+                "apps[0].app_transaction_proof"
+            ),
+            (
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "app_transaction_max_age_days": 0}]}"#,
+                "apps[0].app_transaction_max_age_days"
+            ),
+            (
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "app_transaction_max_age_days": 3651}]}"#,
+                "apps[0].app_transaction_max_age_days"
             ),
             (#"{"root_certificates": []}"#, "root_certificates"),
             (#"{"pass_keys": [{"key_id": "k"}]}"#, "pass_keys[0].private_key_path"),

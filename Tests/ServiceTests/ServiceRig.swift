@@ -32,7 +32,8 @@ struct ServiceRig {
 
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
-        passKeys: PassKeyRing = .empty, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [], connections: Int = 3
+        trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
+        trustedProxies: [NetworkRange] = [], connections: Int = 3
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -46,6 +47,8 @@ struct ServiceRig {
         let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
         let log = LogKeeper()
         let keys = APIKeyStore(pool: pool, now: now)
+        var deviceTrust = DeviceTrustTable()
+        for environment in app.environments { deviceTrust[bundleID, environment] = trust }
         let application = Application(
             writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
             reader: LedgerReader(pool: pool, now: now), keys: keys,
@@ -55,7 +58,8 @@ struct ServiceRig {
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
-            passKeys: passKeys, ledgerID: ledgerID, logKey: logKey, trustedProxies: trustedProxies, now: now)
+            deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
+            trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,

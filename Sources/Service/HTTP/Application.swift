@@ -46,6 +46,7 @@ package struct Application: Sendable {
     let logger: Logger
     let sha256: @Sendable ([UInt8]) -> Digest
     let now: @Sendable () -> Timestamp
+    let deviceTrust: DeviceTrustTable
     let passKeys: PassKeyRing
     let passTTL: Duration
     let logKey: LogKey?
@@ -70,6 +71,7 @@ package struct Application: Sendable {
     ///     `Migrator.Standing.refusal`). Throws when the database is away.
     ///   - trustedProxies: the peers whose word about the client's address is taken.
     ///   - sha256: the hash that names requests, answers and keys.
+    ///   - deviceTrust: how far apps believe what their devices bring.
     ///   - passKeys: what signs passes; without a key none are made.
     ///   - passTTL: how long a pass may live at most.
     ///   - ledgerID: the ledger's own id, by which devices notice that they speak to another one.
@@ -80,7 +82,8 @@ package struct Application: Sendable {
         verifier: NotificationVerifier, statements: StatementVerifier,
         schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
-        limits: Limits = Limits(), passKeys: PassKeyRing = .empty, passTTL: Duration = PassDocument.defaultTTL,
+        limits: Limits = Limits(), deviceTrust: DeviceTrustTable = DeviceTrustTable(), passKeys: PassKeyRing = .empty,
+        passTTL: Duration = PassDocument.defaultTTL,
         ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
         now: @escaping @Sendable () -> Timestamp
     ) {
@@ -93,6 +96,7 @@ package struct Application: Sendable {
         self.logger = logger
         self.sha256 = sha256
         self.now = now
+        self.deviceTrust = deviceTrust
         self.passKeys = passKeys
         self.passTTL = passTTL
         self.logKey = logKey

@@ -55,12 +55,11 @@ extension ReconcileDecision {
     }
 
     var appTransactionResult: AppTransactionResult? {
-        switch posting.appTransaction {
-        case .success: AppTransactionResult(status: .accepted)
-        case .failure(let refusal):
-            AppTransactionResult(status: .refused, code: refusal.code, detail: refusal.detail)
-        case nil: nil
-        }
+        guard let posted = posting.appTransaction else { return nil }
+        var refusal = appTransactionRefusal
+        if case .failure(let other) = posted { refusal = other }
+        guard let refusal else { return AppTransactionResult(status: .accepted) }
+        return AppTransactionResult(status: .refused, code: refusal.code, detail: refusal.detail)
     }
 
     /// What the device believes otherwise, and until when that is so; without proof only of the products it has just

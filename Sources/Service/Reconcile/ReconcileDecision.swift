@@ -13,6 +13,10 @@ struct ReconcileDecision: Sendable {
     /// The accepted transactions' facts, in the order in which they were posted.
     let transactions: [TransactionFact]
     let reconciliation: Reconciliation
+    /// The link that is to be made before anything else, since customer and app transaction came together.
+    let login: LinkFact?
+    /// Why an app transaction that was verified proves nothing here; `nil` where it may.
+    let appTransactionRefusal: ReconcilePosting.Refusal?
     /// Everybody who is this customer, every link followed, as a number of the ledger.
     let person: IdentityRef
     /// Whom of those the posting names the ledger does not know.
@@ -52,14 +56,27 @@ struct ReconcileDecision: Sendable {
         let ownership = snapshot.facts.ownership
         let person = ownership.customer(of: people.number(of: customer.value))
         self.person = person
-        let appPerson = posting.appCustomer.map { ownership.customer(of: people.number(of: $0.value)) }
-        let proof: ReconciliationDocument.Proof =
-            switch credential {
-            case .secretKey: .secretKey
-            case .customerToken: .customerToken
-            case .publishableKey, nil: appPerson == person ? .appTransaction : .none
+        let app = posting.appCustomer.map { people.number(of: $0.value) }
+        let links = snapshot.links
+        let proof: ReconciliationDocument.Proof
+        var login: LinkFact?
+        var refusal: ReconcilePosting.Refusal?
+        switch credential {
+        case .secretKey:
+            proof = .secretKey
+        case .customerToken:
+            proof = .customerToken
+            if let app, posting.trust.linksOnLogin {
+                login = ownership.decideLogin(with: app, of: people.number(of: customer.value), links: links)
             }
-        self.proof = proof
+        case .publishableKey, nil:
+            refusal = app.flatMap {
+                posting.refusal(isTaken: ownership.isTaken(appTransaction: $0, links: links))
+            }
+            let isProven = refusal == nil && app.map { ownership.customer(of: $0) } == person
+            proof = isProven ? .appTransaction : .none
+        }
+        (self.proof, self.login, appTransactionRefusal) = (proof, login, refusal)
         transactions = posting.accepted.map { statement in
             var ids = IdentityList()
             let fact = statement.fact(&ids)
@@ -87,6 +104,16 @@ struct ReconcileDecision: Sendable {
         var numbers = [customer.value: person.number]
         for (id, number) in snapshot.identities { numbers[id.text] = number.number }
         return FactsCopy(facts.ofCustomerAlone(), identities: numbers)
+    }
+
+    /// The event of `login`: refused where anybody is linked with either of the two meanwhile.
+    func loginDraft() -> EventDraft? {
+        guard var fact = login, let app = posting.appCustomer else { return nil }
+        (fact.identity, fact.customer) = (IdentityRef(0), IdentityRef(1))
+        return EventDraft(
+            environment: posting.environment, source: .device, occurredAt: nil, fact: .link(fact),
+            identities: [app.value, customer.value], deduplication: .unique,
+            unchangedSince: UnchangedSince(snapshot.position, customers: [app.value, customer.value]))
     }
 
     /// The events of statements that say something new.
@@ -140,6 +167,21 @@ struct ReconcileDecision: Sendable {
             environment: posting.environment, source: .device, occurredAt: nil, fact: fact,
             identities: [customer.value], deduplication: .unique,
             unchangedSince: UnchangedSince(snapshot.position, originals: [key]))
+    }
+}
+
+extension ReconcilePosting {
+    /// Why the app does not take its app transaction as proof; `nil` where it does.
+    fileprivate func refusal(isTaken: Bool) -> Refusal? {
+        let detail: String
+        switch trust.appTransactionProof {
+        case .on: return nil
+        case .unlinkedOnly:
+            guard isTaken else { return nil }
+            detail = "a customer is linked with it, and this app then takes a customer token only"
+        case .off: detail = "this app takes no app transaction as proof: send a customer token"
+        }
+        return Refusal(code: ProblemCode.forbidden.rawValue, detail: detail, id: nil)
     }
 }
 

@@ -20,6 +20,11 @@ extension Application {
             let decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, question,
                 snapshot: try await reader.snapshot(question))
+            // Before anything is decided about whose the rest is. Where somebody else came first, that is seen next time.
+            if let login = decision.loginDraft() {
+                _ = try await append([login])
+                continue
+            }
             if first == nil {
                 first = decision
                 count(posting, decision)
@@ -81,7 +86,9 @@ extension Application {
         }
         if let environment { try checkServed(environment) }
         let posting = try await verifying(for: call.request, isTrusted: call.isSentWithSecretKey) { work in
-            ReconcilePosting(request, app: app, environment: environment, with: statements, now: now(), work: &work)
+            ReconcilePosting(
+                request, app: app, environment: environment, with: statements, trust: deviceTrust, now: now(),
+                work: &work)
         }
         try checkServed(posting.environment)
         return posting
@@ -132,6 +139,7 @@ extension Application {
         }
         var until = min(answersUntil, driftUntil)
         if case .customerToken(let token) = call.credential { until = min(until, token.expiresAt) }
+        if let end = decision.posting.appTransactionEnd { until = min(until, end) }
         let launch = RepeatableLaunch(
             template, holds: at..<max(at, until), knownTransactions: decision.transactions.count,
             customer: decision.customer, environment: decision.posting.environment, answers: answers)

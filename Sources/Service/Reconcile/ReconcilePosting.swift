@@ -18,6 +18,8 @@ struct ReconcilePosting: Sendable {
     let transactions: [Result<VerifiedTransaction, Refusal>]
     let renewals: [Result<VerifiedRenewal, Refusal>]
     let appTransaction: Result<VerifiedAppTransaction, Refusal>?
+    /// What the app says of its devices.
+    let trust: DeviceTrust
 
     var accepted: [VerifiedTransaction] { transactions.compactMap { try? $0.get() } }
     var acceptedRenewals: [VerifiedRenewal] { renewals.compactMap { try? $0.get() } }
@@ -33,9 +35,10 @@ struct ReconcilePosting: Sendable {
     ///   - work: bounds and tells what was done in vain; when it was cut short, the posting is not to be used.
     ///   - environment: `nil` takes that of the first item that can be believed, the app transaction before the
     ///     transactions, and production where there is none.
+    ///   - trust: what apps say of their devices.
     init(
         _ request: ReconcileRequest, app: String, environment: StoreEnvironment?,
-        with verifier: StatementVerifier, now: Timestamp, work: inout SignatureWork
+        with verifier: StatementVerifier, trust: DeviceTrustTable, now: Timestamp, work: inout SignatureWork
     ) {
         let appTransaction = request.appTransaction.map { text in
             Self.item(text, "appTransactionId") { compact throws(NotificationRefusal) in
@@ -56,7 +59,10 @@ struct ReconcilePosting: Sendable {
         self.app = app
         self.environment = environment
         self.transactions = bound
+        let appTrust = trust[app, environment]
+        self.trust = appTrust
         self.appTransaction = appTransaction?.bound(to: environment)
+            .young(at: now, maxAge: appTrust.appTransactionMaxAge)
         renewals = request.signedRenewalInfos.map { text in
             Self.item(text, "originalTransactionId") { compact throws(NotificationRefusal) in
                 try verifier.renewal(compact, now: now, work: &work)
@@ -73,6 +79,14 @@ struct ReconcilePosting: Sendable {
                 return .success(renewal)
             }
         }
+    }
+
+    /// The instant at which the app transaction becomes too old to be believed; `nil`: never.
+    var appTransactionEnd: Timestamp? {
+        guard let maxAge = trust.appTransactionMaxAge, let signed = (try? appTransaction?.get())?.signedDate else {
+            return nil
+        }
+        return signed.adding(milliseconds: maxAge).adding(milliseconds: 1)
     }
 
     private static func item<Statement>(
@@ -103,6 +117,23 @@ extension RenewalPayload: PostedPayload {
 
 extension AppTransactionPayload: PostedPayload {
     fileprivate var postedID: String? { appTransactionID }
+}
+
+extension Result where Failure == ReconcilePosting.Refusal, Success == VerifiedAppTransaction {
+    /// Refuses an app transaction that is older than its app takes, and then one without a date.
+    fileprivate func young(at now: Timestamp, maxAge: Int64?) -> Self {
+        guard let maxAge else { return self }
+        return flatMap { statement in
+            if let signed = statement.signedDate, now <= signed.adding(milliseconds: maxAge) {
+                return .success(statement)
+            }
+            return .failure(
+                Failure(
+                    code: ProblemCode.forbidden.rawValue,
+                    detail: "it is older than this app takes: refresh it, or send a customer token",
+                    id: statement.payload.appTransactionID))
+        }
+    }
 }
 
 extension Result where Failure == ReconcilePosting.Refusal {

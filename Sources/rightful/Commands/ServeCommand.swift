@@ -85,7 +85,8 @@ struct ServeCommand: Command {
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
-                passKeys: passKeys.ring, passTTL: configuration.passTTL, ledgerID: ledgerID,
+                deviceTrust: configuration.apps.deviceTrust, passKeys: passKeys.ring, passTTL: configuration.passTTL,
+                ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 now: context.now)

@@ -46,7 +46,14 @@ extension Configuration {
 extension ConfiguredApp {
     fileprivate var summary: String {
         let places = environments.map(\.rawValue).sorted().joined(separator: "+")
-        return "\(bundleID) (\(places)\(appStoreAPI == nil ? "" : ", App Store Server API"))"
+        var parts = [places]
+        if appStoreAPI != nil { parts.append("App Store Server API") }
+        if !trust.linksOnLogin { parts.append("no links on login") }
+        if trust.appTransactionProof != .on { parts.append("proof \(trust.appTransactionProof.rawValue)") }
+        if let age = trust.appTransactionMaxAge {
+            parts.append("app transactions of \(age / Timestamp.millisecondsPerDay) days")
+        }
+        return "\(bundleID) (\(parts.joined(separator: ", ")))"
     }
 }
 

@@ -79,10 +79,23 @@ struct ConfiguredApp: Sendable {
     let environments: Set<StoreEnvironment>
     /// Access to the App Store Server API; without it nothing missed can be fetched.
     let appStoreAPI: AppStoreAPIAccess?
+    /// How far what its devices bring is believed.
+    let trust: DeviceTrust
 
     /// What incoming notifications are held against.
     var binding: AppBinding {
         AppBinding(bundleID: bundleID, appAppleID: appAppleID, environments: environments)
+    }
+}
+
+extension [ConfiguredApp] {
+    /// How far each app's devices are believed.
+    var deviceTrust: DeviceTrustTable {
+        var table = DeviceTrustTable()
+        for app in self {
+            for environment in app.environments { table[app.bundleID, environment] = app.trust }
+        }
+        return table
     }
 }
 

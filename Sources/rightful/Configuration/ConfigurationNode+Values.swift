@@ -4,7 +4,8 @@ import Service
 
 extension ConfiguredApp {
     init(reading node: ConfigurationNode) throws(ConfigurationError) {
-        let members = try node.members(["bundle_id", "app_apple_id", "environments", "app_store_api"])
+        let members = try node.members(
+            ["bundle_id", "app_apple_id", "environments", "app_store_api"] + DeviceTrust.members)
         bundleID = try members.required("bundle_id", of: node).string()
         appAppleID = try members["app_apple_id"]?.positiveInteger()
         environments = try Self.environments(members["environments"])
@@ -17,6 +18,7 @@ extension ConfiguredApp {
         appStoreAPI = try members["app_store_api"].map { node throws(ConfigurationError) in
             try AppStoreAPIAccess(reading: node)
         }
+        trust = try DeviceTrust(reading: members)
     }
 
     private static func environments(_ node: ConfigurationNode?) throws(ConfigurationError) -> Set<StoreEnvironment> {
@@ -30,6 +32,31 @@ extension ConfiguredApp {
         }
         guard !environments.isEmpty else { throw node.error("must name production, sandbox or both") }
         return environments
+    }
+}
+
+extension DeviceTrust {
+    fileprivate static let members = ["link_on_login", "app_transaction_proof", "app_transaction_max_age_days"]
+    /// Ten years.
+    private static let maxAgeLimit: Int64 = 3650
+
+    fileprivate init(reading app: [String: ConfigurationNode]) throws(ConfigurationError) {
+        self.init()
+        linksOnLogin = try app["link_on_login"]?.boolean() ?? linksOnLogin
+        if let node = app["app_transaction_proof"] {
+            guard let proof = AppTransactionProof(rawValue: try node.string()) else {
+                throw node.error(
+                    "must be one of \(AppTransactionProof.allCases.map(\.rawValue).joined(separator: ", "))")
+            }
+            appTransactionProof = proof
+        }
+        if let node = app["app_transaction_max_age_days"] {
+            let days = try node.positiveInteger()
+            guard days <= Self.maxAgeLimit else {
+                throw node.error("must be a whole number from 1 to \(Self.maxAgeLimit)")
+            }
+            appTransactionMaxAge = days * Timestamp.millisecondsPerDay
+        }
     }
 }
 

@@ -93,6 +93,11 @@ struct ConfigurationNode {
         return text
     }
 
+    func boolean() throws(ConfigurationError) -> Bool {
+        guard case .boolean(let value) = value else { throw error("must be true or false") }
+        return value
+    }
+
     func positiveInteger() throws(ConfigurationError) -> Int64 {
         guard case .integer(let number) = value, number > 0 else { throw error("must be a whole number above 0") }
         return number

@@ -30,7 +30,8 @@ final class ServedInstance: Sendable {
             verifier: rig.application.verifier, statements: rig.application.statements, schemaRefusal: { nil },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .error, now: now, sink: { rig.log.keep($0) }), limits: limits,
-            passKeys: rig.application.passKeys, ledgerID: rig.application.ledgerID, now: now)
+            deviceTrust: rig.application.deviceTrust, passKeys: rig.application.passKeys,
+            ledgerID: rig.application.ledgerID, now: now)
         let instance = try ServedInstance(application, metrics)
         // The first reads are answered the general way: the key is not remembered, and the session not yet open.
         while instance.immediateReads == 0 {

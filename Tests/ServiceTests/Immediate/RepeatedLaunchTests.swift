@@ -106,6 +106,23 @@ struct RepeatedLaunchTests {
         await instance.stop()
     }
 
+    @Test("an answer from memory ends when the app transaction it rests on becomes too old")
+    func oldAppTransaction() async throws {
+        // It was signed on day 0.
+        let rig = try await ServiceRig.withCatalog(
+            trust: DeviceTrust(appTransactionMaxAge: 330 * Timestamp.millisecondsPerDay))
+        let instance = try await ServedInstance.start(on: rig)
+        let body = try Self.posted(rig)
+        _ = try await instance.reconcile(Self.ann, body, key: rig.admin)
+        _ = try await rig.link("apple:704000001", to: Self.ann)
+        let key = try await rig.publishableKey()
+        try await Self.expectFromMemory(instance, Self.ann, body, key: key, "young")
+        #expect(try await instance.reconcile(Self.ann, body, key: key).body.contains(#""proof":"app_transaction""#))
+        rig.clock.now = day(330.5)
+        #expect(try await instance.reconcile(Self.ann, body, key: key).body.contains(#""proof":"none""#))
+        await instance.stop()
+    }
+
     @Test("a revoked key is refused as soon as keys are asked for again")
     func revokedKey() async throws {
         var limits = Application.Limits()

@@ -122,9 +122,10 @@ extension ServiceRig {
 
     /// A rig whose catalog, at position 1, knows the devices' products.
     static func withCatalog(
-        limits: Application.Limits = .init(), passKeys: PassKeyRing = .empty, connections: Int = 3
+        limits: Application.Limits = .init(), passKeys: PassKeyRing = .empty, trust: DeviceTrust = DeviceTrust(),
+        connections: Int = 3
     ) async throws -> ServiceRig {
-        let rig = try await make(limits: limits, passKeys: passKeys, connections: connections)
+        let rig = try await make(limits: limits, trust: trust, passKeys: passKeys, connections: connections)
         #expect(try await rig.put(deviceCatalog).status == 200)
         return rig
     }
@@ -249,7 +250,8 @@ extension ServiceRig {
             keys: keys, tokens: application.tokens, commandKeys: application.commandKeys,
             verifier: application.verifier, statements: application.statements, schemaRefusal: { nil },
             sha256: application.sha256, metrics: Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion),
-            logger: application.logger, limits: application.limits, passKeys: application.passKeys,
+            logger: application.logger, limits: application.limits, deviceTrust: application.deviceTrust,
+            passKeys: application.passKeys,
             now: application.now)
     }
 
