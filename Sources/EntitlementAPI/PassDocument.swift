@@ -32,6 +32,8 @@ package struct PassDocument: Codable, Hashable, Sendable {
 
     package let issuer: String
     package let customerID: String
+    /// The bundle id of the app it was issued to.
+    package let audience: String
     package let environment: StoreEnvironment
     /// Only what gives access, in the order of their ids.
     ///
@@ -48,12 +50,13 @@ package struct PassDocument: Codable, Hashable, Sendable {
     /// Takes what gives access at `now`.
     ///
     /// - Parameters:
+    ///   - audience: the bundle id of the app it is issued to.
     ///   - answers: what the customer holds, read at `now`.
     ///   - position: the one the answers rest on.
     ///   - ttl: how long the pass may live; cut to whole seconds and the upper end of `ttlRange`.
     package init(
-        customer: CustomerID, environment: StoreEnvironment, answers: [EntitlementAnswer], position: Int64,
-        now: Timestamp, ttl: Duration
+        customer: CustomerID, audience: String, environment: StoreEnvironment, answers: [EntitlementAnswer],
+        position: Int64, now: Timestamp, ttl: Duration
     ) {
         let issuedAt = now.wholeSeconds
         // A pass counts in whole seconds: what ends within the present one could only be stated for too long.
@@ -61,6 +64,7 @@ package struct PassDocument: Codable, Hashable, Sendable {
         let longest = issuedAt + max(0, min(ttl.components.seconds, Self.ttlRange.upperBound))
         issuer = Self.issuer
         customerID = customer.value
+        self.audience = audience
         self.environment = environment
         entitlements = stated.map { answer in
             Entitlement(
@@ -77,6 +81,7 @@ package struct PassDocument: Codable, Hashable, Sendable {
         case environment, entitlements, position
         case issuer = "iss"
         case customerID = "sub"
+        case audience = "aud"
         case foldVersion = "fold_version"
         case issuedAt = "iat"
         case expiresAt = "exp"

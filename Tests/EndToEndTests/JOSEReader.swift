@@ -39,6 +39,36 @@ enum JOSEReader {
 
     /// What it makes of each pass.
     static func read(_ passes: [String], keySet: String) async throws -> [Verdict] {
+        let answer = try await python(script, Question(key_set: keySet, passes: passes))
+        return try JSONDecoder().decode([[String]].self, from: answer).map { verdict in
+            verdict[0] == "claims" ? .claims(verdict[1]) : .refused(verdict[1])
+        }
+    }
+
+    /// What a recipe's function `entitlements` returns for each case, joined, or the name of the error that it raises.
+    ///
+    /// - Parameter cases: a pass, the customer, the app and the environment of each.
+    static func run(_ recipe: String, on cases: [[String]], keySet: String) async throws -> [String] {
+        let script =
+            recipe + """
+
+                import sys
+                asked = json.load(sys.stdin)
+                verdicts = []
+                for text, customer, app, environment in asked["cases"]:
+                    try:
+                        held = entitlements(text, asked["key_set"], customer, app, environment)
+                        verdicts.append(" ".join(sorted(held)))
+                    except Exception as refusal:
+                        verdicts.append(type(refusal).__name__)
+                json.dump(verdicts, sys.stdout)
+                """
+        let answer = try await python(script, Cases(key_set: keySet, cases: cases))
+        return try JSONDecoder().decode([String].self, from: answer)
+    }
+
+    /// Runs a script on a question, both in JSON.
+    private static func python(_ script: String, _ question: some Encodable) async throws -> Data {
         guard FileManager.default.isExecutableFile(atPath: python) else {
             throw Missing(description: "there is no \(python); apt-get install python3-jwcrypto, or run deploy/test")
         }
@@ -49,7 +79,7 @@ enum JOSEReader {
         process.environment = ["PATH": "/usr/bin:/bin"]
         let (input, output, errors) = (Pipe(), Pipe(), Pipe())
         (process.standardInput, process.standardOutput, process.standardError) = (input, output, errors)
-        let asked = try JSONEncoder().encode(Question(key_set: keySet, passes: passes))
+        let asked = try JSONEncoder().encode(question)
         try await process.runWithAllSignals()
         async let outputText = Installation.read(output)
         async let errorText = Installation.read(errors)
@@ -64,9 +94,12 @@ enum JOSEReader {
         guard process.terminationStatus == 0 else {
             throw CommandFailure(arguments: [python], status: process.terminationStatus, errors: complaint)
         }
-        return try JSONDecoder().decode([[String]].self, from: Data(verdicts.utf8)).map { verdict in
-            verdict[0] == "claims" ? .claims(verdict[1]) : .refused(verdict[1])
-        }
+        return Data(verdicts.utf8)
+    }
+
+    private struct Cases: Encodable {
+        let key_set: String
+        let cases: [[String]]
     }
 
     private struct Question: Encodable {

@@ -28,7 +28,8 @@ struct PassTests {
             position: 1, recordedAt: .earliest)
         let facts = CustomerFacts(customer: IdentityRef(1), originals: [:], grants: [grant], catalog: .empty)
         let pass = try ring.pass(
-            customer: #require(CustomerID("c-1")), environment: .production, answers: facts.answers(at: now),
+            customer: #require(CustomerID("c-1")), audience: "com.example.app", environment: .production,
+            answers: facts.answers(at: now),
             position: 1, now: now, ttl: ttl)
         return try #require(pass)
     }
@@ -51,6 +52,31 @@ struct PassTests {
         signature[63] ^= 1
         altered.append("\(parts[0]).\(parts[1]).\(Base64.encodeURL(signature))")
         return altered
+    }
+
+    @Test("the documentation's recipe takes a pass for its own customer, app and environment alone, while it lives")
+    func recipe() async throws {
+        let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "docs/http.md")
+        let text = try String(contentsOf: page, encoding: .utf8)
+        let recipe = try #require(text.firstMatch(of: /```python\n((?:.|\n)*?)```/)).1
+        let ring = PassKeyRing([try Self.key("k")])
+        let now = Self.now
+        let live = try Self.pass(ring, issued: now)
+        let old = try Self.pass(ring, issued: now.adding(milliseconds: -7_200_000))
+        let table: [(pass: String, asked: [String], isGood: Bool)] = [
+            (live, ["c-1", "com.example.app", "production"], true),
+            (live, ["c-2", "com.example.app", "production"], false),
+            (live, ["c-1", "com.example.other", "production"], false),
+            (live, ["c-1", "com.example.app", "sandbox"], false),
+            (old, ["c-1", "com.example.app", "production"], false),
+            (String(live.dropLast(8)) + "AAAAAAAA", ["c-1", "com.example.app", "production"], false),
+        ]
+        let verdicts = try await JOSEReader.run(
+            String(recipe), on: table.map { [$0.pass] + $0.asked }, keySet: Self.keySet(ring))
+        for (row, verdict) in zip(table, verdicts) {
+            #expect((verdict == "premium") == row.isGood, "\(row.asked): \(verdict)")
+        }
     }
 
     @Test("with the published keys alone anybody verifies a pass, and refuses it after a change of any byte")

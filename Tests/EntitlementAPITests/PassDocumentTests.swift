@@ -27,8 +27,8 @@ struct PassDocumentTests {
         _ answers: [EntitlementAnswer], now: Timestamp = now, ttl: Duration = .seconds(3600)
     ) throws -> PassDocument {
         PassDocument(
-            customer: try #require(customer), environment: .production, answers: answers, position: 7, now: now,
-            ttl: ttl)
+            customer: try #require(customer), audience: "com.example.app", environment: .production, answers: answers,
+            position: 7, now: now, ttl: ttl)
     }
 
     @Test(
@@ -110,7 +110,7 @@ struct PassDocumentTests {
         let bytes = try WireJSON.encode(pass)
         #expect(
             String(decoding: bytes, as: UTF8.self)
-                == #"{"entitlements":[{"id":"a","product_id":"com.example.pro","source":"app_store","#
+                == #"{"aud":"com.example.app","entitlements":[{"id":"a","product_id":"com.example.pro","source":"app_store","#
                 + #""state":"active","until":null},{"id":"b","product_id":"com.example.pro","source":"app_store","#
                 + #""state":"active","until":"2026-11-20T12:01:00.000Z"}],"environment":"production","#
                 + #""exp":1795176060,"fold_version":\#(OriginalState.foldVersion),"iat":1795176000,"#

@@ -44,6 +44,7 @@ final class RepeatableLaunch: Sendable {
     /// How many known transactions were posted, for the metrics.
     let knownTransactions: Int
     private let customer: CustomerID
+    private let app: String
     private let environment: StoreEnvironment
     private let answers: [EntitlementAnswer]
     private let lastPass = Mutex<(text: String, at: Timestamp)?>(nil)
@@ -53,12 +54,13 @@ final class RepeatableLaunch: Sendable {
 
     init(
         _ template: AnswerTemplate, holds: Range<Timestamp>, knownTransactions: Int, customer: CustomerID,
-        environment: StoreEnvironment, answers: [EntitlementAnswer]
+        app: String, environment: StoreEnvironment, answers: [EntitlementAnswer]
     ) {
         self.template = template
         self.holds = holds
         self.knownTransactions = knownTransactions
         self.customer = customer
+        self.app = app
         self.environment = environment
         self.answers = answers
     }
@@ -76,7 +78,8 @@ final class RepeatableLaunch: Sendable {
             return known.text
         }
         let pass = try keys.pass(
-            customer: customer, environment: environment, answers: answers, position: position, now: now, ttl: ttl)
+            customer: customer, audience: app, environment: environment, answers: answers, position: position, now: now,
+            ttl: ttl)
         let text = Self.json(pass)
         lastPass.withLock { $0 = (text, now) }
         return text

@@ -51,18 +51,20 @@ package struct PassKeyRing: Sendable {
     /// A signed pass that states what the customer holds; `nil` where no key is valid.
     ///
     /// - Parameters:
+    ///   - audience: the bundle id of the app it is issued to.
     ///   - answers: what the customer holds, read at `now`; what gives no access is left out.
     ///   - position: the one the answers rest on.
     ///   - ttl: how long the pass may live at most.
     /// - Throws: what the signing key throws.
     package func pass(
-        customer: CustomerID, environment: StoreEnvironment, answers: [EntitlementAnswer], position: Int64,
-        now: Timestamp, ttl: Duration
+        customer: CustomerID, audience: String, environment: StoreEnvironment, answers: [EntitlementAnswer],
+        position: Int64, now: Timestamp, ttl: Duration
     ) throws -> String? {
         guard let key = signer(at: now) else { return nil }
         return try issue(
             PassDocument(
-                customer: customer, environment: environment, answers: answers, position: position, now: now, ttl: ttl),
+                customer: customer, audience: audience, environment: environment, answers: answers, position: position,
+                now: now, ttl: ttl),
             signedBy: key)
     }
 

@@ -117,8 +117,9 @@ extension Application {
         let pass =
             isProven
             ? try passKeys.pass(
-                customer: decision.customer, environment: decision.posting.environment, answers: answers,
-                position: position, now: at, ttl: passTTL) : nil
+                customer: decision.customer, audience: decision.posting.app,
+                environment: decision.posting.environment, answers: answers, position: position, now: at,
+                ttl: passTTL) : nil
         func document(at: Timestamp, position: Int64, pass: String?) -> ReconciliationDocument {
             ReconciliationDocument(
                 customerID: decision.customer.value, environment: decision.posting.environment, position: position,
@@ -142,7 +143,8 @@ extension Application {
         if let end = decision.posting.appTransactionEnd { until = min(until, end) }
         let launch = RepeatableLaunch(
             template, holds: at..<max(at, until), knownTransactions: decision.transactions.count,
-            customer: decision.customer, environment: decision.posting.environment, answers: answers)
+            customer: decision.customer, app: decision.posting.app, environment: decision.posting.environment,
+            answers: answers)
         launches.put(
             RememberedLaunch(
                 key: key, launch: launch, environment: decision.posting.environment, position: position,

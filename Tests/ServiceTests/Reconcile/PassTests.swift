@@ -17,7 +17,8 @@ struct PassTests {
 
     private static func pass(_ ring: PassKeyRing, at now: String = ServiceRig.noon) throws -> String? {
         try ring.pass(
-            customer: #require(CustomerID("c-1")), environment: .sandbox, answers: [], position: 5,
+            customer: #require(CustomerID("c-1")), audience: "com.example.app", environment: .sandbox, answers: [],
+            position: 5,
             now: instant(now), ttl: .seconds(600))
     }
 
