@@ -30,7 +30,7 @@ enum CustomerQuery {
         var originals: [String?] = []
 
         mutating func add(_ question: LedgerQuestion, number: Int64) {
-            func add(_ value: String, isOwn: Bool) {
+            func add(_ value: String, isOwn: Bool?) {
                 numbers.append(number)
                 environments.append(question.environment.number)
                 areOwn.append(isOwn)
@@ -38,6 +38,7 @@ enum CustomerQuery {
             }
             if let customer = question.customer { add(customer.value, isOwn: true) }
             for customer in question.customers { add(customer, isOwn: false) }
+            for customer in question.numbered { add(customer, isOwn: nil) }
             for original in question.originals {
                 originalNumbers.append(number)
                 originalEnvironments.append(question.environment.number)
@@ -62,8 +63,10 @@ enum CustomerQuery {
             FROM unnest($2::bigint[], $3::smallint[], $4::boolean[], $5::text[])
                 AS asked (number, environment, own, value)
             \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
+        ), walked AS MATERIALIZED (
+            SELECT * FROM known WHERE own IS NOT NULL
         ), named (number, environment, own, kind, original, position) AS (
-            \(OwnershipQuery.names(of: "known"))
+            \(OwnershipQuery.names(of: "walked"))
         ), part AS MATERIALIZED (
             SELECT number, environment, original FROM named WHERE own AND original <> ''
             UNION
@@ -129,12 +132,24 @@ enum CustomerQuery {
             let more = OwnershipQuery.events(onOriginals: disputed, question.environment, upTo: head.position)
             events += try OwnershipQuery.events(from: connection.query(more.sql, more.parameters))
         }
+        var connected = Set(part.identities.values)
+        for event in part.ownership.values { connected.formUnion(event.fact.identities) }
+        if !question.numbered.isEmpty {
+            // Whose the wanted original transactions are leads to those who were not looked at, where they are the same.
+            let strangers = Set(events.flatMap(\.fact.identities)).subtracting(connected)
+            if !strangers.isEmpty {
+                let more = OwnershipQuery.events(
+                    connectedWith: strangers.sorted(), question.environment, upTo: head.position)
+                let found = try OwnershipQuery.events(from: connection.query(more.sql, more.parameters))
+                for event in found { connected.formUnion(event.fact.identities) }
+                events += found
+                connected.formUnion(strangers)
+            }
+        }
         let ownership = OwnershipMap(events)
         let own = question.customer.flatMap { part.identities[ExactText($0.value)] } ?? LedgerSnapshot.nobody
-        var connected = Set(part.identities.values)
         var links: [RecordedLink] = []
-        for event in part.ownership.values {
-            connected.formUnion(event.fact.identities)
+        for event in events {
             if case .link(let fact) = event.fact { links.append(RecordedLink(position: event.position, fact: fact)) }
         }
         return LedgerSnapshot(

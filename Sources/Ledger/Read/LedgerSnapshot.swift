@@ -10,14 +10,18 @@ package struct LedgerQuestion: Sendable, Hashable {
     package var originals: [String]
     /// Customer ids whose numbers and links are wanted too.
     package var customers: [String]
+    /// Customer ids whose numbers alone are wanted: nothing of them is looked at, however much there is.
+    package var numbered: [String]
 
     package init(
-        of customer: CustomerID?, _ environment: StoreEnvironment, originals: [String] = [], customers: [String] = []
+        of customer: CustomerID?, _ environment: StoreEnvironment, originals: [String] = [], customers: [String] = [],
+        numbered: [String] = []
     ) {
         self.customer = customer
         self.environment = environment
         self.originals = originals
         self.customers = customers
+        self.numbered = numbered
     }
 }
 
@@ -31,7 +35,8 @@ package struct LedgerSnapshot: Sendable {
     package let catalogPosition: Int64
     /// The ledger's numbers for those of the customer ids asked for which it knows.
     package let identities: [ExactText: IdentityRef]
-    /// Everybody whom links, ever made, connect with the customer ids asked for, themselves included.
+    /// Everybody whom links, ever made, connect with the customer ids asked for, themselves included; of those whose
+    /// numbers alone were wanted themselves.
     package let connected: Set<IdentityRef>
     /// Every link, ever made, among those, in the order of positions.
     package let links: [RecordedLink]

@@ -25,8 +25,9 @@ struct ReconcileDecision: Sendable {
 
     /// What has to be read to decide.
     ///
-    /// By a publishable key alone nothing of the customer it names is looked for but who that is: what it takes to answer
-    /// must not tell how much there is. The customer of its app transaction is the same one, or else nothing is told.
+    /// By a publishable key alone nothing of the customer it names is looked for but their number: what it takes to answer
+    /// must not tell how much there is, nor whether there is anybody. It is told of them where what it has posted leads to
+    /// them: its app transaction, or the purchases themselves.
     static func question(
         _ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?
     ) -> LedgerQuestion {
@@ -40,7 +41,9 @@ struct ReconcileDecision: Sendable {
         return LedgerQuestion(
             of: isTrusted ? customer : posting.appCustomer, posting.environment,
             originals: Set(posting.accepted.map(\.payload.originalTransactionID)).sorted(),
-            customers: people.customerIDs + [customer.value] + [posting.appCustomer?.value].compactMap(\.self))
+            customers: people.customerIDs + (isTrusted ? [customer.value] : [])
+                + [posting.appCustomer?.value].compactMap(\.self),
+            numbered: isTrusted ? [] : [customer.value])
     }
 
     /// - Parameter snapshot: the answer to `question`, which `question(_:of:credential:)` made of the same posting.
@@ -50,7 +53,7 @@ struct ReconcileDecision: Sendable {
     ) {
         self.customer = customer
         self.posting = posting
-        unknown = Set(question.customers.filter { snapshot.identities[ExactText($0)] == nil })
+        unknown = Set((question.customers + question.numbered).filter { snapshot.identities[ExactText($0)] == nil })
         self.snapshot = snapshot
         var people = People(snapshot.identities)
         let ownership = snapshot.facts.ownership
