@@ -32,9 +32,24 @@ package struct ReconcileRequest: CommandBody {
             until = try members.timestamp(.until)
         }
 
-        private enum CodingKeys: String, CodingKey {
+        fileprivate enum CodingKeys: String, CodingKey {
             case state, until
             case productID = "product_id"
+        }
+    }
+
+    /// A claim as it is posted: by a device that may be newer than the service.
+    private struct PostedClaim: Decodable {
+        /// `nil` where its state is a word that is not known here: it cannot be compared with anything.
+        let claim: Claim?
+
+        init(from decoder: any Decoder) throws {
+            let members = try decoder.container(keyedBy: Claim.CodingKeys.self)
+            if let word = try? members.decode(String.self, forKey: .state), EntitlementState(rawValue: word) == nil {
+                claim = nil
+            } else {
+                claim = try Claim(from: decoder)
+            }
         }
     }
 
@@ -98,7 +113,8 @@ package struct ReconcileRequest: CommandBody {
             .signedTransactions, of: String.self, "a text", limit: Self.transactionLimit)
         signedRenewalInfos = try members.list(.signedRenewalInfos, of: String.self, "a text", limit: Self.renewalLimit)
         appTransaction = try members.value(.appTransaction, String.self, "a text")
-        claims = try members.list(.claims, of: Claim.self, "an object", limit: Self.claimLimit)
+        claims = try members.list(.claims, of: PostedClaim.self, "an object", limit: Self.claimLimit)
+            .compactMap(\.claim)
         wantsFacts = try members.value(.wantsFacts, Bool.self, "true or false") ?? false
     }
 

@@ -9,7 +9,7 @@ package struct TransactionResult: Codable, Hashable, Sendable {
         case known
         /// It leaves no fact; `code` says why.
         case refused
-        /// It is in the log, and not this customer's; `code` says why.
+        /// It is in the log, and not this customer's; `reason` says why.
         case conflict
     }
 
@@ -18,18 +18,24 @@ package struct TransactionResult: Codable, Hashable, Sendable {
     package let status: Status
     /// A code as in ``ProblemDocument``; left out where all is well.
     package let code: String?
+    /// Of a conflict: why it is somebody else's, as one of ``ConflictReason``'s words.
+    package let reason: String?
     /// A sentence for people; left out where all is well.
     package let detail: String?
 
-    package init(transactionID: String?, status: Status, code: String? = nil, detail: String? = nil) {
+    package init(
+        transactionID: String?, status: Status, code: String? = nil, reason: ConflictReason? = nil,
+        detail: String? = nil
+    ) {
         self.status = status
         self.code = code
+        self.reason = reason?.rawValue
         self.detail = detail
         _transactionID = Nullable(wrappedValue: transactionID)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case status, code, detail
+        case status, code, reason, detail
         case transactionID = "transaction_id"
     }
 }

@@ -32,10 +32,16 @@ extension OwnershipMap {
     ) -> LinkFact? {
         let person = self.customer(of: customer)
         guard self.customer(of: app) != person, !isTaken(appTransaction: app, links: links) else { return nil }
-        let wasUndone = links.contains { link in
+        if wereLinked(app, customer, links: links) { return nil }
+        return LinkFact(identity: app, customer: customer, cause: .login)
+    }
+
+    /// Whether an app transaction and a customer were ever linked, whichever of the two was made the other's alias.
+    func wereLinked(_ app: IdentityRef, _ customer: IdentityRef, links: [RecordedLink]) -> Bool {
+        let person = self.customer(of: customer)
+        return links.contains { link in
             let ends = [link.fact.identity, link.fact.customer]
             return ends.contains(app) && ends.contains { $0 == customer || self.customer(of: $0) == person }
         }
-        return wasUndone ? nil : LinkFact(identity: app, customer: customer, cause: .login)
     }
 }

@@ -25,6 +25,8 @@ package struct Reconciliation: Sendable {
 
     /// In the order in which the transactions were posted: whose each is, and whether it said anything new.
     package private(set) var verdicts: [(standing: Standing, isNews: Bool)] = []
+    /// The statement that counts of each posted transaction's period, in the same order.
+    package private(set) var periods: [TransactionFact] = []
     /// Whether each renewal information said anything new, in the order in which they were posted.
     package private(set) var renewalNews: [Bool] = []
     package private(set) var news: [News] = []
@@ -51,6 +53,7 @@ package struct Reconciliation: Sendable {
         for transaction in transactions {
             // What the statement that counts says of the owner, whichever was posted.
             let period = winners[transaction.originalTransactionID]?[transaction.transactionID] ?? transaction
+            periods.append(period)
             let standing = Self.standing(of: period, for: customer, ownership: ownership)
             verdicts.append(
                 (standing, fresh.transactions.contains(transaction) || fresh.advances.contains(transaction)))

@@ -171,12 +171,12 @@ extension CustomerFacts {
 
 extension CustomerFacts {
     /// Whether nothing tells why a purchase of this copy of the app is not the customer's: nobody else is linked to it, it
-    /// was handed to nobody, and the server gave no reason.
+    /// was handed to nobody, and the server gave no reason but that nobody linked the two.
     ///
     /// It is shown then to whoever uses the app where it was bought. Somebody who logs in after buying has done nothing
     /// that ends it, and whether the two are one person only the app's own server can say.
     fileprivate func isUnexplained(_ fact: TransactionFact, _ answered: ServerMemory.Answered?) -> Bool {
-        guard answered?.reason == nil else { return false }
+        guard [nil, ConflictReason.notLinked.rawValue].contains(answered?.reason) else { return false }
         return ownership.currentOwner(of: fact).map { $0 == fact.appTransaction } ?? true
     }
 }

@@ -15,22 +15,24 @@ extension ReconcileDecision {
 
     /// What became of each transaction; `first` is what was found before anything was recorded.
     func results(_ first: ReconcileDecision) -> [TransactionResult] {
-        var verdicts = zip(transactions, zip(first.reconciliation.verdicts, reconciliation.verdicts)).makeIterator()
+        var verdicts = zip(
+            zip(transactions, reconciliation.periods), zip(first.reconciliation.verdicts, reconciliation.verdicts)
+        ).makeIterator()
         return posting.transactions.map { item in
             switch item {
             case .failure(let refusal):
                 return TransactionResult(
                     transactionID: refusal.id, status: .refused, code: refusal.code, detail: refusal.detail)
             case .success:
-                guard let (transaction, (before, after)) = verdicts.next() else {
+                guard let ((transaction, period), (before, after)) = verdicts.next() else {
                     preconditionFailure("every accepted transaction has a verdict")
                 }
                 if case .conflict = after.standing {
+                    let reason = snapshot.facts.ownership.conflictReason(
+                        of: period, for: person, app: app, links: snapshot.links)
                     return TransactionResult(
                         transactionID: transaction.transactionID, status: .conflict,
-                        code: ProblemCode.ownershipConflict.rawValue,
-                        detail: "it belongs to another customer, and stays there: link the two, or transfer the "
-                            + "purchase, from your server")
+                        code: ProblemCode.ownershipConflict.rawValue, reason: reason, detail: reason.detail)
                 }
                 let isRecorded = before.isNews || before.standing == .claimed
                 return TransactionResult(
@@ -91,6 +93,31 @@ extension ReconcileDecision {
             identities: snapshot.connected.union(snapshot.identities.values).union([person, snapshot.facts.customer]),
             originals: Set(snapshot.facts.originals.keys).union(posting.accepted.map(\.payload.originalTransactionID)),
             unknown: unknown)
+    }
+}
+
+extension ConflictReason {
+    /// For the app's developer: what it is, and what can be done.
+    fileprivate var detail: String {
+        switch self {
+        case .transferred:
+            "it was transferred to another customer; your server can undo that"
+        case .anotherAccountToken:
+            "it bears another customer's account token; your server can transfer it, or link the two"
+        case .linkedToAnother:
+            "the Apple account that bought it is linked with another customer; your server can transfer it, or link the "
+                + "two"
+        case .linkUndone:
+            "the Apple account that bought it was linked to this customer, and the link was taken back; your server can "
+                + "link it anew"
+        case .notLinked:
+            "the Apple account that bought it is not linked to this customer; your server can link it, or the app's "
+                + "configuration can let a login do so"
+        case .anotherAppleAccount:
+            "it was bought with another Apple account than this device's; your server can link that one to the customer"
+        case .claimedByAnother:
+            "another customer claimed it first; your server can transfer it"
+        }
     }
 }
 

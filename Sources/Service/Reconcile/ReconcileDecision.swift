@@ -17,6 +17,8 @@ struct ReconcileDecision: Sendable {
     let login: LinkFact?
     /// Why an app transaction that was verified proves nothing here; `nil` where it may.
     let appTransactionRefusal: ReconcilePosting.Refusal?
+    /// Whose app transaction came along, as a number of the ledger.
+    let app: IdentityRef?
     /// Everybody who is this customer, every link followed, as a number of the ledger.
     let person: IdentityRef
     /// Whom of those the posting names the ledger does not know.
@@ -60,6 +62,7 @@ struct ReconcileDecision: Sendable {
         let person = ownership.customer(of: people.number(of: customer.value))
         self.person = person
         let app = posting.appCustomer.map { people.number(of: $0.value) }
+        self.app = app
         let links = snapshot.links
         let proof: ReconciliationDocument.Proof
         var login: LinkFact?

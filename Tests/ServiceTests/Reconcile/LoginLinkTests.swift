@@ -163,6 +163,57 @@ struct LoginLinkTests {
     }
 }
 
+/// Why a purchase is somebody else's, in words.
+@Suite("Reasons of conflicts", .serialized, .timeLimit(.minutes(5)))
+struct ConflictReasonTests {
+    @Test("a conflict says why the purchase is somebody else's")
+    func reasons() async throws {
+        let rig = try await ServiceRig.withCatalog(trust: DeviceTrust(linksOnLogin: false))
+        let mine = HeldTransaction(id: "1", appTransaction: "704")
+        let token = try await rig.token("c-1")
+        func reason(_ held: HeldTransaction, app: String? = "704", key: String? = nil) async throws -> String {
+            let answer = try await rig.answer(
+                "c-1",
+                Posted(transactions: [rig.sign(held)], appTransaction: app.map { try rig.signAppTransaction($0) }),
+                key: key ?? token)
+            let result = try #require(answer.results.first)
+            guard result.status == .conflict else { return result.status.rawValue }
+            #expect(result.code == "ownership_conflict" && result.detail?.isEmpty == false)
+            return result.reason ?? "-"
+        }
+        #expect(try await reason(mine) == "not_linked")
+        #expect(try await reason(mine, app: "705") == "another_apple_account")
+        #expect(try await reason(mine, app: nil) == "another_apple_account")
+        #expect(try await reason(mine, app: nil, key: rig.admin) == "another_apple_account")
+        #expect(
+            try await reason(HeldTransaction(id: "2", token: Purchase.customer, appTransaction: "704"))
+                == "another_account_token")
+        _ = try await rig.answer("c-2", Posted(transactions: [rig.sign(.lifetime("3"))]))
+        #expect(try await reason(.lifetime("3")) == "claimed_by_another")
+        let link = try await rig.link("apple:704", to: "c-1").json["position"]
+        #expect(try await reason(mine) == "known")
+        guard case .int(let position) = link else { throw TestFailure("no position") }
+        _ = try await rig.command("link", "c-1", #"{"undo":\#(position)}"#)
+        #expect(try await reason(mine) == "link_undone")
+        _ = try await rig.link("apple:704", to: "c-2")
+        #expect(try await reason(mine) == "linked_to_another")
+        _ = try await rig.transfer("1", from: "c-2", to: "c-3")
+        #expect(try await reason(mine) == "transferred")
+    }
+
+    @Test("with links on, the reasons that remain are those of somebody who came first")
+    func reasonsWithLinks() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let posted = Posted(
+            transactions: [try rig.sign(HeldTransaction(id: "1", appTransaction: "704"))],
+            appTransaction: try rig.signAppTransaction("704"))
+        let first = try await rig.answer("c-1", posted, key: rig.token("c-1"))
+        #expect(first.verdicts == ["recorded"] && first.results[0].reason == nil)
+        let second = try await rig.answer("c-2", posted, key: rig.token("c-2"))
+        #expect(second.results.map(\.reason) == ["linked_to_another"])
+    }
+}
+
 /// When an app transaction is taken as proof.
 @Suite("Trust in app transactions", .serialized, .timeLimit(.minutes(5)))
 struct AppTransactionProofTests {

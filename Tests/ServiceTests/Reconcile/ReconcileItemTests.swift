@@ -89,7 +89,7 @@ struct ReconcileItemTests {
             (small + Array(repeating: "\"\"", count: 501).joined(separator: ",") + "]}", "413 too_large", nil),
             (small + "\"" + String(repeating: "a", count: 4 << 20) + "\"]}", "413 too_large", nil),
             (
-                #"{"app":"com.example.app","claims":[{"product_id":"p","state":"fine"}]}"#, "400 malformed_request",
+                #"{"app":"com.example.app","claims":[{"product_id":"p","state":7}]}"#, "400 malformed_request",
                 "claims[0].state"
             ),
             (
