@@ -47,7 +47,9 @@ struct DeviceFold: Sendable {
             }
             let transactions = transactions.sorted { $0.payload.transactionID < $1.payload.transactionID }
             for transaction in transactions {
-                facts.join(transaction, memory: memory, ownApp: ledger.appCustomer, people: &people)
+                facts.join(
+                    transaction, memory: memory, ownApp: ledger.appCustomer,
+                    isOfAnotherAccount: ledger.isOfAnotherAccount(transaction), people: &people)
             }
             for renewal in ledger.book.renewals[original] ?? [] {
                 facts.originals[original, default: OriginalState()].join(renewal.fact, position: 0)
@@ -142,9 +144,11 @@ extension CustomerFacts {
     /// Joins what the device's store signed.
     ///
     /// Until the server has answered about a transaction, what says that it belongs to whoever has this copy of the app,
-    /// or says nothing, is taken to be the present customer's: the app was used by them when it was bought.
+    /// or says nothing, is taken to be the present customer's: the app was used by them when it was bought. So is what was
+    /// bought here with another Apple account, as long as nobody is logged in.
     fileprivate mutating func join(
-        _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: String?, people: inout Numbers
+        _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: String?, isOfAnotherAccount: Bool,
+        people: inout Numbers
     ) {
         let original = transaction.payload.originalTransactionID
         var ids = IdentityList()
@@ -153,7 +157,9 @@ extension CustomerFacts {
         let isConflict = answered?.isConflict ?? false
         let ownAppNumber = ownApp.map { people.number(of: $0) }
         let isBoughtHere = fact.accountToken == nil && fact.appTransaction != nil && fact.appTransaction == ownAppNumber
-        if isBoughtHere, answered == nil || (isConflict && isUnexplained(fact, answered)) {
+        if isOfAnotherAccount {
+            fact.appTransaction = customer
+        } else if isBoughtHere, answered == nil || (isConflict && isUnexplained(fact, answered)) {
             fact.appTransaction = customer
         } else if isConflict, memory?.facts == nil {
             // Somebody else's, and this version cannot see why.

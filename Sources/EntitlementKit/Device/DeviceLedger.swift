@@ -9,7 +9,7 @@ import Foundation
 /// and sending.
 struct DeviceLedger: Sendable {
     /// The most customers whose answers are kept.
-    static let memoryLimit = 4
+    static let memoryLimit = 8
 
     let bundleID: String
     private let configuredEnvironment: String?
@@ -54,6 +54,41 @@ struct DeviceLedger: Sendable {
         return last?.payload.appTransactionID.flatMap { CustomerID.ofAppTransaction($0)?.value }
     }
 
+    /// Whom a transaction is posted for, and asked about: the present customer, unless it was bought with another Apple
+    /// account than the one that downloaded the app.
+    ///
+    /// The server takes no signed purchase for proof of who posts it. So while nobody is logged in, such a one is posted
+    /// for its own account's customer: it is recorded and finished there, and contradicts nothing.
+    func poster(of transaction: DeviceTransaction) -> String? {
+        isOfAnotherAccount(transaction)
+            ? transaction.payload.appTransactionID.flatMap { CustomerID.ofAppTransaction($0)?.value } : customerID
+    }
+
+    /// Whether a transaction was bought with another Apple account than the present customer's, while nobody is logged in.
+    ///
+    /// It is shown all the same: on this device its own app transaction id is the customer's, too.
+    func isOfAnotherAccount(_ transaction: DeviceTransaction) -> Bool {
+        guard identified == nil, transaction.payload.appAccountToken == nil, let customerID,
+            let bearer = transaction.payload.appTransactionID.flatMap({ CustomerID.ofAppTransaction($0)?.value })
+        else { return false }
+        return bearer != customerID
+    }
+
+    /// What the server last said of whom a transaction is posted for.
+    func memory(of transaction: DeviceTransaction) -> ServerMemory? {
+        memory(ofCustomer: poster(of: transaction))
+    }
+
+    /// Whether the server has answered about a transaction as it reads now.
+    func hasAnswered(_ transaction: DeviceTransaction) -> Bool {
+        memory(of: transaction)?.hasAnswered(transaction) ?? false
+    }
+
+    private func memory(ofCustomer customerID: String?) -> ServerMemory? {
+        guard let customerID else { return nil }
+        return memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
+    }
+
     /// The environment in Apple's word: the one configured, else that of the app itself, else that of what was signed
     /// last.
     var environment: String? {
@@ -69,10 +104,7 @@ struct DeviceLedger: Sendable {
     var storeEnvironment: StoreEnvironment? { environment.flatMap { StoreEnvironment(apple: $0) } }
 
     /// What the server last said of the present customer.
-    var memory: ServerMemory? {
-        guard let customerID else { return nil }
-        return memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
-    }
+    var memory: ServerMemory? { memory(ofCustomer: customerID) }
 
     private func hasOurEnvironment(_ memory: ServerMemory) -> Bool {
         environment == nil || StoreEnvironment(rawValue: memory.answer.environment)?.apple == environment
@@ -144,12 +176,11 @@ struct DeviceLedger: Sendable {
 
     // MARK: What to send
 
-    /// The transactions that the present customer's server is yet to hear of.
+    /// The transactions that the server is yet to hear of.
     var unsent: [String] {
         guard customerID != nil, storeEnvironment != nil else { return [] }
-        let memory = memory
         return book.transactions.values.filter { transaction in
-            isOurs(transaction) && (memory?.wantsToHear(transaction) ?? true)
+            isOurs(transaction) && (memory(of: transaction)?.wantsToHear(transaction) ?? true)
         }.map(\.payload.transactionID).sorted() + unsentRenewalCarriers
     }
 
@@ -157,14 +188,16 @@ struct DeviceLedger: Sendable {
     /// carries it there.
     private var unsentRenewalCarriers: [String] {
         book.renewals.keys.sorted().compactMap { original in
-            guard !unsentRenewals(of: original, for: customerID).isEmpty else { return nil }
-            return book.transactions(of: original).last { isOurs($0) }?.payload.transactionID
+            guard let carrier = book.transactions(of: original).last(where: { isOurs($0) }),
+                !unsentRenewals(of: original, for: poster(of: carrier)).isEmpty
+            else { return nil }
+            return carrier.payload.transactionID
         }
     }
 
     /// The renewal information of an original transaction that a customer's server has not answered.
     func unsentRenewals(of originalTransactionID: String, for customerID: String?) -> [DeviceRenewal] {
-        let memory = memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
+        let memory = memory(ofCustomer: customerID)
         return (book.renewals[originalTransactionID] ?? []).filter {
             !(memory?.answeredRenewals.contains($0.payloadHash.hex) ?? false)
         }

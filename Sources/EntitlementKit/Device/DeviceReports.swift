@@ -7,6 +7,10 @@ extension DeviceLedger {
     /// What the device holds to be its own, product by product: the server compares it with the truth.
     func claims(at now: Timestamp) -> [ReconcileRequest.Claim] {
         var facts = DeviceFold(self).facts
+        // The server compares them with what is the customer's by its own book.
+        for transaction in book.transactions.values where isOfAnotherAccount(transaction) {
+            facts.originals[transaction.payload.originalTransactionID] = nil
+        }
         let products = Set(facts.originals.values.flatMap { $0.transactions.map(\.fact.productID) }).sorted()
         facts.catalog = Catalog(
             products: products.map {
@@ -21,13 +25,10 @@ extension DeviceLedger {
     /// Every purchase and renewal of the customer that is known, the newest first.
     func history() -> [PurchaseRecord] {
         let facts = DeviceFold(self).facts
-        let synced = memory
         let records = facts.originals.values.flatMap { state in
             state.winningStatements().filter { facts.ownership.currentOwner(of: $0.fact) == facts.customer }
                 .map { statement in
-                    let isKept = book.transactions[statement.fact.transactionID].map {
-                        synced?.hasAnswered($0) ?? false
-                    }
+                    let isKept = book.transactions[statement.fact.transactionID].map(hasAnswered)
                     return PurchaseRecord(statement.fact, isSynced: isKept ?? true)
                 }
         }

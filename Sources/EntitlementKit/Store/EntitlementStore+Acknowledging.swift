@@ -50,7 +50,7 @@ extension EntitlementStore {
     private var unacknowledged: [PurchaseRecord] {
         gate.unacknowledged.compactMap { id in
             ledger.book.transactions[id].map {
-                PurchaseRecord($0, isSynced: ledger.memory?.hasAnswered($0) ?? false)
+                PurchaseRecord($0, isSynced: ledger.hasAnswered($0))
             }
         }
     }

@@ -104,12 +104,12 @@ extension EntitlementStore {
 
     /// Lets go of statements that are over, where there are too many.
     private func prune() {
-        let (memory, needsServer) = (ledger.memory, server != nil)
+        let (ledger, needsServer) = (ledger, server != nil)
         let (gate, now) = (gate, now)
-        let isSmaller = ledger.book.prune(
+        let isSmaller = self.ledger.book.prune(
             isNeeded: { transaction in
                 if gate.isWaiting(transaction.payload.transactionID) { return true }
-                return needsServer && !(memory?.hasAnswered(transaction) ?? false)
+                return needsServer && !ledger.hasAnswered(transaction)
             }, at: now)
         if isSmaller { disk.note(.statements) }
     }

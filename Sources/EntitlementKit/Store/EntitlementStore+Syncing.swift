@@ -14,22 +14,25 @@ extension EntitlementStore {
 
     /// Queues transactions that say something new.
     func enqueue(_ transactionIDs: Set<String>) {
-        guard canAsk, let customerID = ledger.customerID else { return }
+        guard canAsk else { return }
         for id in transactionIDs.sorted() {
+            guard let transaction = ledger.book.transactions[id], let customerID = ledger.poster(of: transaction)
+            else { continue }
             let key = SyncQueue.Key(customerID: customerID, transactionID: id)
             // What is under way is older. Its answer replaces the one that is known, even where that one was about the
             // same content as now: a refund that was taken back reads as the purchase did before.
-            guard queue.isUnderWay(key) || ledger.memory?.hasAnswered(id, in: ledger.book) != true else { continue }
+            guard queue.isUnderWay(key) || !ledger.hasAnswered(transaction) else { continue }
             if queue.add(key) { disk.note(.queue) }
         }
     }
 
     /// Queues whatever the server is yet to hear of, and sends what is due.
     func resend() {
-        if canAsk, let customerID = ledger.customerID {
+        if canAsk {
             let unasked = gate.unasked.filter { ledger.book.transactions[$0] != nil }
             var isChanged = false
             for id in Set(ledger.unsent).union(unasked).sorted() {
+                guard let customerID = ledger.book.transactions[id].flatMap(ledger.poster) else { continue }
                 let key = SyncQueue.Key(customerID: customerID, transactionID: id)
                 if queue.add(key, isNews: false) { isChanged = true }
             }

@@ -197,9 +197,9 @@ extension EntitlementStore {
 
     /// Says who the customer is, after they logged in.
     ///
-    /// Before it, the customer is whoever has this copy of the app, by the store's account. What was bought then stays
-    /// that customer's on the server until your own server links the two; until the server has answered, the device goes
-    /// on giving it.
+    /// Before it, the customer is whoever has this copy of the app, by the store's account. What was bought then comes along
+    /// with the first answer to their token, unless the app's configuration on the server leaves that link to your own
+    /// server; until the server has answered, the device goes on giving it.
     ///
     /// - Parameters:
     ///   - customerID: your own id for them; where it is a UUID, purchases are signed with it.

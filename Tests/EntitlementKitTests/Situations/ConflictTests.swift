@@ -74,6 +74,44 @@ struct ConflictTests {
         #expect(await rig.gives() == gives)
     }
 
+    @Test(
+        "a purchase made with another Apple account than the one that downloaded the app is the customer's, and finished"
+    )
+    func anotherAppleAccount() async throws {
+        var rig = KitRig {
+            $0.purchase = .success(.success(Statements.transaction("2", app: "B")))
+            $0.current = [Statements.transaction("1", product: "lifetime", until: nil)]
+        }
+        await rig.launch()
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        #expect(await rig.store.current.customerID == "apple:A")
+        #expect(try await rig.store.purchase("monthly").get().entitlements.givesAccess(to: "premium"))
+        await eventually("finished") { rig.device.state.finished.contains("2") }
+        await rig.store.settled()
+        let state = await rig.store.current
+        #expect(state.givesAccess(to: "premium") && state.givesAccess(to: "forever") && state.isLive)
+        #expect(state.customerID == "apple:A")
+        #expect(await rig.store.history().map(\.transactionID).sorted() == ["1", "2"])
+        // It contradicts nobody: it is posted for the account that bought it, once, and is no claim of the other's.
+        #expect(await !events.kinds.contains(.conflict))
+        let posts = rig.server.received.filter { !$0.request.signedTransactions.isEmpty }
+        #expect(Set(posts.map(\.customerID)) == ["apple:A", "apple:B"])
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        let last = try #require(rig.server.received.last)
+        #expect(last.customerID == "apple:A" && last.request.claims.map(\.productID) == ["lifetime"])
+        #expect(rig.server.received.count { $0.customerID == "apple:B" } == 1)
+        // A refund of it ends it, by the same way.
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.gives())
+        rig.device.push(Statements.transaction("2", revoked: 0.5, signed: 0.6, app: "B"))
+        await rig.waitUntilGives(false)
+        await rig.store.settled()
+        #expect(rig.server.received.count { $0.customerID == "apple:B" } == 2)
+    }
+
     @Test("what bears another's account token, or was bought with another copy of the app, is not shown")
     func anothers() async {
         let token = UUID(uuidString: "C0FFEE00-0000-4000-8000-000000000002")

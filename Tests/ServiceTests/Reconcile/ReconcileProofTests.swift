@@ -188,6 +188,22 @@ struct ReconcileProofTests {
         #expect(sandbox.verdict == "403 wrong_environment")
     }
 
+    @Test(
+        "what a device bought with another Apple account is recorded and finished for that one, and contradicts nothing"
+    )
+    func anotherAppleAccount() async throws {
+        let rig = try await Self.rig()
+        let key = try await rig.publishableKey()
+        let head = try await rig.head()
+        let posted = Posted(
+            transactions: [try rig.sign(HeldTransaction(id: "7", appTransaction: "900"))],
+            appTransaction: try rig.signAppTransaction("704"))
+        let answer = try await rig.answer("apple:900", posted, key: key)
+        #expect(answer.proof == .none && answer.verdicts == ["recorded"] && answer.finish == ["7"])
+        #expect(answer.entitlements.map(\.id) == ["premium"] && answer.pass == nil)
+        #expect(try await rig.eventTypes(after: head) == ["device_report"])
+    }
+
     @Test("without proof only what was posted is told, and only of the customer the purchase is")
     func unproven() async throws {
         let rig = try await Self.rig()
