@@ -7,8 +7,10 @@ struct BasisFinder {
     /// Positions of which none can be left out: folding only these events gives the same decision and sentence, and
     /// without any one of them another.
     ///
-    /// - Parameter likely: what the fold itself names, which nearly always is what it takes.
-    func positions(likely: Set<Int64>) -> [Int64] {
+    /// - Parameters:
+    ///   - likely: what the fold itself names, which nearly always is what it takes.
+    ///   - check: called before each fold; what it throws ends the search.
+    func positions(likely: Set<Int64>, check: () throws -> Void) rethrows -> [Int64] {
         switch wanted.rule {
         case .neverHeld, .unknownEntitlement, .unknownCustomer:
             // That there is nothing rests on nothing.
@@ -17,19 +19,20 @@ struct BasisFinder {
             break
         }
         var positions = history.events.map(\.position)
-        if holds(Array(likely)) {
+        if try holds(Array(likely), check) {
             positions = likely.sorted()
         } else if let original = wanted.originalTransactionID {
             // What another original transaction says can take the place of this one, never change how it reads.
             let near = history.events.filter {
                 $0.fact.originalTransactionID.map { $0 == original } ?? true
             }.map(\.position)
-            if holds(near) { positions = near }
+            if try holds(near, check) { positions = near }
         }
-        return irreducible(positions)
+        return try irreducible(positions, check)
     }
 
-    private func holds(_ positions: [Int64]) -> Bool {
+    private func holds(_ positions: [Int64], _ check: () throws -> Void) rethrows -> Bool {
+        try check()
         let facts = history.facts(believing: Set(positions))
         return facts.verdict(
             on: wanted.entitlementID, at: instant, sources: facts.sources(), knowsCustomer: true,
@@ -38,7 +41,7 @@ struct BasisFinder {
     }
 
     /// Leaves out ever smaller parts until no single event can be left out.
-    private func irreducible(_ positions: [Int64]) -> [Int64] {
+    private func irreducible(_ positions: [Int64], _ check: () throws -> Void) rethrows -> [Int64] {
         var kept = positions
         var length = max(kept.count / 2, 1)
         while true {
@@ -47,7 +50,7 @@ struct BasisFinder {
             while start < kept.count {
                 let end = min(start + length, kept.count)
                 let rest = Array(kept[..<start] + kept[end...])
-                if holds(rest) {
+                if try holds(rest, check) {
                     kept = rest
                     isSmaller = true
                 } else {

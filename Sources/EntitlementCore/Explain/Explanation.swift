@@ -61,16 +61,26 @@ package struct Explainer: Sendable {
 
     /// Every entitlement that something gives, or gave, or will give the customer, as far as known; where there is
     /// none, those that the catalog knows.
-    package func explanations() -> [Explanation] {
+    ///
+    /// - Parameter check: called before each step that takes long; what it throws ends the work.
+    package func explanations(check: () throws -> Void) rethrows -> [Explanation] {
         let sources = facts.sources()
         let held = Set(sources.map(\.entitlementID)).sorted()
         let known = Set(facts.catalog.products.flatMap(\.entitlements)).sorted().prefix(Self.unheldLimit)
-        return (held.isEmpty ? Array(known) : held).map { explain($0, sources: sources) }
+        return try (held.isEmpty ? Array(known) : held).map { try explain($0, sources: sources, check) }
     }
 
+    /// Every entitlement, as above, however long that takes.
+    package func explanations() -> [Explanation] { explanations(check: {}) }
+
+    /// One entitlement, also one that nothing ever gave, however long that takes.
+    package func explanation(of entitlementID: String) -> Explanation { explanation(of: entitlementID, check: {}) }
+
     /// One entitlement, also one that nothing ever gave.
-    package func explanation(of entitlementID: String) -> Explanation {
-        explain(entitlementID, sources: facts.sources())
+    ///
+    /// - Parameter check: called before each step that takes long; what it throws ends the work.
+    package func explanation(of entitlementID: String, check: () throws -> Void) rethrows -> Explanation {
+        try explain(entitlementID, sources: facts.sources(), check)
     }
 
     /// What the customer claimed in vain and does not own since: of each original transaction the last claim, in the
@@ -93,7 +103,10 @@ package struct Explainer: Sendable {
         }.sorted { $0.event.position < $1.event.position }
     }
 
-    private func explain(_ entitlementID: String, sources: [SourceTimeline]) -> Explanation {
+    private func explain(
+        _ entitlementID: String, sources: [SourceTimeline], _ check: () throws -> Void
+    ) rethrows -> Explanation {
+        try check()
         let verdict = verdict(on: entitlementID, facts, sources)
         let own = sources.filter { $0.entitlementID == entitlementID }
         let timeline =
@@ -104,18 +117,18 @@ package struct Explainer: Sendable {
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
         let finder = BasisFinder(history: history, instant: instant, wanted: verdict.decision)
         let named = verdict.shown?.reading.positions ?? own.compactMap(\.readings.first).flatMap(\.positions)
-        let positions = Set(finder.positions(likely: Set(named + [catalogPosition])))
+        let positions = Set(try finder.positions(likely: Set(named + [catalogPosition]), check: check))
         let considered = Alternatives(
             facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict
         ).all()
-        return Explanation(
+        return try Explanation(
             decision: verdict.decision, answer: answer,
             events: history.events.filter { positions.contains($0.position) }, considered: considered,
             outlook: OutlookFinder(
                 facts: facts, instant: instant, verdict: verdict, answer: answer, timeline: timeline,
                 considered: considered
             ).all(),
-            catalogChange: catalogChange(for: verdict.decision), timeline: timeline)
+            catalogChange: catalogChange(for: verdict.decision, check), timeline: timeline)
     }
 
     private func verdict(on entitlementID: String, _ facts: CustomerFacts, _ sources: [SourceTimeline]) -> Verdict {
@@ -124,10 +137,13 @@ package struct Explainer: Sendable {
             environment: history.environment)
     }
 
-    private func catalogChange(for decision: Decision) -> CatalogChange? {
+    private func catalogChange(
+        for decision: Decision, _ check: () throws -> Void
+    ) rethrows -> CatalogChange? {
         let catalogs = history.catalogs
         var after = decision
         for (older, newer) in zip(catalogs, catalogs.dropFirst()).reversed() {
+            try check()
             var facts = facts
             facts.catalog = older.catalog
             let before = verdict(on: decision.entitlementID, facts, facts.sources()).decision

@@ -18,6 +18,8 @@ package struct Application: Sendable {
         package var readinessWait = Duration.seconds(3)
         /// How long the answer to a readiness probe holds for others that come after it.
         package var readinessLifetime = Duration.milliseconds(500)
+        /// How long a long history may take to be explained.
+        package var explanationTime = Duration.seconds(8)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
         /// What the answers kept in memory for reads and launches may take, in bytes.
@@ -60,6 +62,7 @@ package struct Application: Sendable {
     let positions: PositionWatcher
     let catalogWatch: CatalogWatch
     let readiness: Readiness
+    let longWork: LongWork
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -109,6 +112,7 @@ package struct Application: Sendable {
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, sha256: sha256, now: now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }
+        longWork = LongWork(limit: limits.explanationTime, mostWaiting: 32)
         readiness = Readiness(lifetime: limits.readinessLifetime) {
             try await within(limits.readinessWait) {
                 if let refusal = try await schemaRefusal() { return (refusal, 0) }

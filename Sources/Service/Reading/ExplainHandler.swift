@@ -4,13 +4,23 @@ import HTTPServer
 package import Ledger
 
 extension Application {
+    /// How many events a history has at most that is explained at once, in a few milliseconds.
+    private static let shortHistory = 500
+
     /// `GET /v1/customers/{id}/explain`.
+    ///
+    /// A long history takes seconds to explain, which is done on a thread of its own.
     func explain(_ call: Call) async throws -> HTTPResponse {
         let question = ExplainQuestion(
             customer: try call.customerID(), environment: try call.environment(),
             entitlementID: try call.entitlementID(), at: try call.instant("at") ?? now())
-        let answer = try await question.answer(from: reader, knownAt: try call.knownAt())
-        return try .document(answer.document, position: answer.document.knownAt)
+        let (history, others) = try await question.histories(from: reader, knownAt: try call.knownAt())
+        let answer: @Sendable (() throws -> Void) throws -> HTTPResponse = { check in
+            let document = try question.answer(from: history, isKnown: { others.contains($0) }, check: check).document
+            return try .document(document, position: document.knownAt)
+        }
+        if history.events.count <= Self.shortHistory { return try answer {} }
+        return try await longWork.run { wish in try answer(wish.check) }
     }
 }
 
@@ -36,21 +46,43 @@ package struct ExplainQuestion: Sendable {
     }
 
     package func answer(from reader: LedgerReader, knownAt: KnownAt) async throws -> Answer {
+        let (history, others) = try await histories(from: reader, knownAt: knownAt)
+        return answer(from: history) { others.contains($0) }
+    }
+
+    /// What the customer's answer is folded from, and the other environments that know the customer where this one does
+    /// not.
+    func histories(
+        from reader: LedgerReader, knownAt: KnownAt
+    ) async throws -> (history: CustomerHistory, others: Set<StoreEnvironment>) {
         let history = try await reader.history(of: customer, environment: environment, knownAt: knownAt)
-        var others: [StoreEnvironment: CustomerHistory] = [:]
+        var others: Set<StoreEnvironment> = []
         if !history.knowsCustomer {
             for other in StoreEnvironment.allCases where other != environment {
-                others[other] = try await reader.history(
+                let known = try await reader.history(
                     of: customer, environment: other, knownAt: .position(history.position))
+                if known.knowsCustomer { others.insert(other) }
             }
         }
-        return answer(from: history) { others[$0]?.knowsCustomer ?? false }
+        return (history, others)
+    }
+
+    /// The same from a history at hand, however long that takes; `isKnown` says whether another environment knows the
+    /// customer.
+    package func answer(from history: CustomerHistory, isKnown: (StoreEnvironment) -> Bool) -> Answer {
+        answer(from: history, isKnown: isKnown, check: {})
     }
 
     /// The same from a history at hand; `isKnown` says whether another environment knows the customer.
-    package func answer(from history: CustomerHistory, isKnown: (StoreEnvironment) -> Bool) -> Answer {
+    ///
+    /// - Parameter check: called before each step that takes long; what it throws ends the work.
+    package func answer(
+        from history: CustomerHistory, isKnown: (StoreEnvironment) -> Bool, check: () throws -> Void
+    ) rethrows -> Answer {
         let explainer = Explainer(history, at: at)
-        let explanations = entitlementID.map { [explainer.explanation(of: $0)] } ?? explainer.explanations()
+        let explanations =
+            try entitlementID.map { [try explainer.explanation(of: $0, check: check)] }
+            ?? explainer.explanations(check: check)
         let alsoIn =
             history.knowsCustomer ? [] : StoreEnvironment.allCases.filter { $0 != environment && isKnown($0) }
         return Answer(

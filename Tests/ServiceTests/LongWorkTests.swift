@@ -1,0 +1,134 @@
+import AppStoreServer
+import EntitlementCore
+import Glibc
+import HTTPServer
+import Ledger
+import Synchronization
+import Testing
+
+@testable import Service
+
+@Suite("Work that takes long", .serialized, .timeLimit(.minutes(5)))
+struct LongWorkTests {
+    private static func refusal(_ work: () async throws -> Void) async -> String {
+        do {
+            try await work()
+            return "done"
+        } catch let problem as Problem {
+            return problem.code.rawValue
+        } catch {
+            return String(describing: type(of: error))
+        }
+    }
+
+    @Test("it occupies none of the threads on which everybody else is answered")
+    func ownThread() async throws {
+        let rig = try await ServiceRig.make()
+        let work = LongWork(limit: .seconds(60), mostWaiting: 64)
+        let isOver = Flag()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<64 {
+                group.addTask {
+                    try await work.run { wish in
+                        while !isOver.isSet {
+                            try wish.check()
+                            usleep(1000)
+                        }
+                    }
+                }
+            }
+            for _ in 0..<20 { #expect(try await rig.get("/v1/ledger").status == 200) }
+            isOver.set()
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("it is given up when nobody wants it any more, when it takes too long, and when too many wait")
+    func bounds() async throws {
+        let endless: @Sendable (LongWork.Wish) throws -> Void = { wish in
+            while true {
+                try wish.check()
+                usleep(1000)
+            }
+        }
+        let short = LongWork(limit: .milliseconds(50), mostWaiting: 2)
+        #expect(await Self.refusal { try await short.run(endless) } == "unavailable")
+
+        let long = LongWork(limit: .seconds(60), mostWaiting: 2)
+        let unwanted = (0..<2).map { _ in Task { await Self.refusal { try await long.run(endless) } } }
+        try await Task.sleep(for: .milliseconds(50))
+        #expect(await Self.refusal { try await long.run { _ in } } == "unavailable")
+        for task in unwanted { task.cancel() }
+        for task in unwanted { #expect(await task.value == "CancellationError") }
+        #expect(await Self.refusal { try await long.run { _ in } } == "done")
+    }
+
+    @Test("a long life is explained there, within its time; a short one at once")
+    func explain() async throws {
+        var limits = Application.Limits()
+        let patient = try await ServiceRig.make(limits: limits)
+        limits.explanationTime = .zero
+        let hurried = try await ServiceRig.make(limits: limits)
+        for (rig, verdict) in [(patient, "200 -"), (hurried, "503 unavailable")] {
+            _ = try await rig.put(ServiceRig.proCatalog)
+            _ = try await rig.notify(Purchase())
+            let path = "/v1/customers/\(Purchase.customer)/explain"
+            #expect(try await rig.get(path).status == 200)
+            try await rig.prolong(by: 600)
+            let answer = try await rig.get(path)
+            #expect(answer.verdict == verdict)
+            if verdict == "503 unavailable" { #expect(answer.header("Retry-After") != nil) }
+        }
+    }
+
+    @Test("an explanation asks before each step whether it is still wanted")
+    func cancelled() async throws {
+        struct Unwanted: Error {}
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        _ = try await rig.notify(Purchase())
+        let customer = try #require(CustomerID(Purchase.customer))
+        let history = try await rig.application.reader.history(of: customer, environment: .production)
+        let question = ExplainQuestion(
+            customer: customer, environment: .production, entitlementID: nil, at: rig.clock.now)
+        var asked = 0
+        _ = question.answer(from: history, isKnown: { _ in false }, check: { asked += 1 })
+        #expect(asked > 3)
+        for step in 1...asked {
+            var left = step
+            #expect(throws: Unwanted.self) {
+                try question.answer(
+                    from: history, isKnown: { _ in false },
+                    check: {
+                        left -= 1
+                        if left == 0 { throw Unwanted() }
+                    })
+            }
+        }
+    }
+}
+
+private final class Flag: Sendable {
+    private let value = Atomic(false)
+
+    var isSet: Bool { value.load(ordering: .relaxed) }
+
+    func set() { value.store(true, ordering: .relaxed) }
+}
+
+extension ServiceRig {
+    /// Appends so many renewals to the life of the standard purchase.
+    fileprivate func prolong(by count: Int) async throws {
+        let writer = application.writer
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<count {
+                var purchase = Purchase().renewed(uuid: "3838df56-31ab-4e2d-9f44-\(100_000_000_000 + number)")
+                purchase.transaction += "\(number)"
+                let signed = try purchase.signed(by: store)
+                let verified = try application.verifier.verify(signedPayload: signed, now: clock.now)
+                group.addTask { _ = try await writer.append(EventDraft(verified)) }
+            }
+            try await group.waitForAll()
+        }
+    }
+}
