@@ -93,6 +93,26 @@ struct CommandLineTests {
         #expect(try await installation.rightful("keys", "--help").contains("keys revoke"))
     }
 
+    @Test("the key of customer tokens is rotated by a command, in the database or in the file that is configured")
+    func rotateTokens() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        #expect(try await installation.rightful("keys", "rotate-tokens").hasPrefix("key 1 makes customer tokens from "))
+        #expect(try await installation.rightful("keys", "rotate-tokens", "--at-once").hasPrefix("key 2 makes"))
+        let original = try Data(contentsOf: installation.configurationFile)
+        var configuration = try #require(try JSONSerialization.jsonObject(with: original) as? [String: Any])
+        let file = installation.directory.appending(path: "tokens").path()
+        configuration["token_key_path"] = file
+        try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
+        let printed = try await installation.rightful("keys", "rotate-tokens")
+        #expect(printed.hasPrefix("key 1 makes"), "the file has keys of its own")
+        let kept = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(kept.hasPrefix("1 2") && kept.split(separator: "\n").count == 1)
+        let service = try await ServiceProcess.start(installation)
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == kept, "serve takes the key that is there")
+        #expect(service.stop() == 0)
+    }
+
     @Test("entitlements prints what HTTP answers, in the past and in the other environment too")
     func entitlements() async throws {
         let installation = try await Installation()

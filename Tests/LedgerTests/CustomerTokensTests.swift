@@ -80,14 +80,68 @@ struct CustomerTokensTests {
         #expect(texts.count == 1)
         let owner = try await database.owner()
         let row = try await owner.query("SELECT count(*), min(length(secret)) FROM server_secret").first
-        #expect(try row?.int(0) == 1 && row?.int(1) == 32)
+        #expect(try row?.int(0) == 1 && row?.int(1) == 33)
+    }
+
+    @Test("a new key is known everywhere before it is used, and an older one counts until its last token has run out")
+    func rotation() async throws {
+        let keys = DatabaseTokenKeys(pool: try await TestDatabase.make().pool())
+        let tokens = CustomerTokens(keys: keys, lifetime: .zero)
+        func made(at issuedAt: Timestamp) async throws -> String {
+            try await tokens.make(
+                CustomerToken(
+                    customerID: try #require(CustomerID("c-1")), environment: .production, bundleID: nil,
+                    issuedAt: issuedAt, expiresAt: issuedAt.adding(milliseconds: CustomerTokens.longestLife * 1000)))
+        }
+        func isValid(_ text: String, at now: Timestamp) async throws -> Bool {
+            if case .valid = try await tokens.verify(text, now: now) { true } else { false }
+        }
+        let before = try await made(at: Self.noon)
+        let key = try await keys.rotate(now: Self.noon, endsEarlier: false)
+        #expect(key.id == 2 && key.firstUse == Self.noon.adding(milliseconds: 10_000))
+        #expect(try await made(at: Self.noon) == before, "not used yet")
+        let lastOfOld = try await made(at: Self.noon.adding(milliseconds: 9_999))
+        let firstOfNew = try await made(at: key.firstUse)
+        let anHourLater = Self.noon.adding(milliseconds: 3_600_000)
+        for text in [before, lastOfOld, firstOfNew] { #expect(try await isValid(text, at: anHourLater)) }
+        let lastMoment = Self.noon.adding(milliseconds: 86_400_000 + 9_998)
+        #expect(try await isValid(lastOfOld, at: lastMoment))
+        // Whoever has the old key can make no token any more by the time that its last one has run out.
+        let old = try #require(try await keys.read().first { $0.id == 1 })
+        let later = key.endOfEarlier.adding(milliseconds: 60_000)
+        let forger = CustomerTokens(keys: FixedTokenKeys(keys: [old]), lifetime: .zero)
+        let forged = try await forger.make(
+            CustomerToken(
+                customerID: try #require(CustomerID("c-1")), environment: .production, bundleID: nil, issuedAt: later,
+                expiresAt: later.adding(milliseconds: 1000)))
+        #expect(try await tokens.verify(forged, now: later) == .forged)
+    }
+
+    @Test("keys that are ended at once end with all their tokens, and the new one is used at once")
+    func rotationAtOnce() async throws {
+        let keys = DatabaseTokenKeys(pool: try await TestDatabase.make().pool())
+        let tokens = CustomerTokens(keys: keys, lifetime: .zero)
+        let old = try await tokens.make(try Self.token())
+        let key = try await keys.rotate(now: Self.noon, endsEarlier: true)
+        #expect(key.firstUse == Self.noon && key.endOfEarlier == Self.noon)
+        #expect(try await tokens.verify(old, now: Self.noon) == .forged)
+        let new = try await tokens.make(try Self.token())
+        #expect(new != old)
+        #expect(try await tokens.verify(new, now: Self.noon) == .valid(try Self.token()))
+        // Of many who rotate at once each makes a key of its own.
+        let made = try await withThrowingTaskGroup(of: Int64.self) { group in
+            for _ in 0..<5 { group.addTask { try await keys.rotate(now: Self.noon, endsEarlier: false).id } }
+            return try await group.reduce(into: Set<Int64>()) { $0.insert($1) }
+        }
+        #expect(made == [3, 4, 5, 6, 7])
     }
 
     @Test("once the key is known no database is needed; before, its absence is no forgery")
     func outage() async throws {
         let database = try await TestDatabase.make()
         let pool = database.pool()
-        let tokens = CustomerTokens(pool: pool)
+        // It would read them again each time.
+        let tokens = CustomerTokens(keys: DatabaseTokenKeys(pool: pool), lifetime: .zero)
         let text = try await tokens.make(try Self.token())
         await pool.close()
         #expect(try await tokens.verify(text, now: Self.noon) == .valid(try Self.token()))
@@ -96,4 +150,13 @@ struct CustomerTokensTests {
         }
         #expect(error?.code == .unavailable)
     }
+}
+
+/// Keys that somebody stole.
+private struct FixedTokenKeys: TokenKeyStore {
+    let keys: [TokenKey]
+
+    func read() async throws -> [TokenKey] { keys }
+
+    func add(_ key: TokenKey) async throws {}
 }

@@ -174,7 +174,11 @@ struct ConfigurationTests {
         let nothing = try Self.read()
         #expect(nothing.logOrigin == nil && nothing.logKeyPath == nil && nothing.checkpointDirectory == nil)
         let configuration = try Self.read(
-            #"{"log_origin": "example.com/ledger", "log_key_path": "log.pem", "checkpoint_dir": "/var/checkpoints"}"#)
+            #"""
+            {"log_origin": "example.com/ledger", "log_key_path": "log.pem", "checkpoint_dir": "/var/checkpoints",
+             "token_key_path": "tokens"}
+            """#)
+        #expect(nothing.tokenKeyPath == nil && configuration.tokenKeyPath == "/etc/rightful/tokens")
         #expect(configuration.logOrigin == "example.com/ledger")
         #expect(configuration.logKeyPath == "/etc/rightful/log.pem")
         #expect(configuration.checkpointDirectory == "/var/checkpoints")

@@ -26,7 +26,7 @@ package struct CustomerToken: Sendable, Hashable {
 
 /// Makes and recognises customer tokens, of which nothing is stored: `rc_`, what the token says, and a code over both.
 ///
-/// The key of the code is in the database, so every instance takes what any of them made.
+/// The keys of the code are where every instance finds them, so each takes what any of them made.
 package final class CustomerTokens: Sendable {
     /// What a text that was sent as a token is.
     package enum Verdict: Sendable, Hashable {
@@ -47,34 +47,49 @@ package final class CustomerTokens: Sendable {
     private static let clockDifference: Int64 = 60_000
     /// Longer than any token made here, in bytes.
     private static let lengthLimit = 4096
-    private static let secretName = "customer_tokens"
-    private static let secretLength = 32
 
-    private let pool: PostgresPool
-    private let secret = Mutex<[UInt8]?>(nil)
+    private let keys: any TokenKeyStore
+    private let lifetime: Duration
+    private let remembered = Mutex<(ring: TokenKeyRing, readAt: ContinuousClock.Instant)?>(nil)
 
-    package init(pool: PostgresPool) { self.pool = pool }
-
-    /// The token as text; the same token is always the same text.
-    package func make(_ token: CustomerToken) async throws -> String {
-        let text = Self.prefix + Base64.encodeURL(token.payload)
-        let code = HMACSHA256.code(of: text.utf8, key: try await key(now: token.issuedAt))
-        return text + "." + Base64.encodeURL(code)
+    /// - Parameters:
+    ///   - keys: where the keys are kept.
+    ///   - lifetime: how long they are believed before they are read again.
+    package init(keys: any TokenKeyStore, lifetime: Duration = .seconds(5)) {
+        self.keys = keys
+        self.lifetime = lifetime
     }
 
-    /// What a text is at `now`; throws `LedgerError` when the key cannot be read.
+    /// With the keys in the database.
+    package convenience init(pool: PostgresPool) { self.init(keys: DatabaseTokenKeys(pool: pool)) }
+
+    /// Reads the keys, and makes the first where there is none.
+    ///
+    /// - Throws: `LedgerError`.
+    package func prepare(now: Timestamp) async throws { _ = try await ring(now: now) }
+
+    /// The token as text; the same token is always the same text, as long as its key signs.
+    package func make(_ token: CustomerToken) async throws -> String {
+        guard let key = try await ring(now: token.issuedAt).signer(at: token.issuedAt) else {
+            throw LedgerError(.unavailable, "there is no key to make customer tokens with")
+        }
+        let text = Self.prefix + Base64.encodeURL(token.payload(keyID: key.id))
+        return text + "." + Base64.encodeURL(HMACSHA256.code(of: text.utf8, key: key.secret))
+    }
+
+    /// What a text is at `now`; throws `LedgerError` when the keys cannot be read.
     package func verify(_ text: String, now: Timestamp) async throws -> Verdict {
         guard text.utf8.count <= Self.lengthLimit, text.hasPrefix(Self.prefix) else { return .forged }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 2, let code = Base64.decodeURL(parts[1]), code.count == HMACSHA256.length else {
-            return .forged
-        }
-        let expected = HMACSHA256.code(of: parts[0], key: try await key(now: now))
-        // Nothing is read of what is not ours.
-        guard ConstantTime.equal(code, expected),
+        guard parts.count == 2, let code = Base64.decodeURL(parts[1]), code.count == HMACSHA256.length,
             let payload = Base64.decodeURL(parts[0].dropFirst(Self.prefix.utf8.count)),
-            let token = CustomerToken(payload: payload)
+            let keyID = CustomerToken.keyID(of: payload)
         else { return .forged }
+        // A key that has ended may be anybody's.
+        guard let key = try await ring(now: now).key(keyID, at: now) else { return .forged }
+        let expected = HMACSHA256.code(of: parts[0], key: key.secret)
+        // Nothing but the key's id is read of what is not ours.
+        guard ConstantTime.equal(code, expected), let token = CustomerToken(payload: payload) else { return .forged }
         guard now < token.expiresAt else { return .expired }
         let latestEnd = token.issuedAt.adding(milliseconds: Self.longestLife * 1000)
         guard token.expiresAt <= latestEnd, token.issuedAt <= now.adding(milliseconds: Self.clockDifference) else {
@@ -83,66 +98,65 @@ package final class CustomerTokens: Sendable {
         return .valid(token)
     }
 
-    /// The key that all instances share, made by the first that needs it.
-    private func key(now: Timestamp) async throws -> [UInt8] {
-        if let known = secret.withLock({ $0 }) { return known }
-        let found: [UInt8]?
-        do {
-            found = try await pool.withConnection { connection in
-                if let known = try Self.read(on: connection) { return known }
-                try connection.query(
-                    """
-                    INSERT INTO server_secret (ledger_id, name, secret, created_at) VALUES ($1, $2, $3, $4)
-                    ON CONFLICT (ledger_id, name) DO NOTHING
-                    """,
-                    [
-                        .int4(Int32(ledgerID)), .text(Self.secretName),
-                        .bytes(SecureRandom.bytes(Self.secretLength)), .timestamp(now.milliseconds),
-                    ])
-                return try Self.read(on: connection)
-            }
-        } catch {
-            throw LedgerError(error, doing: "reading the key of customer tokens")
+    /// The oldest key that counts; `nil` where the keys would have to be read again first.
+    ///
+    /// Whoever keeps an answer to a token notices by it that keys have ended. It asks nobody.
+    package func oldestKey(at now: Timestamp) -> Int64? {
+        let clock = ContinuousClock.now
+        return remembered.withLock { known in
+            known.flatMap { clock < $0.readAt + lifetime ? $0.ring.oldest(at: now) : nil }
         }
-        guard let found, found.count == Self.secretLength else {
-            throw LedgerError(.corrupt, "the key of customer tokens in server_secret is not \(Self.secretLength) bytes")
-        }
-        secret.withLock { $0 = found }
-        return found
     }
 
-    private static func read(on connection: isolated PostgresConnection) throws -> [UInt8]? {
-        try connection.query(
-            "SELECT secret FROM server_secret WHERE ledger_id = $1 AND name = $2", [.int(ledgerID), .text(secretName)]
-        ).first?.bytes(0)
+    /// The keys that all instances share, as they were a few seconds ago.
+    private func ring(now: Timestamp) async throws -> TokenKeyRing {
+        let known = remembered.withLock { $0 }
+        let clock = ContinuousClock.now
+        if let known, clock < known.readAt + lifetime { return known.ring }
+        let read: TokenKeyRing
+        if let known {
+            // What was good stays good while they cannot be read.
+            guard let found = try? await keys.read(), !found.isEmpty else { return known.ring }
+            read = TokenKeyRing(found)
+        } else {
+            read = try await keys.readOrMake(now: now)
+        }
+        remembered.withLock { $0 = (read, clock) }
+        return read
     }
 }
 
-/// What a token says, in bytes: a version, the environment, two instants in milliseconds, the customer's id behind its
+/// What a token says, in bytes: a version, the key's id, the environment, two instants in milliseconds, the customer's id behind its
 /// length, and the app's to the end; numbers with the high byte first.
 extension CustomerToken {
-    private static let version: UInt8 = 1
-    private static let fixedLength = 20
+    private static let version: UInt8 = 2
+    private static let fixedLength = 28
 
-    fileprivate var payload: [UInt8] {
+    fileprivate func payload(keyID: Int64) -> [UInt8] {
         let customer = Array(customerID.value.utf8)
-        return [Self.version, environment == .production ? 0 : 1] + Self.bytes(of: issuedAt.milliseconds)
-            + Self.bytes(of: expiresAt.milliseconds) + Self.bytes(of: UInt16(customer.count)) + customer
-            + Array((bundleID ?? "").utf8)
+        return [Self.version] + Self.bytes(of: keyID) + [environment == .production ? 0 : 1]
+            + Self.bytes(of: issuedAt.milliseconds) + Self.bytes(of: expiresAt.milliseconds)
+            + Self.bytes(of: UInt16(customer.count)) + customer + Array((bundleID ?? "").utf8)
+    }
+
+    /// The id of the key that a token says it was made with; `nil` where it is none.
+    fileprivate static func keyID(of payload: [UInt8]) -> Int64? {
+        guard payload.count > fixedLength, payload[0] == version else { return nil }
+        return number(payload[1..<9])
     }
 
     fileprivate init?(payload: [UInt8]) {
-        guard payload.count > Self.fixedLength, payload[0] == Self.version, payload[1] <= 1 else { return nil }
-        let customerEnd = Self.fixedLength + Int(payload[18]) << 8 + Int(payload[19])
+        guard payload.count > Self.fixedLength, payload[0] == Self.version, payload[9] <= 1 else { return nil }
+        let customerEnd = Self.fixedLength + Int(payload[26]) << 8 + Int(payload[27])
         guard customerEnd <= payload.count,
             let customer = CustomerID(String(decoding: payload[Self.fixedLength..<customerEnd], as: UTF8.self))
         else { return nil }
         let bundle = payload[customerEnd...]
         self.init(
-            customerID: customer, environment: payload[1] == 0 ? .production : .sandbox,
+            customerID: customer, environment: payload[9] == 0 ? .production : .sandbox,
             bundleID: bundle.isEmpty ? nil : String(decoding: bundle, as: UTF8.self),
-            issuedAt: Timestamp(milliseconds: Self.number(payload[2..<10])),
-            expiresAt: Timestamp(milliseconds: Self.number(payload[10..<18])))
+            issuedAt: Timestamp(milliseconds: Self.number(payload[10..<18])),
+            expiresAt: Timestamp(milliseconds: Self.number(payload[18..<26])))
     }
 
     private static func bytes(of number: some FixedWidthInteger) -> [UInt8] {

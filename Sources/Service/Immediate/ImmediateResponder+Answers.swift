@@ -25,7 +25,8 @@ extension ImmediateResponder {
             case .past: past.append(request)
             case .launch(let key):
                 guard case (.launch(let launch), let rest)? = cache.answer(of: .launch(key)),
-                    launch.holds.contains(moment.instant)
+                    launch.holds.contains(moment.instant),
+                    launch.oldestTokenKey.map({ $0 == application.tokens.oldestKey(at: moment.instant) }) ?? true
                 else {
                     decline(request)
                     continue

@@ -41,6 +41,10 @@ final class RepeatableLaunch: Sendable {
     let template: AnswerTemplate
     /// The instants for which it holds.
     let holds: Range<Timestamp>
+    /// Of an answer to a customer token: the oldest key of tokens that counted then.
+    ///
+    /// Once that one has ended, so may the token.
+    let oldestTokenKey: Int64?
     /// How many known transactions were posted, for the metrics.
     let knownTransactions: Int
     private let customer: CustomerID
@@ -53,11 +57,13 @@ final class RepeatableLaunch: Sendable {
     private static let passAge: Int64 = 5_000
 
     init(
-        _ template: AnswerTemplate, holds: Range<Timestamp>, knownTransactions: Int, customer: CustomerID,
+        _ template: AnswerTemplate, holds: Range<Timestamp>, oldestTokenKey: Int64?, knownTransactions: Int,
+        customer: CustomerID,
         app: String, environment: StoreEnvironment, answers: [EntitlementAnswer]
     ) {
         self.template = template
         self.holds = holds
+        self.oldestTokenKey = oldestTokenKey
         self.knownTransactions = knownTransactions
         self.customer = customer
         self.app = app

@@ -139,10 +139,16 @@ extension Application {
             return try .document(document(at: at, position: position, pass: pass), position: position, headers: headers)
         }
         var until = min(answersUntil, driftUntil)
-        if case .customerToken(let token) = call.credential { until = min(until, token.expiresAt) }
+        var oldestTokenKey: Int64?
+        if case .customerToken(let token) = call.credential {
+            until = min(until, token.expiresAt)
+            // 0 is no key's: where that is not known, the answer is not given again.
+            oldestTokenKey = tokens.oldestKey(at: at) ?? 0
+        }
         if let end = decision.posting.appTransactionEnd { until = min(until, end) }
         let launch = RepeatableLaunch(
-            template, holds: at..<max(at, until), knownTransactions: decision.transactions.count,
+            template, holds: at..<max(at, until), oldestTokenKey: oldestTokenKey,
+            knownTransactions: decision.transactions.count,
             customer: decision.customer, app: decision.posting.app, environment: decision.posting.environment,
             answers: answers)
         launches.put(

@@ -2,7 +2,8 @@
 enum Commands {
     static let all: [any Command.Type] = [
         ServeCommand.self, MigrateCommand.self, CatalogApplyCommand.self, CatalogShowCommand.self,
-        KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, EventsCommand.self,
+        KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, KeysRotateTokensCommand.self,
+        EventsCommand.self,
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
         StatusCommand.self,
         ExportCommand.self, ForgetCommand.self,

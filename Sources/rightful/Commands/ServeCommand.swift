@@ -63,6 +63,8 @@ struct ServeCommand: Command {
             if passKeys.ring.isEmpty, let cluster = session.cluster {
                 passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
             }
+            let tokens = CustomerTokens(keys: configuration.tokenKeys(pool: session.pool))
+            try await tokens.prepare(now: context.now())
             let tree = LogTree(pool: session.pool)
             let ledgerID = try await tree.end().ownID
             let (logKey, keyWarning) = try Self.logKey(configuration, ledgerID: ledgerID)
@@ -80,7 +82,7 @@ struct ServeCommand: Command {
             let application = Application(
                 writer: writer, reader: LedgerReader(pool: session.pool, now: context.now),
                 keys: APIKeyStore(pool: session.pool, now: context.now),
-                tokens: CustomerTokens(pool: session.pool), commandKeys: commandKeys,
+                tokens: tokens, commandKeys: commandKeys,
                 verifier: NotificationVerifier(jws: jws, apps: apps),
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },

@@ -16,6 +16,7 @@ extension Configuration {
         passTTL = try settings.seconds(.passTTL, in: PassDocument.ttlRange) ?? PassDocument.defaultTTL
         logOrigin = try settings.logOrigin()
         logKeyPath = try settings.node(.logKeyPath)?.filePath()
+        tokenKeyPath = try settings.node(.tokenKeyPath)?.filePath()
         checkpointDirectory = try settings.node(.checkpointDirectory)?.filePath()
         trustedProxies = try settings.list(.trustedProxies, limit: 1000, NetworkRange.init(reading:))
         rateLimits = try settings.rateLimits()

@@ -32,6 +32,7 @@ extension Configuration {
         case (.passKeys, _): Self.joined(passKeys.map(\.keyID))
         case (.passTTL, _): "\(passTTL.components.seconds)"
         case (.logOrigin, _): logOrigin ?? "rightful/ and the ledger's own id"
+        case (.tokenKeyPath, _): tokenKeyPath ?? "none: the database keeps them"
         case (.logKeyPath, _): logKeyPath ?? "the one in the data directory"
         case (.checkpointDirectory, _): checkpointDirectory ?? "none"
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))

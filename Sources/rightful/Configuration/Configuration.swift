@@ -18,6 +18,8 @@ struct Configuration: Sendable {
     var logOrigin: String?
     /// The key that signs checkpoints; `nil`: one that the data directory keeps.
     var logKeyPath: String?
+    /// The file with the keys of customer tokens; `nil`: the database keeps them.
+    var tokenKeyPath: String?
     /// Where `serve` writes checkpoints; `nil`: nowhere.
     var checkpointDirectory: String?
     /// How long a pass may live at most, in whole seconds.

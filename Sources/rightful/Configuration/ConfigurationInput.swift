@@ -10,6 +10,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
     case passTTL = "pass_ttl"
     case logOrigin = "log_origin"
     case logKeyPath = "log_key_path"
+    case tokenKeyPath = "token_key_path"
     case checkpointDirectory = "checkpoint_dir"
     case trustedProxies = "trusted_proxies"
     case rateLimits = "rate_limits"
@@ -24,8 +25,8 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
         case .passTTL: "RIGHTFUL_PASS_TTL"
         case .answerMemory: "RIGHTFUL_ANSWER_MEMORY_MIB"
-        case .apps, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .checkpointDirectory, .trustedProxies,
-            .rateLimits:
+        case .apps, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .tokenKeyPath, .checkpointDirectory,
+            .trustedProxies, .rateLimits:
             nil
         }
     }
@@ -37,7 +38,8 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .checkpointDirectory,
+        case .apps, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .tokenKeyPath,
+            .checkpointDirectory,
             .trustedProxies, .rateLimits, .answerMemory:
             nil
         }

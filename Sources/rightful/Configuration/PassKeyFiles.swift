@@ -69,6 +69,20 @@ enum SecretFile {
         defer { unlink(draft) }
         try write(text, to: draft, in: directory)
         guard link(draft, path) == 0 || errno == EEXIST else { throw failure("make", path) }
+        try syncDirectory(directory)
+    }
+
+    /// Makes a file with mode 0600, in the place of the one that is there; whoever reads meanwhile reads either.
+    static func replace(_ path: String, holding text: String) throws {
+        let directory = (path as NSString).deletingLastPathComponent
+        let draft = "\(path).\(getpid())-\(Base64.encodeURL(SecureRandom.bytes(9)))"
+        defer { unlink(draft) }
+        try write(text, to: draft, in: directory)
+        guard rename(draft, path) == 0 else { throw failure("replace", path) }
+        try syncDirectory(directory)
+    }
+
+    private static func syncDirectory(_ directory: String) throws {
         let folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard folder >= 0 else { throw failure("open", directory) }
         defer { close(folder) }

@@ -26,7 +26,8 @@ final class ServedInstance: Sendable {
         let application = Application(
             writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
             reader: LedgerReader(pool: pool, now: now), keys: APIKeyStore(pool: pool, now: now),
-            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
+            tokens: CustomerTokens(keys: DatabaseTokenKeys(pool: pool), lifetime: limits.keyLifetime),
+            commandKeys: CommandKeys(pool: pool),
             verifier: rig.application.verifier, statements: rig.application.statements, schemaRefusal: { nil },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .error, now: now, sink: { rig.log.keep($0) }), limits: limits,

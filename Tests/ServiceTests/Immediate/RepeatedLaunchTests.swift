@@ -106,6 +106,22 @@ struct RepeatedLaunchTests {
         await instance.stop()
     }
 
+    @Test("an answer from memory ends with the key that its customer token was made with")
+    func endedTokenKey() async throws {
+        var limits = Application.Limits()
+        limits.keyLifetime = .milliseconds(300)
+        let rig = try await ServiceRig.withCatalog()
+        let instance = try await ServedInstance.start(on: rig, limits: limits)
+        let body = try Self.posted(rig)
+        let token = try await rig.token(Self.ann)
+        for _ in 0..<5 { #expect(try await instance.reconcile(Self.ann, body, key: token).status == 200) }
+        #expect(instance.repeatedLaunches > 0)
+        _ = try await DatabaseTokenKeys(pool: rig.pool).rotate(now: rig.clock.now, endsEarlier: true)
+        try await Task.sleep(for: .milliseconds(350))
+        #expect(try await instance.reconcile(Self.ann, body, key: token).status == 401)
+        await instance.stop()
+    }
+
     @Test("an answer from memory ends when the app transaction it rests on becomes too old")
     func oldAppTransaction() async throws {
         // It was signed on day 0.
