@@ -21,7 +21,9 @@ struct RandomAnswersTests {
     func sameBytes(seed: UInt64) async throws {
         var limits = Application.Limits()
         limits.rates.address = RateLimit(perSecond: RateLimit.greatest, burst: RateLimit.greatest)
-        let rig = try await ServiceRig.withCatalog(limits: limits)
+        let proofs = DeviceTrust.AppTransactionProof.allCases
+        let trust = DeviceTrust(appTransactionProof: proofs[Int(seed - 1) % proofs.count])
+        let rig = try await ServiceRig.withCatalog(limits: limits, trust: trust)
         let instance = try await ServedInstance.start(on: rig, limits: limits)
         var world = try await RandomWorld(rig, seed: seed)
         var told: [String] = []

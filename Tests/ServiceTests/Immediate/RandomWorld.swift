@@ -38,7 +38,8 @@ struct RandomWorld {
     let rig: ServiceRig
     var random: SplitMix64
     private(set) var launches: [Launch] = []
-    /// A secret key, publishable keys of both environments, one of an app that is not configured, and tokens.
+    /// A secret key, publishable keys of each environment, one of an app that is not configured, tokens of four people in
+    /// both environments, and a publishable key that is good for both.
     private var keys: [String] = []
     private var grants: [String] = []
     private var number = 0
@@ -54,6 +55,7 @@ struct RandomWorld {
             keys.append(try await rig.token(person))
             keys.append(try await rig.token(person, environment: "sandbox"))
         }
+        keys.append(try await rig.publishableKey(environment: nil))
         for person in [0, 1, 0, 1, 0, 1] {
             _ = try await rig.link(Self.people[4 + person], to: Self.people[person])
             launches.append(try device(of: person))
@@ -181,8 +183,14 @@ struct RandomWorld {
         if let person, random.chance(70) {
             key = random.pick([rig.admin, keys[isSandbox ? 2 : 1], keys[4 + 2 * person + (isSandbox ? 1 : 0)]])
         }
+        var customer = person.map { Self.people[$0] } ?? anybody()
+        if random.chance(20) {
+            // Somebody logs in on it, whosever it is.
+            let login = Int(random.number(in: 0...3))
+            (customer, key) = (Self.people[login], keys[4 + 2 * login + (isSandbox ? 1 : 0)])
+        }
         return Launch(
-            customer: person.map { Self.people[$0] } ?? anybody(),
+            customer: customer,
             query: random.chance(60) ? "?environment=\(environment.lowercased())" : "", key: key,
             body: try posted.body)
     }
@@ -198,6 +206,12 @@ struct RandomWorld {
 
     private mutating func link() async throws -> String {
         let (customer, other) = (anybody(), anybody())
+        if random.chance(30) {
+            // Perhaps one that a login made.
+            let undone = random.number(in: 1...max(1, try await rig.head))
+            let answer = try await rig.command("link", customer, #"{"undo":\#(undone)}"#, query: sandboxQuery)
+            return "undoing of \(undone) for \(customer) \(answer.status)"
+        }
         let answer = try await rig.link(other, to: customer)
         return "link \(other) to \(customer) \(answer.status)"
     }
