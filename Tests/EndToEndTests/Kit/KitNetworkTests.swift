@@ -221,6 +221,60 @@ struct KitNetworkTests {
         }
     }
 
+    @Test("a login links what was bought before by itself, and nobody gets it who logs in there afterwards")
+    func loginLinks() async throws {
+        try await KitRig.race("login links") { rig in
+            let device = rig.device()
+            let kit = await device.launch()
+            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            await device.live("premium", gives: true)
+            await kit.identify(customerID: "c-17", token: try await rig.service.token("c-17"))
+            let account = rig.account(device)
+            #expect(rig.store.with { $0.link(account: account, to: CustomerKey(.production, "c-17")) })
+            let state = await device.state { $0.isLive && $0.customerID == "c-17" }
+            try rig.expectDevice(device, state, as: "c-17")
+            // Another device on the same Apple account, on which somebody else logs in.
+            let other = rig.device(account: account)
+            let otherKit = await other.launch()
+            await otherKit.identify(customerID: "c-18", token: try await rig.service.token("c-18"))
+            let elsewhere = await other.state {
+                $0.isLive && $0.customerID == "c-18" && !$0.givesAccess(to: "premium")
+            }
+            try rig.expectDevice(other, elsewhere, as: "c-18")
+            try await rig.deliver()
+            try await rig.expectServer("c-17")
+            try await rig.expectServer("c-18")
+            let causes = try await rig.service.admin.events().compactMap { ($0["facts"] as? [String: Any])?["cause"] }
+            #expect(causes.compactMap { $0 as? String }.sorted() == ["issued", "issued", "login"])
+        }
+    }
+
+    @Test("a customer whose id is no UUID buys with the account token that comes with their token")
+    func accountToken() async throws {
+        try await KitRig.race("account token") { rig in
+            let answer = try await rig.service.admin.send("POST", "/v1/customers/c-19/tokens").json
+            let token = try #require(answer["token"] as? String)
+            let accountToken = try #require((answer["app_account_token"] as? String).flatMap { UUID(uuidString: $0) })
+            let device = rig.device()
+            let kit = await device.launch()
+            await kit.identify(customerID: "c-19", token: token, appAccountToken: accountToken)
+            guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.lifetime) else {
+                Issue.record("the purchase failed")
+                return
+            }
+            #expect(purchase.entitlements.givesAccess(to: "premium"))
+            await device.live("premium", gives: true)
+            await rig.store.waitForFinish(purchase.transactionID, on: device.number)
+            // On another Apple account's device, where nothing was ever bought.
+            let other = rig.device()
+            let otherKit = await other.launch()
+            await otherKit.identify(customerID: "c-19", token: try await rig.service.token("c-19"))
+            await other.live("premium", gives: true)
+            let held = try await rig.service.admin.send("GET", "/v1/customers/c-19/entitlements").text
+            #expect(held.contains("\"id\":\"premium\""), "\(held)")
+        }
+    }
+
     @Test("an unverified transaction gives no access, is not sent and is never finished")
     func unverified() async throws {
         try await KitRig.race("unverified") { rig in
