@@ -21,6 +21,8 @@ package struct HTTPServerConfiguration: Sendable {
     package var maxConnectionsPerAddress = 512
     /// Requests being handled; further ones are refused as `overloaded`.
     package var maxHandlersInFlight = 1024
+    /// Further ones for requests whose body is in the reserved memory.
+    package var maxReservedHandlers = 256
     /// Request bodies held in memory, in bytes over all requests; beyond it requests are refused as `overloaded`.
     package var maxBufferedBodyBytes = 256 << 20
     /// The same for requests whose gate names the reserved memory, which no others use.
@@ -30,6 +32,8 @@ package struct HTTPServerConfiguration: Sendable {
     /// Between two requests of one connection `idleTimeout` comes on top, since the server cannot see when the wait
     /// ended and the next request began.
     package var requestDeadline = Duration.seconds(30)
+    /// How long a handler may take; one that takes longer is cancelled, and its request refused as `tooSlow`.
+    package var handlerDeadline = Duration.seconds(10)
     /// From the first byte of a response to the moment the system has taken the last.
     package var responseDeadline = Duration.seconds(120)
     /// How long a connection may be silent; rounded up to whole seconds.
@@ -49,7 +53,7 @@ package struct HTTPServerConfiguration: Sendable {
             ("maxTargetBytes", maxTargetBytes), ("maxConnections", maxConnections),
             ("maxHandlersInFlight", maxHandlersInFlight), ("maxBufferedBodyBytes", maxBufferedBodyBytes),
             ("maxReservedBodyBytes", maxReservedBodyBytes),
-            ("retryAfterSeconds", retryAfterSeconds),
+            ("retryAfterSeconds", retryAfterSeconds), ("maxReservedHandlers", maxReservedHandlers),
         ]
         for (name, value) in positive where value < 1 {
             throw HTTPServerError(.invalidConfiguration, "\(name) is \(value); it must be at least 1")
@@ -65,7 +69,8 @@ package struct HTTPServerConfiguration: Sendable {
             throw HTTPServerError(.invalidConfiguration, "at most 1048576 connections can be served")
         }
         for (name, value) in [
-            ("requestDeadline", requestDeadline), ("responseDeadline", responseDeadline), ("idleTimeout", idleTimeout),
+            ("requestDeadline", requestDeadline), ("handlerDeadline", handlerDeadline),
+            ("responseDeadline", responseDeadline), ("idleTimeout", idleTimeout),
         ] where value <= .zero || value > .seconds(86_400) {
             throw HTTPServerError(.invalidConfiguration, "\(name) is \(value); it must be from above 0 to one day")
         }

@@ -18,6 +18,7 @@ struct ServerCore: Sendable {
     let refuse: @Sendable (HTTPRefusal, HTTPRequestHead) -> HTTPResponse
 
     var overloaded: HTTPRefusal { .overloaded(retryAfterSeconds: configuration.retryAfterSeconds) }
+    var tooSlow: HTTPRefusal { .tooSlow(retryAfterSeconds: configuration.retryAfterSeconds) }
     var shuttingDown: HTTPRefusal { .shuttingDown(retryAfterSeconds: configuration.retryAfterSeconds) }
 
     /// The layer above's answer; a client that should try again is told when, whatever that layer forgot.

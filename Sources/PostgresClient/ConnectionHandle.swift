@@ -32,6 +32,12 @@ struct ConnectionHandle: ~Copyable {
         }
         // The default processor writes notices to standard error.
         _ = PQsetNoticeProcessor(pointer, { _, _ in }, nil)
+        // So that nothing blocks but what waits with a deadline, closing included.
+        guard PQsetnonblocking(pointer, 1) == 0 else {
+            let error = PostgresError(connection: pointer, fallback: "no connection that does not block")
+            PQfinish(pointer)
+            throw error
+        }
         self.pointer = pointer
     }
 

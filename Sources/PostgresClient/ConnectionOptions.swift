@@ -13,8 +13,16 @@ package struct ConnectionOptions: Sendable {
     /// How long a transaction may sit idle before the server ends its session, so that a stalled instance cannot hold
     /// a ledger's head row.
     package var idleInTransactionTimeoutMilliseconds: Int
+    /// How much longer than a statement may run the server may be silent before its connection is given up.
+    package var graceMilliseconds: Int
     /// How many prepared statements a session keeps.
     package var statementCacheLimit: Int
+
+    /// How long the server may be silent; `nil` where statements may run without end.
+    var silence: Duration? {
+        guard statementTimeoutMilliseconds > 0 else { return nil }
+        return .milliseconds(statementTimeoutMilliseconds + max(0, graceMilliseconds))
+    }
 
     package init(
         applicationName: String = "rightful",
@@ -22,6 +30,7 @@ package struct ConnectionOptions: Sendable {
         statementTimeoutMilliseconds: Int = 30_000,
         lockTimeoutMilliseconds: Int = 5_000,
         idleInTransactionTimeoutMilliseconds: Int = 10_000,
+        graceMilliseconds: Int = 3_000,
         statementCacheLimit: Int = 256
     ) {
         self.applicationName = applicationName
@@ -29,6 +38,7 @@ package struct ConnectionOptions: Sendable {
         self.statementTimeoutMilliseconds = statementTimeoutMilliseconds
         self.lockTimeoutMilliseconds = lockTimeoutMilliseconds
         self.idleInTransactionTimeoutMilliseconds = idleInTransactionTimeoutMilliseconds
+        self.graceMilliseconds = graceMilliseconds
         self.statementCacheLimit = statementCacheLimit
     }
 

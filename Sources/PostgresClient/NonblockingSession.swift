@@ -19,20 +19,23 @@ package final class NonblockingSession: @unchecked Sendable {
     /// Whether something is left to be sent once the descriptor can be written.
     package private(set) var awaitsWriting = false
 
-    /// Connects and prepares; blocks while it does.
+    /// Connects and prepares; blocks while it does, for a bounded time.
     private init(
         _ conninfo: String, options: ConnectionOptions, preparing statements: [PostgresStatement]
     ) throws(PostgresError) {
         handle = try ConnectionHandle(conninfo: conninfo, options: options)
         self.statements = statements.enumerated().map { ("statement_\($0)", $1.label) }
-        _ = try checked(PQexec(handle.pointer, options.sessionScript))
+        guard PQsendQuery(handle.pointer, options.sessionScript) == 1 else { throw broken }
+        _ = try checked(handle.lastResult(silence: options.silence))
         for (index, statement) in statements.enumerated() {
             lastSent = index
             let types = try ParameterBuffer(statement.parameters).types
-            _ = try checked(
-                PQprepare(handle.pointer, self.statements[index].name, statement.sql, Int32(types.count), types))
+            guard
+                PQsendPrepare(handle.pointer, self.statements[index].name, statement.sql, Int32(types.count), types)
+                    == 1
+            else { throw broken }
+            _ = try checked(handle.lastResult(silence: options.silence))
         }
-        guard PQsetnonblocking(handle.pointer, 1) == 0 else { throw broken }
     }
 
     /// What to watch; -1 when the connection is gone.

@@ -136,8 +136,9 @@ extension PostgresConnection {
         let commands = copies.map { "COPY \($0.target) FROM STDIN (FORMAT binary)" }
         let sql = ([script].compactMap(\.self) + commands).joined(separator: "; ")
         guard PQsendQuery(pointer, sql) == 1 else { throw unsent(sql) }
+        try sendAll()
         do throws(PostgresError) {
-            if let script { _ = try checked(PQgetResult(pointer), script) }
+            if let script { _ = try checked(nextResult(), script) }
             for (copy, command) in zip(copies, commands) { try send(copy.rows, command) }
         } catch {
             readToEnd()
@@ -148,7 +149,7 @@ extension PostgresConnection {
 
     /// Answers a command that waits for rows.
     private func send(_ rows: CopyRows, _ command: String) throws(PostgresError) {
-        let started = PQgetResult(pointer)
+        let started = try nextResult()
         guard let started, PQresultStatus(started) == PGRES_COPY_IN else {
             _ = try checked(started, command)
             throw PostgresError(kind: .other, message: "the server did not begin to copy", statement: command)
@@ -159,7 +160,7 @@ extension PostgresConnection {
         }
         try put(CopyRows.trailer[...], command)
         guard PQputCopyEnd(pointer, nil) == 1 else { throw unsent(command) }
-        _ = try checked(PQgetResult(pointer), command)
+        _ = try checked(nextResult(), command)
     }
 
     private func put(_ piece: ArraySlice<UInt8>, _ command: String) throws(PostgresError) {
@@ -167,11 +168,12 @@ extension PostgresConnection {
             PQputCopyData(pointer, raw.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(raw.count))
         }
         guard accepted == 1 else { throw unsent(command) }
+        try sendAll()
     }
 
     /// Reads the rest of a command's results, whatever they say; after an error the server skips what was to follow.
     private func readToEnd() {
-        while let rest = PQgetResult(pointer) {
+        while !isBroken, let rest = try? nextResult() {
             let status = PQresultStatus(rest)
             PQclear(rest)
             // A copy that is under way would be announced again and again.

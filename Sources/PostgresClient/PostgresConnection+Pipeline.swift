@@ -1,5 +1,4 @@
 private import CLibPQ
-private import Glibc
 
 extension PostgresConnection {
     /// Sends all statements at once and reads all results: one round trip, one implicit transaction.
@@ -55,8 +54,9 @@ extension PostgresConnection {
         var failure: PostgresError?
         var position = 0
         while true {
-            try awaitResult()
-            guard let result = PQgetResult(pointer) else {
+            // Also sends, as far as the server takes it: to send first would deadlock as soon as both sides' buffers are
+            // full, because the server stops reading while nobody takes its answers.
+            guard let result = try nextResult() else {
                 // NULL ends the results of one command; from a dead connection it would come for ever.
                 if PQstatus(pointer) == CONNECTION_BAD { throw failure ?? lost() }
                 position += 1
@@ -88,44 +88,13 @@ extension PostgresConnection {
         return results
     }
 
-    /// Waits until a result can be had without blocking, feeding the server meanwhile.
-    ///
-    /// A blocking send would deadlock as soon as both sides' buffers are full: the server stops reading while nobody
-    /// takes its answers.
-    private func awaitResult() throws(PostgresError) {
-        var unsent = try flush()
-        while PQisBusy(pointer) == 1 {
-            var socket = pollfd(fd: PQsocket(pointer), events: Int16(POLLIN | (unsent ? POLLOUT : 0)), revents: 0)
-            let ready = poll(&socket, 1, -1)
-            guard ready >= 0 || errno == EINTR else {
-                throw PostgresError(kind: .connection, message: "poll: \(String(cString: strerror(errno)))")
-            }
-            if PQconsumeInput(pointer) == 0 { throw lost() }
-            unsent = try flush()
-        }
-    }
-
-    /// Whether something is left to send.
-    private func flush() throws(PostgresError) -> Bool {
-        let state = PQflush(pointer)
-        if state < 0 { throw lost() }
-        return state == 1
-    }
-
     private func enterPipeline() throws(PostgresError) {
-        guard PQsetnonblocking(pointer, 1) == 0, PQenterPipelineMode(pointer) == 1 else { throw lost() }
+        guard PQenterPipelineMode(pointer) == 1 else { throw lost() }
     }
 
     private func leavePipeline() {
         // Refused only with results unread, after sending or receiving failed; `isBroken` then says so.
         _ = PQexitPipelineMode(pointer)
-        _ = PQsetnonblocking(pointer, 0)
-    }
-
-    private func sent(_ accepted: Int32, _ label: @autoclosure () -> String) throws(PostgresError) {
-        guard accepted == 1 else {
-            throw PostgresError(connection: pointer, fallback: "the statement could not be sent", statement: label())
-        }
     }
 
     private func lost() -> PostgresError { PostgresError(connection: pointer, fallback: "the connection is gone") }

@@ -1,5 +1,3 @@
-private import CLibPQ
-
 /// What a transaction sees of others, and whether it may write.
 package enum TransactionMode: String, Sendable {
     case readCommitted = "ISOLATION LEVEL READ COMMITTED"
@@ -25,10 +23,10 @@ extension PostgresConnection {
             value = try body(self)
         } catch {
             // If even this fails, the connection is broken, and the server rolls back by itself.
-            try? execute(script: "ROLLBACK")
+            if !isBroken { try? execute(script: "ROLLBACK") }
             throw error
         }
-        let commit = try checked(PQexec(pointer, "COMMIT"), "COMMIT")
+        let commit = try run(script: "COMMIT")
         // The server answers so, without an error, when a statement inside had failed and the body went on.
         guard commit.commandTag != "ROLLBACK" else {
             throw PostgresError(

@@ -12,6 +12,10 @@ private import CLibPQ
 package actor PostgresConnection {
     private let executor: QueueExecutor
     private let handle: ConnectionHandle
+    /// How long the server may be silent; `nil`: as long as it likes.
+    private let silence: Duration?
+    /// Whether the session is not to be used any more, whatever libpq says of it.
+    private var isGivenUp = false
     var statements: StatementCache
     var planAge = PlanAge()
     /// Memory of copied rows, to be used again.
@@ -36,6 +40,7 @@ package actor PostgresConnection {
     private init(conninfo: String, options: ConnectionOptions, executor: QueueExecutor) throws(PostgresError) {
         self.executor = executor
         handle = try ConnectionHandle(conninfo: conninfo, options: options)
+        silence = options.silence
         statements = StatementCache(limit: options.statementCacheLimit)
     }
 
@@ -53,7 +58,7 @@ package actor PostgresConnection {
     package var serverProcessID: Int { Int(PQbackendPID(pointer)) }
     /// Whether the connection is known to be gone; a new one must be made.
     package var isBroken: Bool {
-        PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF
+        isGivenUp || PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF
     }
     package var isInTransaction: Bool { PQtransactionStatus(pointer) != PQTRANS_IDLE }
     /// How many statements the session holds prepared; never more than the limit it was given.
@@ -81,23 +86,33 @@ extension PostgresConnection {
 
     /// Runs SQL of any number of statements, without parameters, in one implicit transaction unless it has its own.
     package func execute(script: String) throws(PostgresError) {
-        _ = try checked(PQexec(pointer, script), PostgresStatement.label(of: script))
+        try run(script: script)
+    }
+
+    /// Runs SQL, and returns the result of the last statement.
+    @discardableResult
+    func run(script: String) throws(PostgresError) -> PostgresResult {
+        try sent(PQsendQuery(pointer, script), PostgresStatement.label(of: script))
+        return try checked(lastResult(), PostgresStatement.label(of: script))
     }
 
     private func runPrepared(_ sql: String, _ buffer: ParameterBuffer) throws(PostgresError) -> PostgresResult {
         let name = try prepare(StatementCache.Key(sql: sql, types: buffer.types))
-        let result = buffer.withPointers { count, _, values, lengths, formats in
-            PQexecPrepared(pointer, name, count, values, lengths, formats, 1)
+        let sending = buffer.withPointers { count, _, values, lengths, formats in
+            PQsendQueryPrepared(pointer, name, count, values, lengths, formats, 1)
         }
-        return try checked(result, PostgresStatement.label(of: sql))
+        try sent(sending, PostgresStatement.label(of: sql))
+        return try checked(lastResult(), PostgresStatement.label(of: sql))
     }
 
     private func prepare(_ key: StatementCache.Key) throws(PostgresError) -> String {
         if let name = statements.name(of: key) { return name }
         try makeRoom(for: 1, sparing: [])
         let name = statements.newName()
-        let result = PQprepare(pointer, name, key.sql, Int32(key.types.count), key.types)
-        _ = try checked(result, PostgresStatement.label(of: key.sql))
+        try sent(
+            PQsendPrepare(pointer, name, key.sql, Int32(key.types.count), key.types),
+            PostgresStatement.label(of: key.sql))
+        _ = try checked(lastResult(), PostgresStatement.label(of: key.sql))
         statements.insert(key, name: name)
         return name
     }
@@ -128,7 +143,46 @@ extension PostgresConnection {
         let error = PostgresError(result: result, statement: label())
         withExtendedLifetime(owned) {}
         if error.kind == .stalePlan { statements.orphanAll() }
+        // After a failover this is a session with the old server, or with one that does not write; the next one may not be.
+        if error.sqlState == "25006" { isGivenUp = true }
         throw error
+    }
+
+    // MARK: - Waiting
+
+    func nextResult() throws(PostgresError) -> OpaquePointer? {
+        do throws(PostgresError) {
+            return try handle.nextResult(silence: silence)
+        } catch {
+            isGivenUp = true
+            throw error
+        }
+    }
+
+    private func lastResult() throws(PostgresError) -> OpaquePointer? {
+        do throws(PostgresError) {
+            return try handle.lastResult(silence: silence)
+        } catch {
+            isGivenUp = true
+            throw error
+        }
+    }
+
+    /// Sends what libpq keeps because the server has not taken it yet.
+    func sendAll() throws(PostgresError) {
+        do throws(PostgresError) {
+            try handle.sendAll(silence: silence)
+        } catch {
+            isGivenUp = true
+            throw error
+        }
+    }
+
+    /// Takes what libpq says of a command that was to be sent.
+    func sent(_ accepted: Int32, _ label: @autoclosure () -> String) throws(PostgresError) {
+        guard accepted == 1 else {
+            throw PostgresError(connection: pointer, fallback: "the statement could not be sent", statement: label())
+        }
     }
 
     /// Lets go of what the server may still hold under forgotten names.

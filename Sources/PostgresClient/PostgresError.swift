@@ -19,6 +19,9 @@ package struct PostgresError: Error, Sendable {
         case statementTimeout
         /// A prepared statement no longer fits the schema. Already forgotten: running it again prepares it anew.
         case stalePlan
+        /// The server cannot do it at the moment: its disk is full or fails, it has no memory left, or it only reads since a
+        /// failover (53xxx, 58xxx, 25006).
+        case outOfService
         /// A unique or primary key is already taken (23505).
         case uniqueViolation
         /// The role may not do this (42501).
@@ -54,7 +57,8 @@ package struct PostgresError: Error, Sendable {
     package var isRetryable: Bool {
         switch kind {
         case .serialization, .deadlock, .lockTimeout, .stalePlan: true
-        case .connection, .unavailable, .statementTimeout, .uniqueViolation, .insufficientPrivilege, .invalidValue,
+        case .connection, .unavailable, .statementTimeout, .outOfService, .uniqueViolation, .insufficientPrivilege,
+            .invalidValue,
             .other:
             false
         }
@@ -94,7 +98,14 @@ extension PostgresError.Kind {
         case "26000": self = .stalePlan
         // Shutting down, crashed, starting up; timeouts by which the server ends the session; too many connections.
         case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "53300": self = .connection
-        default: self = sqlState.hasPrefix("08") ? .connection : .other
+        case "25006": self = .outOfService
+        default:
+            switch sqlState.prefix(2) {
+            case "08": self = .connection
+            // Insufficient resources; system errors, such as of input and output.
+            case "53", "58": self = .outOfService
+            default: self = .other
+            }
         }
     }
 }

@@ -46,7 +46,8 @@ final class EventLoop {
         acceptor = LoopAcceptor(socket)
         connections = ConnectionTable(core.configuration)
         bodies = BodyMemory(core.configuration)
-        let shortest = min(core.configuration.requestDeadline, core.configuration.responseDeadline)
+        let shortest = min(
+            core.configuration.requestDeadline, core.configuration.responseDeadline, core.configuration.handlerDeadline)
         sweepInterval = max(.milliseconds(20), min(.seconds(1), shortest / 4))
         nextSweepAt = now + sweepInterval
         guard let daemon = MHDDaemon(core.configuration, context: Unmanaged.passUnretained(self).toOpaque()) else {
@@ -158,6 +159,11 @@ final class EventLoop {
 
     private func sweep() {
         for client in connections.all { client.sweep(at: now) }
+        let late = now - core.configuration.handlerDeadline
+        for exchange in handling.values.filter({ $0.handledSince <= late }) {
+            exchange.abandon(core.tooSlow)
+        }
+        for exchange in gated.values.filter({ $0.handledSince <= late }) { exchange.abandon(core.tooSlow) }
         nextSweepAt = now + sweepInterval
     }
 
@@ -216,7 +222,8 @@ final class EventLoop {
     /// - Returns: why it may not start, if it may not.
     func admit(_ exchange: Exchange) -> HTTPRefusal? {
         guard stopping?.hasAbandoned != true else { return core.shuttingDown }
-        guard handling.count < core.configuration.maxHandlersInFlight else { return core.overloaded }
+        let more = exchange.bodyMemory == .reserved ? core.configuration.maxReservedHandlers : 0
+        guard handling.count < core.configuration.maxHandlersInFlight + more else { return core.overloaded }
         handling[exchange.id] = exchange
         return nil
     }
@@ -242,7 +249,7 @@ final class EventLoop {
             stopping?.hasAbandoned = true
             stopping?.deadline = now + .seconds(1)
             immediate?.stop()
-            for exchange in Array(handling.values) + Array(gated.values) { exchange.abandon() }
+            for exchange in Array(handling.values) + Array(gated.values) { exchange.abandon(core.shuttingDown) }
         }
     }
 }

@@ -49,6 +49,8 @@ package final class Exchange {
     /// Where the body is counted, and as whose.
     private(set) var bodyMemory = BodyGate.Memory.shared
     private(set) var bodyOwner = 0
+    /// Since when a handler, or the gate, has been at work.
+    private(set) var handledSince = ContinuousClock.Instant.now
     private var prepared: ImmediateResponse?
     /// Whether the body comes in chunks.
     ///
@@ -154,7 +156,7 @@ package final class Exchange {
 
     private func receiveHead(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
         guard !connection.isPlainlyBodiless else {
-            // Everything else can wait until libmicrohttpd takes an answer that leaves the connection open.
+            // The rest can wait until libmicrohttpd takes an answer that leaves the connection open.
             phase = .complete(declined: false)
             return true
         }
@@ -194,6 +196,7 @@ package final class Exchange {
             return answer(response, to: head, on: connection)
         case .ask(let owner, let ask):
             bodyOwner = owner
+            handledSince = loop.now
             client.expectNothing()
             connection.suspend()
             let task = Task { [mailbox = loop.mailbox, id] in
@@ -218,13 +221,11 @@ package final class Exchange {
         }
     }
 
-    /// Starts the handler on a request with a body.
     private func work(_ head: HTTPRequestHead, _ target: RequestTarget, _ connection: MHDConnection) -> Bool {
         guard let refusal = handle(head, target, connection) else { return true }
         return refuse(refusal, head, on: connection)
     }
 
-    /// Sends what the immediate handler has answered at once, where it has.
     private func proceedHeld(_ connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {
         guard case .prepared = phase else { return true }
         loop.heldExchangeEnded()
@@ -284,6 +285,7 @@ package final class Exchange {
     ) -> HTTPRefusal? {
         client.expectNothing()
         if let refusal = loop.admit(self) { return refusal }
+        handledSince = loop.now
         let request = HTTPRequest(head: head, target: target, body: body)
         connection.suspend()
         let task = Task { [core = loop.core, mailbox = loop.mailbox, id] in
@@ -326,7 +328,7 @@ package final class Exchange {
         client.sendDirectly(response.serializedAndClosing)
     }
 
-    // MARK: - Making room
+    // MARK: - Making room and the gate
 
     var bodyCount: Int { body.count }
 
@@ -338,8 +340,6 @@ package final class Exchange {
         body = []
         client.endNow()
     }
-
-    // MARK: - The gate
 
     /// Takes the gate's decision.
     func finishGate(_ refusal: HTTPResponse?) {
@@ -380,12 +380,12 @@ package final class Exchange {
     func finish(_ response: HTTPResponse) { resume { _ in response } }
 
     /// Cancels the handler, or the gate's question, and answers in its place.
-    func abandon() {
+    func abandon(_ refusal: HTTPRefusal) {
         if case .gated(let task, let head, _, _, _) = phase {
             task.cancel()
-            finishGate(loop.core.response(to: loop.core.shuttingDown, head))
+            finishGate(loop.core.response(to: refusal, head))
         }
-        resume { loop.core.response(to: loop.core.shuttingDown, $0) }
+        resume { loop.core.response(to: refusal, $0) }
     }
 
     private func resume(with response: (HTTPRequestHead) -> HTTPResponse) {

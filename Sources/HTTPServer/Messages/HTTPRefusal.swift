@@ -15,6 +15,8 @@ package enum HTTPRefusal: Error, Sendable, Hashable {
     case unsupportedTransferCoding
     /// As many requests are being handled, or body bytes held, as may be.
     case overloaded(retryAfterSeconds: Int)
+    /// The handler did not finish in time.
+    case tooSlow(retryAfterSeconds: Int)
     /// The server stops and the handler did not finish in time.
     case shuttingDown(retryAfterSeconds: Int)
     /// The handler's response cannot be sent; our own fault.
@@ -28,7 +30,7 @@ package enum HTTPRefusal: Error, Sendable, Hashable {
         case .targetTooLong: 414
         case .headersTooLarge: 431
         case .unsupportedTransferCoding: 501
-        case .overloaded, .shuttingDown: 503
+        case .overloaded, .tooSlow, .shuttingDown: 503
         case .unsendableResponse: 500
         }
     }
@@ -42,6 +44,7 @@ package enum HTTPRefusal: Error, Sendable, Hashable {
         case .headersTooLarge(let limit): "The request line and header fields are larger than \(limit) bytes."
         case .unsupportedTransferCoding: "The only transfer coding understood is chunked."
         case .overloaded(let seconds): "The server is busy; try again in \(seconds) s."
+        case .tooSlow(let seconds): "The answer took too long to make; try again in \(seconds) s."
         case .shuttingDown(let seconds): "The server is stopping; try again in \(seconds) s."
         case .unsendableResponse: "The server made a response that it could not send."
         }
@@ -50,7 +53,7 @@ package enum HTTPRefusal: Error, Sendable, Hashable {
     /// What a client is told to wait before it tries again, in seconds; `nil` when trying again would not help.
     package var retryAfterSeconds: Int? {
         switch self {
-        case .overloaded(let seconds), .shuttingDown(let seconds): seconds
+        case .overloaded(let seconds), .tooSlow(let seconds), .shuttingDown(let seconds): seconds
         default: nil
         }
     }

@@ -62,7 +62,9 @@ extension PostgresError {
     /// The same may succeed later: nothing is wrong with what was asked.
     var isPassing: Bool {
         switch kind {
-        case .connection, .unavailable, .serialization, .deadlock, .lockTimeout, .statementTimeout, .stalePlan: true
+        case .connection, .unavailable, .serialization, .deadlock, .lockTimeout, .statementTimeout, .stalePlan,
+            .outOfService:
+            true
         case .uniqueViolation, .insufficientPrivilege, .invalidValue, .other: false
         }
     }

@@ -10,7 +10,8 @@ private struct HealthDocument: Encodable {
 extension Application {
     /// `GET /metrics`; it answers when the database is away, and says so.
     func showMetrics(_ call: Call) async throws -> HTTPResponse {
-        let head = try? await reader.status().position
+        let asked = try? await within(limits.readinessWait) { [reader] in try await reader.status().position }
+        let head = asked ?? nil
         if let head { metrics.noteHead(head) }
         return HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],

@@ -152,7 +152,7 @@ struct Problem: Error, Sendable {
             case .targetTooLong: .targetTooLong
             case .headersTooLarge: .headersTooLarge
             case .unsupportedTransferCoding: .notImplemented
-            case .overloaded, .shuttingDown: .unavailable
+            case .overloaded, .tooSlow, .shuttingDown: .unavailable
             case .unsendableResponse: .internalError
             }
         self.init(code, refusal.explanation)

@@ -54,11 +54,48 @@ extension ImmediateResponder {
         loadingCount += requests.count
         lastBatch += 1
         folding[lastBatch] = requests
+        loadsDue.append((lastBatch, .now + Self.loadDeadline))
         Task { [folder, deliveries, waker, batch = lastBatch] in
             let (answers, loaded) = await folder.answers(to: reads, known: known, provenAt: position)
             deliveries.put(.pasts(batch: batch, answers, loaded: loaded))
             waker.wake()
         }
+    }
+
+    /// Gives the reads of loads that the database does not answer to the general path, which has deadlines of its own.
+    func giveUpLoads(at now: ContinuousClock.Instant) {
+        guard let first = loadsDue.first, first.at <= now else { return }
+        let waiting = missing.values.flatMap { $0 }
+        missing = [:]
+        loadingCount -= waiting.count
+        for request in waiting { decline(request) }
+        while let first = loadsDue.first, first.at <= now {
+            loadsDue.removeFirst()
+            let loads = loading.removeValue(forKey: first.batch)?.flatMap { $0 } ?? []
+            for request in loads + (folding.removeValue(forKey: first.batch) ?? []) {
+                loadingCount -= 1
+                decline(request)
+            }
+        }
+    }
+
+    /// Answers `GET /healthz` here, so that it is answered whatever everybody else waits for.
+    func answerHealth(_ request: borrowing ImmediateRequest, _ exchange: Exchange) -> Bool {
+        guard request.method.elementsEqual("GET".utf8), request.target.elementsEqual("/healthz".utf8) else {
+            return false
+        }
+        let body = Array(#"{"status":"ok"}"#.utf8)
+        guard let response = ImmediateResponse(status: 200, bodyCount: body.count, write: { $0.copyBytes(from: body) })
+        else { return false }
+        response.addHeader("Content-Type", "application/json")
+        ids.withNext { id in
+            id.withMemoryRebound(to: CChar.self) { id in
+                if let id = id.baseAddress { response.addHeader("X-Request-Id", id) }
+            }
+        }
+        application.metrics.count(.requests, ["/healthz", "200"])
+        exchange.answer(response)
+        return true
     }
 
     private func load(_ reads: [HeldRequest]) {
@@ -81,6 +118,7 @@ extension ImmediateResponder {
             for (key, _) in groups { missing[key] = nil }
             lastBatch += 1
             loading[lastBatch] = groups.map(\.value)
+            loadsDue.append((lastBatch, .now + Self.loadDeadline))
             let questions = groups.map { key, _ in
                 LedgerQuestion(of: CustomerID(String(decoding: key.customer, as: UTF8.self)), key.environment)
             }

@@ -22,6 +22,8 @@ final class ImmediateResponder: ImmediateHandler {
 
     /// How long the database may take to answer; then the reads go the general way, which has deadlines of its own.
     private static let answerDeadline = Duration.milliseconds(500)
+    /// How long a load, or a fold of the past, may take; then its reads go the general way.
+    static let loadDeadline = Duration.seconds(2)
     private static let reopenAfter = Duration.milliseconds(250)
     /// Longer than any request takes.
     private static let distrust = Duration.seconds(60)
@@ -57,6 +59,8 @@ final class ImmediateResponder: ImmediateHandler {
     var missing: [CustomerCacheKey: [HeldRequest]] = [:]
     var loading: [Int: [[HeldRequest]]] = [:]
     var folding: [Int: [HeldRequest]] = [:]
+    /// When each of those is given up, in the order in which they began.
+    var loadsDue: [(batch: Int, at: ContinuousClock.Instant)] = []
     var loadingCount = 0
     var lastBatch = 0
     private var isStopped = false
@@ -77,6 +81,7 @@ final class ImmediateResponder: ImmediateHandler {
     // MARK: - Receiving
 
     func receive(_ request: borrowing ImmediateRequest, _ exchange: Exchange) -> Bool {
+        if answerHealth(request, exchange) { return true }
         guard case .open = tail, !isStopped else { return false }
         let held = request.body.isEmpty ? read(request, exchange) : launch(request, exchange)
         guard let held else { return false }
@@ -154,6 +159,7 @@ final class ImmediateResponder: ImmediateHandler {
         ask()
         let now = ContinuousClock.now
         if let answerDueAt, answerDueAt <= now { loseTail() }
+        giveUpLoads(at: now)
         if case .closed(let retryAt) = tail, retryAt <= now { openTail() }
         for route in [reads, launches] { route.flush(at: now) }
     }
@@ -204,7 +210,7 @@ final class ImmediateResponder: ImmediateHandler {
     var nextDeadline: ContinuousClock.Instant? {
         var deadline = answerDueAt
         if case .closed(let retryAt) = tail, !isStopped { deadline = min(deadline ?? retryAt, retryAt) }
-        for dueAt in [reads.lines.dueAt, launches.lines.dueAt] {
+        for dueAt in [reads.lines.dueAt, launches.lines.dueAt, loadsDue.first?.at] {
             if let dueAt { deadline = min(deadline ?? dueAt, dueAt) }
         }
         return deadline
@@ -255,10 +261,12 @@ final class ImmediateResponder: ImmediateHandler {
             tail = opened.map { .open($0) } ?? .closed(retryAt: .now + Self.reopenAfter)
         case .pasts(let batch, let answers, let loaded):
             let requests = folding.removeValue(forKey: batch) ?? []
+            loadsDue.removeAll { $0.batch == batch }
             loadingCount -= requests.count
             receive(answers, to: requests, loaded)
         case .loaded(let batch, let answers):
             let groups = loading.removeValue(forKey: batch) ?? []
+            loadsDue.removeAll { $0.batch == batch }
             loadMissing()
             let moment = Moment(application.now())
             for (requests, loaded) in zip(groups, answers) {

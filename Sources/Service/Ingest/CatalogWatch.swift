@@ -4,12 +4,15 @@ import Synchronization
 
 /// Says what the catalog has to say about a purchase as it comes in: for an operator's eyes only, it decides nothing.
 ///
-/// The catalog is read at most once in `lifetime`, so a notification costs no query.
+/// The catalog is read at most once in `lifetime`, so a notification costs no query; and it is waited for but shortly,
+/// because its answer must not wait for those who read.
 final class CatalogWatch: Sendable {
     private struct Known {
         let catalog: Catalog
         let readAt: ContinuousClock.Instant
     }
+
+    private static let patience = Duration.milliseconds(250)
 
     private let reader: LedgerReader
     private let lifetime: Duration
@@ -34,7 +37,8 @@ final class CatalogWatch: Sendable {
     private func current() async -> Catalog? {
         let now = ContinuousClock.now
         if let known = known.withLock({ $0 }), known.readAt.duration(to: now) < lifetime { return known.catalog }
-        guard let catalog = try? await reader.catalog().catalog else { return nil }
+        let read = try? await within(Self.patience) { [reader] in try await reader.catalog().catalog }
+        guard let catalog = read ?? nil else { return nil }
         known.withLock { $0 = Known(catalog: catalog, readAt: now) }
         return catalog
     }
