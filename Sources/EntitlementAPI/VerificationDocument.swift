@@ -26,10 +26,12 @@ package struct VerificationDocument: Encodable, Sendable {
         package let views: Int64
         package let viewsOutdated: Int64
         package let viewsMissing: Int64
+        /// What should keep roles from changing the log, and does not.
+        package let guardsOff: [String]
 
         package init(
             position: Int64, hash: String, root: String, evidence: Int64, signatures: Bool, evidenceErased: Int64,
-            views: Int64, viewsOutdated: Int64, viewsMissing: Int64
+            views: Int64, viewsOutdated: Int64, viewsMissing: Int64, guardsOff: [String]
         ) {
             self.position = position
             self.hash = hash
@@ -40,6 +42,7 @@ package struct VerificationDocument: Encodable, Sendable {
             self.views = views
             self.viewsOutdated = viewsOutdated
             self.viewsMissing = viewsMissing
+            self.guardsOff = guardsOff
         }
 
         private enum CodingKeys: String, CodingKey {
@@ -47,6 +50,7 @@ package struct VerificationDocument: Encodable, Sendable {
             case evidenceErased = "evidence_erased"
             case viewsOutdated = "views_outdated"
             case viewsMissing = "views_missing"
+            case guardsOff = "guards_off"
         }
     }
 

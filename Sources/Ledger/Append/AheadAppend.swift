@@ -17,17 +17,21 @@ final class AheadAppend: Sendable {
     private let lockedBatches: Int
     private let memory: WriterMemory
     private let now: @Sendable () -> Timestamp
+    /// Whether the database refuses events dated later than its own clock allows.
+    private let isBounded: Bool
     private let report: @Sendable (LedgerWriter.BatchReport) -> Void
     private let pause = Mutex(0)
 
     init(
         pool: PostgresPool, lockedBatches: Int, memory: WriterMemory, now: @escaping @Sendable () -> Timestamp,
+        isBounded: Bool,
         report: @escaping @Sendable (LedgerWriter.BatchReport) -> Void
     ) {
         self.pool = pool
         self.lockedBatches = lockedBatches
         self.memory = memory
         self.now = now
+        self.isBounded = isBounded
         self.report = report
     }
 
@@ -96,12 +100,12 @@ final class AheadAppend: Sendable {
         let start = clock.now
         defer { flight.turn.finish(committed: false) }
         do {
-            try await pool.withConnection { [now] connection in
+            try await pool.withConnection { [now, isBounded] connection in
                 hasBegun()
                 defer { flight.turn.finish(committed: false) }
                 do {
                     try AppendWrite.runAhead(
-                        plan, after: flight.previous,
+                        plan, after: flight.previous, isBounded: isBounded,
                         mayCommit: {
                             now().milliseconds - plan.head.recordedAt.milliseconds <= Self.oldestMilliseconds
                         }, on: connection)

@@ -113,6 +113,9 @@ private struct Questions {
     ) throws -> AppendContext {
         guard let head = results[Self.headIndex].first else { throw Statements.missingHead }
         var context = AppendContext(head: try LedgerHead(head))
+        if let row = results[Self.forgottenIndex].first {
+            context.databaseTime = Timestamp(milliseconds: try row.timestamp(1))
+        }
         context.identities = known.identities
         context.knownHeaders = known.headers
         context.memory = memory
@@ -155,10 +158,13 @@ private struct Questions {
         return context
     }
 
-    /// Whether somebody was forgotten after a position.
+    /// Whether somebody was forgotten after a position; and the database's time, not before the head's lock was taken.
     private static func forgotten(since position: Int64) -> PostgresStatement {
         PostgresStatement(
-            "SELECT EXISTS (SELECT FROM event WHERE ledger_id = $1 AND position > $2 AND type = 'forgotten')",
+            """
+            SELECT EXISTS (SELECT FROM event WHERE ledger_id = $1 AND position > $2 AND type = 'forgotten'),
+                clock_timestamp()
+            """,
             [.int(ledgerID), .int(position)])
     }
 

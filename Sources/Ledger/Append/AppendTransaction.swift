@@ -19,13 +19,16 @@ enum AppendTransaction {
     /// - Parameters:
     ///   - inDoubt: what an earlier run of this batch left open; if the log holds it, that is the outcome.
     ///   - memory: what this process knows of the ledger already; it learns from what is read and committed.
+    ///   - clock: what `now` reads, where it is to agree with the database's.
     ///   - now: read under the lock, so that the time spent waiting for it does not date the events back.
     static func run(
         _ batch: [PreparedEvent], inDoubt: AppendPlan?, memory: WriterMemory, now: @Sendable () -> Timestamp,
-        on connection: isolated PostgresConnection
+        clock: LedgerClock? = nil, on connection: isolated PostgresConnection
     ) throws -> Outcome {
         do {
+            let asked = clock?.reading()
             let context = try AppendRead.run(batch, memory: memory, on: connection)
+            if let clock, let asked { clock.compare(with: context.databaseTime, asked: asked) }
             if let inDoubt, try holds(inDoubt, on: connection) {
                 try connection.execute(script: "ROLLBACK")
                 return .committed(inDoubt)

@@ -30,11 +30,12 @@ enum AppendWrite {
     ///
     /// - Parameters:
     ///   - previous: the transaction that writes the events before; its commit is waited for before the head is touched.
+    ///   - isBounded: whether the commit is refused where its events are dated later than the database's clock allows.
     ///   - mayCommit: asked last before the commit.
     /// - Throws: `NotWritten` when the events before were not committed, or `mayCommit` says no; `PostgresError` for
     ///   anything else, a head that somebody else moved or holds included. The transaction is then open or failed.
     static func runAhead(
-        _ plan: AppendPlan, after previous: TransactionTurn?, mayCommit: () -> Bool,
+        _ plan: AppendPlan, after previous: TransactionTurn?, isBounded: Bool, mayCommit: () -> Bool,
         on connection: isolated PostgresConnection
     ) throws {
         var statements = try writeEvents(plan, beginning: true, on: connection)
@@ -44,7 +45,7 @@ enum AppendWrite {
         }
         guard previous?.wait() ?? true, mayCommit() else { throw NotWritten() }
         do {
-            _ = try connection.pipeline(statements + takeHead(from: plan.base, to: plan.head))
+            _ = try connection.pipeline(statements + takeHead(from: plan.base, to: plan.head, isBounded: isBounded))
         } catch {
             guard error.kind == .connection else { throw error }
             throw CommitInDoubt()
@@ -243,21 +244,26 @@ enum AppendWrite {
     /// Moves the head if it is where it is believed to be, and commits; else an error undoes the transaction.
     ///
     /// Nobody is waited for: whoever holds the head may be waiting for an event of this transaction.
-    private static func takeHead(from base: LedgerHead, to head: LedgerHead) -> [PostgresStatement] {
+    private static func takeHead(
+        from base: LedgerHead, to head: LedgerHead, isBounded: Bool
+    ) -> [PostgresStatement] {
         [
             PostgresStatement(
                 "SELECT FROM ledger_head WHERE ledger_id = $1 FOR UPDATE NOWAIT", [.int(ledgerID)]),
-            // A head that is elsewhere gets no hash, which its column refuses.
+            // A head that is elsewhere, or dated by a clock that is wrong, gets no hash, which its column refuses.
             PostgresStatement(
                 """
                 UPDATE ledger_head SET position = $2, recorded_at = $3,
-                    hash = CASE WHEN position = $7 AND hash = $8 THEN $4 END, next_identity = $5, catalog_position = $6
+                    hash = CASE WHEN position = $7 AND hash = $8
+                        AND (NOT $9 OR $3 <= clock_timestamp() + interval '\(LedgerClock.toleranceMilliseconds) ms')
+                        THEN $4 END,
+                    next_identity = $5, catalog_position = $6
                 WHERE ledger_id = $1
                 """,
                 [
                     .int(ledgerID), .int(head.position), .timestamp(head.recordedAt.milliseconds),
                     .bytes(head.hash.bytes), .int(head.nextIdentity), .int(head.catalogPosition),
-                    .int(base.position), .bytes(base.hash.bytes),
+                    .int(base.position), .bytes(base.hash.bytes), .bool(isBounded),
                 ]),
             PostgresStatement("COMMIT"),
         ]

@@ -49,15 +49,28 @@ package final class LedgerWriter: Sendable {
     private let ahead: AheadAppend
     private let locked: LockedAppend
 
+    /// - Parameters:
+    ///   - now: dates events.
+    ///   - clock: what `now` reads, where it is to agree with the database's; every batch then compares the two, and no
+    ///     event is dated later than the database's clock and its tolerance. `nil` takes `now` as it is.
     package init(
         pool: PostgresPool, limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp,
+        clock: LedgerClock? = nil,
         report: @escaping @Sendable (BatchReport) -> Void = { _ in }
     ) {
         let memory = WriterMemory()
         queue = AppendQueue(limits: limits)
         ahead = AheadAppend(
-            pool: pool, lockedBatches: limits.lockedBatches, memory: memory, now: now, report: report)
-        locked = LockedAppend(pool: pool, limits: limits, memory: memory, now: now, report: report)
+            pool: pool, lockedBatches: limits.lockedBatches, memory: memory, now: now, isBounded: clock != nil,
+            report: report)
+        locked = LockedAppend(pool: pool, limits: limits, memory: memory, now: now, clock: clock, report: report)
+    }
+
+    /// A writer that dates events by the clock that all instances share.
+    package convenience init(
+        pool: PostgresPool, clock: LedgerClock, report: @escaping @Sendable (BatchReport) -> Void = { _ in }
+    ) {
+        self.init(pool: pool, now: clock.now, clock: clock, report: report)
     }
 
     /// Returns once the event is durable and visible, or was so before.

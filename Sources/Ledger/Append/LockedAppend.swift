@@ -7,6 +7,8 @@ struct LockedAppend: Sendable {
     let limits: LedgerWriter.Limits
     let memory: WriterMemory
     let now: @Sendable () -> Timestamp
+    /// Compared with the database's under the lock.
+    let clock: LedgerClock?
     let report: @Sendable (LedgerWriter.BatchReport) -> Void
 
     /// Writes a batch and answers its requests.
@@ -44,8 +46,9 @@ struct LockedAppend: Sendable {
         while true {
             let failure: PostgresError
             do {
-                let outcome = try await pool.withConnection { [inDoubt, memory, now] connection in
-                    try AppendTransaction.run(batch, inDoubt: inDoubt, memory: memory, now: now, on: connection)
+                let outcome = try await pool.withConnection { [inDoubt, memory, now, clock] connection in
+                    try AppendTransaction.run(
+                        batch, inDoubt: inDoubt, memory: memory, now: now, clock: clock, on: connection)
                 }
                 switch outcome {
                 case .committed(let plan): return plan

@@ -38,6 +38,7 @@ package final class Metrics: Sendable {
         var counters: [CounterFamily: [[String]: UInt64]] = [:]
         var histograms: [HistogramFamily: [[String]: Histogram]] = [:]
         var headPosition: Int64?
+        var clockSkewMilliseconds: Int64 = 0
         var routes: [RouteCounters] = []
     }
 
@@ -61,6 +62,11 @@ package final class Metrics: Sendable {
     /// The log never gets shorter, so the greatest position seen is the newest.
     func noteHead(_ position: Int64) {
         state.withLock { $0.headPosition = max($0.headPosition ?? 0, position) }
+    }
+
+    /// By how much this machine's clock is ahead of the database's; 0 while they agree.
+    func noteClockSkew(milliseconds: Int64) {
+        state.withLock { $0.clockSkewMilliseconds = milliseconds }
     }
 
     /// Shows what these count beside what is counted here.
@@ -102,6 +108,10 @@ package final class Metrics: Sendable {
             page.family("rightful_ledger_head_position", "gauge", "The last position of the log.")
             page.sample("rightful_ledger_head_position", [], String(head))
         }
+        page.family(
+            "rightful_clock_skew_seconds", "gauge",
+            "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
+        page.sample("rightful_clock_skew_seconds", [], String(Double(state.clockSkewMilliseconds) / 1000))
         for family in CounterFamily.allCases {
             page.family(family.rawValue, "counter", family.help)
             for (labels, count) in Self.ordered(state.counters[family]) {

@@ -31,11 +31,11 @@ struct CatalogApplyCommand: Command {
             throw CommandFailure(description: "\(path): \(error)")
         }
         let line = try await DatabaseSession.with(arguments, context) { session in
-            let current = try await LedgerReader(pool: session.pool, now: context.now).catalog()
+            let current = try await LedgerReader(pool: session.pool, now: session.clock.now).catalog()
             if current.catalog == catalog, current.writtenAt > 0 {
                 return "the catalog is in force already, since position \(current.writtenAt)\n"
             }
-            let writer = LedgerWriter(pool: session.pool, now: context.now)
+            let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let outcome = try await writer.append(
                 EventDraft(
                     environment: nil, source: .operatorCommand, type: "catalog_applied", occurredAt: nil,

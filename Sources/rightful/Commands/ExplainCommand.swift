@@ -57,7 +57,7 @@ struct ExplainCommand: Command {
         } else {
             answer = try await DatabaseSession.with(arguments, context) { session in
                 try await question.answer(
-                    from: LedgerReader(pool: session.pool, now: context.now), knownAt: knownAt)
+                    from: LedgerReader(pool: session.pool, now: session.clock.now), knownAt: knownAt)
             }
         }
         if arguments.has("--json") {

@@ -33,7 +33,7 @@ struct ExportCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let export = try await DatabaseSession.with(arguments, context) { session in
-            try await LedgerReader(pool: session.pool, now: context.now).export(
+            try await LedgerReader(pool: session.pool, now: session.clock.now).export(
                 of: customer, environments: environments)
         }
         guard let export else {

@@ -44,7 +44,7 @@ struct ForgetCommand: Command {
             let pool = PostgresPool(
                 Self.ownerConninfo(configuration, session), limits: PostgresPool.Limits(connections: 1))
             do {
-                let line = try await forget(Forgetter(pool: pool, now: context.now), context)
+                let line = try await forget(Forgetter(pool: pool, now: session.clock.now), context)
                 await pool.close()
                 return line
             } catch {

@@ -63,8 +63,10 @@ struct ServeCommand: Command {
             if passKeys.ring.isEmpty, let cluster = session.cluster {
                 passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
             }
+            let clock = session.clock
+            try await clock.compare(through: session.pool)
             let tokens = CustomerTokens(keys: configuration.tokenKeys(pool: session.pool))
-            try await tokens.prepare(now: context.now())
+            try await tokens.prepare(now: clock.now())
             let tree = LogTree(pool: session.pool)
             let ledgerID = try await tree.end().ownID
             let (logKey, keyWarning) = try Self.logKey(configuration, ledgerID: ledgerID)
@@ -72,7 +74,7 @@ struct ServeCommand: Command {
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
-            let writer = LedgerWriter(pool: writing, now: context.now) { metrics.record($0) }
+            let writer = LedgerWriter(pool: writing, clock: clock) { metrics.record($0) }
             let commandKeys = CommandKeys(pool: session.pool)
             var limits = Application.Limits()
             limits.rates = configuration.rateLimits
@@ -80,8 +82,8 @@ struct ServeCommand: Command {
             let jws = try JWSVerifier(trusting: anchors)
             let apps = configuration.apps.map(\.binding)
             let application = Application(
-                writer: writer, reader: LedgerReader(pool: session.pool, now: context.now),
-                keys: APIKeyStore(pool: session.pool, now: context.now),
+                writer: writer, reader: LedgerReader(pool: session.pool, now: clock.now),
+                keys: APIKeyStore(pool: session.pool, now: clock.now),
                 tokens: tokens, commandKeys: commandKeys,
                 verifier: NotificationVerifier(jws: jws, apps: apps),
                 statements: StatementVerifier(jws: jws, apps: apps),
@@ -91,7 +93,7 @@ struct ServeCommand: Command {
                 ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
-                now: context.now)
+                now: clock.now)
             let server = application.makeServer(
                 HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
             try server.start()
@@ -103,7 +105,9 @@ struct ServeCommand: Command {
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
             let checkpoints = Self.checkpointWriter(configuration, tree, logKey, logger)
             await keepServing(
-                session, CommandKeySweep(keys: commandKeys, logger: logger, now: context.now), checkpoints, logger)
+                session, CommandKeySweep(keys: commandKeys, logger: logger, now: clock.now), checkpoints,
+                ClockWatch(clock, metrics: metrics, logger: logger) { try await clock.compare(through: session.pool) },
+                logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
                 await server.stop()
@@ -156,7 +160,8 @@ struct ServeCommand: Command {
 
     /// Until the current task is cancelled.
     private func keepServing(
-        _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ logger: Logger
+        _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: ClockWatch,
+        _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -170,6 +175,7 @@ struct ServeCommand: Command {
                 ).run()
             }
             group.addTask { await sweep.run() }
+            group.addTask { await watch.run() }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask { await Interruption.wait() }
         }

@@ -25,13 +25,14 @@ struct StatusCommand: Command {
         let document = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
             let standing = try await session.schemaStanding()
             guard standing == .current else { return StatusDocument(standing) }
-            let reader = LedgerReader(pool: session.pool, now: context.now)
+            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let seen = SeenProjector(pool: session.pool)
             try await seen.catchUp(events: Self.countedEvents)
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
                 catalog: try await reader.catalog().catalog, isEmbedded: session.cluster != nil,
-                weakness: try await ServingRole.weakness(session.pool))
+                weakness: try await ServingRole.weakness(session.pool),
+                guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)
         }
         if arguments.has("--json") {
             try context.output.write(Self.encoder.encode(document) + [UInt8(ascii: "\n")])

@@ -18,6 +18,11 @@ struct StatusDocument: Encodable {
         let version: String
     }
 
+    struct Clock: Encodable {
+        /// By how much this machine's clock is ahead of the database's (behind, where negative); 0 up to 2 s.
+        let aheadSeconds: Double
+    }
+
     struct Log: Encodable {
         let position: Int64
         let recordedAt: String
@@ -49,6 +54,8 @@ struct StatusDocument: Encodable {
         let owner: String
         let canAlterLog: Bool
         @Nullable var reason: String?
+        /// What should keep roles from changing the log, and does not.
+        let guardsOff: [String]
     }
 
     struct Sizes: Encodable {
@@ -93,6 +100,7 @@ struct StatusDocument: Encodable {
     let schema: SchemaStanding
     /// What follows is missing while the schema is not this program's.
     var database: Database?
+    var clock: Clock?
     var ledger: Log?
     var projections: [Projection]?
     @Nullable var rebuild: Rebuild?
@@ -119,10 +127,11 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, catalog: Catalog,
-        isEmbedded: Bool, weakness: String?
+        isEmbedded: Bool, weakness: String?, guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
         database = Database(kind: isEmbedded ? "embedded" : "external", version: statistics.serverVersion)
+        self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(
             position: status.position, recordedAt: status.recordedAt.description, hash: status.hash.hex,
             foldVersion: OriginalState.foldVersion)
@@ -139,7 +148,7 @@ extension StatusDocument {
         }
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
-            reason: weakness)
+            reason: weakness, guardsOff: guardsOff)
         sizes = Sizes(
             log: statistics.sizes.log, logIndexes: statistics.sizes.logIndexes, evidence: statistics.sizes.evidence,
             views: statistics.sizes.views, database: statistics.sizes.database)

@@ -5,9 +5,18 @@ extension StatusDocument {
     var table: String {
         var rows: [(String, String)] = [("schema", schema.refusal ?? "current")]
         if let database { rows.append(("database", "\(database.kind), PostgreSQL \(database.version)")) }
+        if let clock, clock.aheadSeconds != 0 {
+            let direction = clock.aheadSeconds > 0 ? "ahead of" : "behind"
+            rows.append(
+                (
+                    "clock",
+                    "this machine's is \(abs(clock.aheadSeconds)) s \(direction) the database's: set the wrong one"
+                ))
+        }
         if let roles {
             let weakness = roles.reason.map { "could change the log: \($0)" } ?? "can only read and append to the log"
             rows.append(("serving role", "\(roles.serving): \(weakness) (owner: \(roles.owner))"))
+            rows += roles.guardsOff.map { ("guard off", $0) }
         }
         if let ledger {
             let head = "position \(ledger.position), recorded \(ledger.recordedAt)"

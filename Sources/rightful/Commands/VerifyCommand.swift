@@ -65,20 +65,26 @@ struct VerifyCommand: Command {
         let configuration = try context.configuration(arguments)
         let derive = arguments.has("--quick") ? nil : try Self.derivation(configuration)
         do {
-            let summary = try await DatabaseSession.with(arguments, context) { session in
+            let (summary, guardsOff) = try await DatabaseSession.with(arguments, context) { session in
                 if let since {
                     let ownID = try await LogTree(pool: session.pool).end().ownID
                     try since.check(givenKey ?? Self.logKey(configuration, ownID: ownID))
                 }
                 let report = ProgressReport(context)
-                return try await Verifier(pool: session.pool, since: since?.checkpoint, derive: derive) {
+                let summary = try await Verifier(pool: session.pool, since: since?.checkpoint, derive: derive) {
                     report.say($0)
                 }.run()
+                return (summary, try await LedgerGuards.off(session.pool))
             }
             if arguments.has("--json") {
-                try print(VerificationDocument(summary.document, foldVersion: OriginalState.foldVersion), context)
+                try print(
+                    VerificationDocument(
+                        summary.document(guardsOff: guardsOff), foldVersion: OriginalState.foldVersion), context)
             } else {
                 try context.output.write(summary.line(since: since?.checkpoint) + "\n")
+                for guardOff in guardsOff {
+                    context.complain("what should keep the log from being changed is off: \(guardOff)")
+                }
             }
         } catch let difference as VerificationDifference {
             if arguments.has("--json") {
@@ -162,10 +168,11 @@ private final class ProgressReport: Sendable {
 }
 
 extension VerificationSummary {
-    fileprivate var document: VerificationDocument.Checked {
+    fileprivate func document(guardsOff: [String]) -> VerificationDocument.Checked {
         VerificationDocument.Checked(
             position: position, hash: hash.hex, root: root.hex, evidence: evidence, signatures: isProven,
-            evidenceErased: erasedEvidence, views: views, viewsOutdated: outdatedViews, viewsMissing: missingViews)
+            evidenceErased: erasedEvidence, views: views, viewsOutdated: outdatedViews, viewsMissing: missingViews,
+            guardsOff: guardsOff)
     }
 
     fileprivate func line(since: Checkpoint?) -> String {

@@ -11,6 +11,8 @@ struct DatabaseSession: Sendable {
     let conninfo: String
     /// The embedded PostgreSQL, where that is the database.
     let cluster: EmbeddedCluster?
+    /// The clock that all instances share.
+    let clock: LedgerClock
 
     /// Opens the configured database.
     ///
@@ -30,9 +32,9 @@ struct DatabaseSession: Sendable {
                 try? await uninterrupted { try await cluster.release() }
                 throw error
             }
-            return DatabaseSession(conninfo: cluster.serveConninfo, cluster: cluster, connections: connections)
+            return DatabaseSession(conninfo: cluster.serveConninfo, cluster: cluster, context, connections: connections)
         case .external(let url, _):
-            let session = DatabaseSession(conninfo: url.reveal(), cluster: nil, connections: connections)
+            let session = DatabaseSession(conninfo: url.reveal(), cluster: nil, context, connections: connections)
             if refusesSchema, let refusal = try await session.schemaRefusal() {
                 throw CommandFailure(description: refusal)
             }
@@ -50,6 +52,13 @@ struct DatabaseSession: Sendable {
             configuration, context, connections: connections, refusesSchema: refusesSchema
         ) { context.progress($0) }
         do {
+            try await session.clock.compare(through: session.pool)
+            let skew = session.clock.skewMilliseconds
+            if skew != 0 {
+                context.progress(
+                    "this machine's clock is \(Double(abs(skew)) / 1000) s \(skew > 0 ? "ahead of" : "behind") the database's, "
+                        + "whose time is taken")
+            }
             let value = try await body(session)
             try await session.close()
             return value
@@ -59,9 +68,10 @@ struct DatabaseSession: Sendable {
         }
     }
 
-    private init(conninfo: String, cluster: EmbeddedCluster?, connections: Int) {
+    private init(conninfo: String, cluster: EmbeddedCluster?, _ context: CommandContext, connections: Int) {
         self.conninfo = conninfo
         self.cluster = cluster
+        clock = LedgerClock(context.now)
         pool = PostgresPool(conninfo, limits: PostgresPool.Limits(connections: connections))
     }
 

@@ -66,7 +66,7 @@ struct KeysCreateCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let secret = try await DatabaseSession.with(arguments, context) { session in
-            try await APIKeyStore(pool: session.pool, now: context.now).create(
+            try await APIKeyStore(pool: session.pool, now: session.clock.now).create(
                 name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID
             ).secret
         }

@@ -1,0 +1,62 @@
+package import EntitlementCore
+package import PostgresClient
+import Synchronization
+
+/// The one clock that all instances date events by: this machine's as long as it agrees with the database's, else the
+/// database's.
+///
+/// Comparing allows for the time that the question takes, so that a slow answer is not taken for a wrong clock.
+package final class LedgerClock: Sendable {
+    /// How far the two may be apart: 2 s, in milliseconds.
+    package static let toleranceMilliseconds: Int64 = 2000
+
+    private let own: @Sendable () -> Timestamp
+    /// What to add to this machine's clock, in milliseconds.
+    private let correction = Atomic<Int64>(0)
+
+    /// - Parameter own: this machine's clock.
+    package init(_ own: @escaping @Sendable () -> Timestamp) { self.own = own }
+
+    /// The present.
+    package var now: @Sendable () -> Timestamp {
+        { [self] in own().adding(milliseconds: correction.load(ordering: .relaxed)) }
+    }
+
+    /// By how much this machine's clock was ahead when it was last compared (behind, where negative), in milliseconds;
+    /// 0 while it agrees.
+    package var skewMilliseconds: Int64 { -correction.load(ordering: .relaxed) }
+
+    /// This machine's time, for `compare(with:asked:)`.
+    func reading() -> Timestamp { own() }
+
+    /// Takes note of the database's time.
+    ///
+    /// - Parameters:
+    ///   - database: what its clock said at some instant after the question was asked and before now.
+    ///   - asked: this machine's time when the question was asked.
+    func compare(with database: Timestamp, asked: Timestamp) {
+        let answered = own()
+        // This machine's clock was set meanwhile.
+        guard answered >= asked else { return }
+        let ahead = asked.milliseconds - database.milliseconds
+        let behind = database.milliseconds - answered.milliseconds
+        if ahead > Self.toleranceMilliseconds {
+            correction.store(-ahead, ordering: .relaxed)
+        } else {
+            correction.store(behind > Self.toleranceMilliseconds ? behind : 0, ordering: .relaxed)
+        }
+    }
+
+    /// Asks the database for its time.
+    package func compare(through pool: PostgresPool) async throws {
+        do {
+            try await pool.withConnection { connection in
+                let asked = reading()
+                guard let row = try connection.query("SELECT clock_timestamp()", []).first else { return }
+                compare(with: Timestamp(milliseconds: try row.timestamp(0)), asked: asked)
+            }
+        } catch {
+            throw LedgerError(error, doing: "reading the database's clock")
+        }
+    }
+}

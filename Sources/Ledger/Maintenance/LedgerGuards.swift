@@ -1,0 +1,60 @@
+package import PostgresClient
+
+/// What keeps the database's roles from changing the log by mistake: triggers and privileges.
+package enum LedgerGuards {
+    /// The tables that only grow, and those that only the owner may take from.
+    private static let tables = ["event", "event_name", "evidence", "jws_header", "identity", "server_secret"]
+
+    /// The guards that are off, each in words; none in a database as `migrate` made it.
+    package static func off(_ pool: PostgresPool) async throws -> [String] {
+        do {
+            return try await pool.withConnection { connection in
+                let results = try connection.pipeline([
+                    PostgresStatement(triggers), PostgresStatement(privileges, [.textArray(tables)]),
+                ])
+                return try results[0].rows.map { try trigger($0) }
+                    + results[1].rows.map { row in
+                        "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may \(try row.text(1)) on table "
+                            + (try row.text(2))
+                    }
+            }
+        } catch {
+            throw LedgerError(error, doing: "looking at the log's guards")
+        }
+    }
+
+    private static func trigger(_ row: PostgresRow) throws -> String {
+        let name = "the trigger \(try row.text(1)) on table \(try row.text(0))"
+        switch try row.optionalText(2) {
+        case nil: return name + " is gone"
+        case "D": return name + " is off"
+        case "A": return name + " does not refuse changes any more"
+        case .some: return name + " can be switched off by a session (it is not ENABLE ALWAYS)"
+        }
+    }
+
+    private static let triggers = """
+        SELECT expected.tab, expected.name, found.tgenabled::text
+        FROM (VALUES ('event', 'event_append_only'), ('event', 'event_no_truncate'),
+            ('event_name', 'event_name_append_only'), ('event_name', 'event_name_no_truncate')) AS expected (tab, name)
+        LEFT JOIN pg_trigger AS found ON found.tgrelid = to_regclass(expected.tab) AND found.tgname = expected.name
+        LEFT JOIN pg_proc AS function ON function.oid = found.tgfoid
+        WHERE found.tgenabled IS DISTINCT FROM 'A' OR position('RAISE EXCEPTION' IN function.prosrc) = 0
+        ORDER BY 1, 2
+        """
+
+    /// Whoever is not the owner may read and insert, whole tables or columns of them.
+    private static let privileges = """
+        SELECT DISTINCT pg_get_userbyid(nullif(acl.grantee, 0))::text, acl.privilege_type::text, relation.relname::text
+        FROM pg_class AS relation
+        CROSS JOIN LATERAL (
+            SELECT relation.relacl AS entries
+            UNION ALL
+            SELECT attacl FROM pg_attribute WHERE attrelid = relation.oid AND attacl IS NOT NULL
+        ) AS lists
+        CROSS JOIN LATERAL aclexplode(lists.entries) AS acl
+        WHERE relation.oid = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)
+            AND acl.grantee <> relation.relowner AND acl.privilege_type NOT IN ('SELECT', 'INSERT')
+        ORDER BY 3, 1, 2
+        """
+}

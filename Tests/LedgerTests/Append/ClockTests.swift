@@ -1,0 +1,74 @@
+import EntitlementCore
+import Foundation
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Events are dated by one clock, however many instances there are and whatever theirs say.
+@Suite("One clock")
+struct ClockTests {
+    /// This machine's clock, set wrong by so many milliseconds.
+    private final class WrongClock: Sendable {
+        let error = Atomic<Int64>(0)
+
+        init(_ error: Int64 = 0) { self.error.store(error, ordering: .relaxed) }
+
+        var now: Timestamp {
+            Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) + error.load(ordering: .relaxed))
+        }
+    }
+
+    @Test(
+        "a clock that is more than 2 s wrong dates nothing, whenever it went wrong",
+        arguments: [3_600_000, -3_600_000, 2500, -2500, 1000, 0] as [Int64])
+    func wrong(error: Int64) async throws {
+        for later in [false, true] {
+            let database = try await TestDatabase.make()
+            let pool = database.pool()
+            let machine = WrongClock(later ? 0 : error)
+            let clock = LedgerClock { machine.now }
+            let writer = LedgerWriter(pool: pool, clock: clock)
+            let drafts = RandomDrafts(seed: 4, originals: 6).drafts(24)
+            for (number, draft) in drafts.enumerated() {
+                if number == 12 {
+                    machine.error.store(error, ordering: .relaxed)
+                    // As the service does each few seconds: an append by itself notices only a clock that is ahead.
+                    if error < 0 { try await clock.compare(through: pool) }
+                }
+                _ = try await writer.append(draft)
+            }
+            let worst = try await pool.withConnection { connection in
+                try connection.query(
+                    """
+                    SELECT max(abs(extract(epoch FROM recorded_at - clock_timestamp()) * 1000))::bigint FROM event
+                    """, []
+                ).first?.int(0)
+            }
+            // The tolerance, and as long as the test may have taken.
+            #expect(try #require(worst) < 2000 + 20_000, "\(error) later: \(later)")
+            #expect(error.magnitude > 2000 ? clock.skewMilliseconds != 0 : clock.skewMilliseconds == 0, "\(error)")
+            _ = try await Verifier(pool: pool, derive: nil).run()
+        }
+    }
+
+    @Test("a slow answer is not taken for a wrong clock")
+    func slow() {
+        let machine = Mutex<Int64>(100_000)
+        let clock = LedgerClock { Timestamp(milliseconds: machine.withLock(\.self)) }
+        // Asked at 100 s, answered at 190 s: the database's clock said something in between.
+        machine.withLock { $0 = 190_000 }
+        for database in [98_000, 100_000, 150_000, 192_000] as [Int64] {
+            clock.compare(with: Timestamp(milliseconds: database), asked: Timestamp(milliseconds: 100_000))
+            #expect(clock.skewMilliseconds == 0, "\(database)")
+        }
+        clock.compare(with: Timestamp(milliseconds: 97_000), asked: Timestamp(milliseconds: 100_000))
+        #expect(clock.skewMilliseconds == 3000)
+        #expect(clock.now() == Timestamp(milliseconds: 187_000))
+        clock.compare(with: Timestamp(milliseconds: 193_000), asked: Timestamp(milliseconds: 100_000))
+        #expect(clock.skewMilliseconds == -3000)
+        #expect(clock.now() == Timestamp(milliseconds: 193_000))
+    }
+}
