@@ -4,7 +4,25 @@ import Foundation
 /// Everything known about one customer: the file that `rightful export` writes.
 package struct CustomerExportDocument: Codable, Hashable, Sendable {
     /// Of the file; a later version may only add members.
-    package static let formatVersion = 1
+    package static let formatVersion = 2
+
+    /// What binds the file to the log: a checkpoint, signed together with the file's content.
+    package struct Binding: Codable, Hashable, Sendable {
+        /// A C2SP signed note, whose checkpoint is followed by a line `export`, a space, and the content's SHA-256.
+        package let note: String
+        /// What checks its signature, as `GET /.well-known/rightful-log-key` gives it.
+        package let logKey: String
+
+        package init(note: String, logKey: String) {
+            self.note = note
+            self.logKey = logKey
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case note
+            case logKey = "log_key"
+        }
+    }
 
     /// The end of the log when it was read.
     package struct LedgerEnd: Codable, Hashable, Sendable {
@@ -109,6 +127,8 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable {
     package let ledger: LedgerEnd
     /// In the order of their positions; every catalog among them.
     package let events: [Event]
+    /// `nil` where it was exported without the log's key.
+    @Nullable package var checkpoint: Binding?
 
     package init(
         customerID: String, identity: Int64, identities: [Identity], environments: [StoreEnvironment],
@@ -125,7 +145,7 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, identity, identities, environments, ledger, events
+        case object, identity, identities, environments, ledger, events, checkpoint
         case formatVersion = "format_version"
         case foldVersion = "fold_version"
         case customerID = "customer_id"

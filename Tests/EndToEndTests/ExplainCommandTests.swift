@@ -1,5 +1,6 @@
 import EntitlementCore
 import Foundation
+import Ledger
 import StoreSimulator
 import Testing
 
@@ -60,6 +61,8 @@ struct ExplainCommandTests {
         let file = installation.directory.appending(path: "export.json").path()
         let wrong = try await elsewhere.run(["explain", "somebody", "--from", file])
         #expect(wrong.status == 1 && wrong.errors.contains("another customer"))
+        try await Self.checkEdits(
+            of: file, about: try #require(life.record.customers.last), installation, elsewhere, client)
         let missing = try await elsewhere.run(["explain", id, "--from", file + ".none"])
         #expect(missing.status == 1 && missing.errors.contains("cannot be read"))
         let nobody = try await installation.run(["export", "nobody"])
@@ -70,6 +73,59 @@ struct ExplainCommandTests {
         #expect(try await installation.run(["explain"]).status == 2)
         #expect(try await installation.run(["explain", "a", "b", "c"]).status == 2)
         #expect(try await installation.run(["explain", "a", "--from", file, "--data-dir", "x"]).status == 2)
+    }
+
+    /// Whatever is changed of a file, it is refused.
+    private static func checkEdits(
+        of file: String, about customer: CustomerKey, _ installation: Installation, _ elsewhere: Installation,
+        _ client: HTTPClient
+    ) async throws {
+        let published = try await client.send("GET", "/.well-known/rightful-log-key").text
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        func explain(_ file: String, _ options: String...) async throws -> (status: Int32, errors: String) {
+            let run = try await elsewhere.run(
+                [
+                    "explain", customer.customerID, "--environment", customer.environment.rawValue, "--from", file,
+                ] + options)
+            return (run.status, run.errors)
+        }
+        let genuine = try await explain(file, "--log-key", published)
+        #expect(genuine.status == 0 && genuine.errors.isEmpty, "\(genuine.errors)")
+        #expect(try await explain(file).errors.contains("give --log-key"))
+
+        let data = try Data(contentsOf: URL(filePath: file))
+        var edits: [(name: String, change: (inout [String: Any]) -> Void)] = []
+        edits.append(("an event left out", { $0["events"] = Array(($0["events"] as? [Any] ?? []).dropLast()) }))
+        edits.append(
+            (
+                "somebody else's name",
+                { document in
+                    var identities = document["identities"] as? [[String: Any]] ?? []
+                    identities[0]["value"] = "somebody"
+                    document["identities"] = identities
+                }
+            ))
+        edits.append(
+            (
+                "a later end of the log",
+                { document in
+                    var ledger = document["ledger"] as? [String: Any] ?? [:]
+                    ledger["position"] = (ledger["position"] as? Int ?? 0) + 1000
+                    document["ledger"] = ledger
+                }
+            ))
+        edits.append(("no checkpoint", { $0["checkpoint"] = NSNull() }))
+        for edit in edits {
+            var document = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+            edit.change(&document)
+            let changed = installation.directory.appending(path: "changed.json")
+            try JSONSerialization.data(withJSONObject: document, options: .withoutEscapingSlashes).write(to: changed)
+            let refused = try await explain(changed.path())
+            #expect(refused.status == 1 && refused.errors.contains("changed"), "\(edit.name): \(refused.errors)")
+        }
+        let foreign = LogVerifier(name: "another", publicKey: [UInt8](repeating: 7, count: 32)).text
+        let refused = try await explain(file, "--log-key", foreign)
+        #expect(refused.status == 1 && refused.errors.contains("was not signed by the log's key"), "\(refused.errors)")
     }
 
     @Test("a timeline is drawn with its states, its ends and the instant")

@@ -167,10 +167,14 @@ struct ExplainTests {
         #expect(refusal(text) == nil)
         #expect(refusal("{}")?.contains("is not a file") == true)
         #expect(
-            refusal(text.replacing("\"format_version\":1", with: "\"format_version\":2"))?.contains("format 2") == true)
+            refusal(text.replacing("\"format_version\":2", with: "\"format_version\":3"))?.contains("format 3") == true)
         #expect(
             refusal(text.replacing("\"type\":\"subscribed\"", with: "\"type\":\"refunded\""))?
                 .contains("event 2 was changed") == true)
+        #expect(text.contains("\"auto_renews\":true"))
+        #expect(
+            refusal(text.replacing("\"auto_renews\":true", with: "\"auto_renews\":false"))?
+                .contains("its canonical facts") == true)
         #expect(refusal(text.replacing("\"evidence\":\"ey", with: "\"evidence\":\"fy"))?.contains("evidence") == true)
     }
 }

@@ -8,12 +8,18 @@ package struct CheckpointSigner: Sendable {
         self.key = key
     }
 
+    /// What checks the signatures.
+    package var verifier: LogVerifier { key.verifier }
+
     /// A checkpoint of everything committed by now, and the note that says so.
-    package func sign() async throws -> (checkpoint: Checkpoint, note: String) {
+    ///
+    /// - Parameter extensions: further lines of the note, which are signed along.
+    package func sign(extensions: [String] = []) async throws -> (checkpoint: Checkpoint, note: String) {
         let (size, root) = try await tree.currentRoot()
         let checkpoint = Checkpoint(origin: key.name, size: size, root: root)
+        let lines = extensions.map { $0 + "\n" }.joined()
         do {
-            return (checkpoint, try SignedNote(checkpoint.text, signedBy: key).note)
+            return (checkpoint, try SignedNote(checkpoint.text + lines, signedBy: key).note)
         } catch {
             throw LedgerError(.unavailable, "the checkpoint could not be signed: \(error)")
         }

@@ -1,12 +1,13 @@
 package import EntitlementAPI
 package import EntitlementCore
 package import Ledger
+import OpenSSLCrypto
 
 /// What is wrong with a file that should be a customer's export.
 package struct ExportFileError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
 
-    init(_ description: String) { self.description = description }
+    package init(_ description: String) { self.description = description }
 }
 
 extension CustomerExportDocument {
@@ -44,9 +45,65 @@ extension CustomerExportDocument {
                 throw ExportFileError("event \(event.position) does not read as an event")
             }
             if let fault = item.fault { throw ExportFileError("event \(event.position) was changed: \(fault)") }
+            guard Event(item) == event else {
+                throw ExportFileError(
+                    "event \(event.position) was changed: it does not say what its canonical facts say")
+            }
             return HistoryEvent(item.record, fact: item.fact)
         }
         return (document, events)
+    }
+
+    /// The line of a checkpoint's note that binds the file to it.
+    package var bindingLine: String { "export \(contentHash.hex)" }
+
+    /// The SHA-256 of all that an answer can depend on.
+    ///
+    /// An event's hash covers its facts, and the evidence by its own hash.
+    private var contentHash: Digest {
+        var writer = CanonicalWriter()
+        writer.text("rightful export \(formatVersion)")
+        writer.text(customerID)
+        writer.integer(identity)
+        writer.integer(Int64(identities.count))
+        for identity in identities {
+            writer.integer(identity.number)
+            writer.text(identity.value)
+        }
+        writer.integer(Int64(environments.count))
+        for environment in environments { writer.text(environment.rawValue) }
+        writer.integer(ledger.position)
+        writer.timestamp(ledger.recordedAt)
+        writer.text(ledger.hash)
+        writer.integer(Int64(events.count))
+        for event in events { writer.text(event.hash) }
+        return Digest(SHA256.hash(writer.bytes)) ?? .zero
+    }
+
+    /// Binds the file to a checkpoint of the log.
+    package mutating func bind(with signer: CheckpointSigner) async throws {
+        let note = try await signer.sign(extensions: [bindingLine]).note
+        checkpoint = Binding(note: note, logKey: signer.verifier.text)
+    }
+
+    /// Checks that the file is as it was exported.
+    ///
+    /// - Parameter key: whose signature it must bear; `nil` takes the one that the file names, which shows that it was
+    ///   changed by nobody who has no such key, and not whose log it is of.
+    /// - Returns: the key that signed it; `nil` where the file is bound to no checkpoint.
+    package func checkBinding(_ key: LogVerifier?) throws -> LogVerifier? {
+        guard let checkpoint else { return nil }
+        guard let note = SignedNote(checkpoint.note), let signed = Checkpoint(text: note.text),
+            let key = key ?? LogVerifier(checkpoint.logKey)
+        else { throw ExportFileError("its checkpoint does not read as one") }
+        guard note.isSigned(by: key) else {
+            throw ExportFileError("its checkpoint, of \(signed.origin), was not signed by the log's key \(key.text)")
+        }
+        let lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).dropFirst(3)
+        guard lines.contains(Substring(bindingLine)), signed.size >= ledger.position else {
+            throw ExportFileError("was changed after it was exported: it is not what its checkpoint was signed with")
+        }
+        return key
     }
 
     /// The position that `knownAt` stands for, as far as the file tells: of a time, that of the last event in it.

@@ -14,6 +14,9 @@ struct ExplainCommand: Command {
             CommandUsage.Option(
                 "--known-at", "P", "believe the log up to this position, or to what was recorded by a time"),
             CommandUsage.Option("--from", "FILE", "fold a file of `rightful export`, without any database"),
+            CommandUsage.Option(
+                "--log-key", "KEY", "with --from: the log's key as it was published, which must have signed the file"),
+            CommandUsage.Option("--unsigned", nil, "with --from: read a file that is bound to no checkpoint"),
             CommandUsage.Option("--json", nil, "print the answer of GET /v1/customers/CUSTOMER/explain"),
         ],
         details: """
@@ -53,7 +56,7 @@ struct ExplainCommand: Command {
             customer: customer, environment: environment, entitlementID: entitlementID, at: at ?? context.now())
         let answer: ExplainQuestion.Answer
         if let path = arguments.value("--from") {
-            answer = try self.answer(question, from: path)
+            answer = try self.answer(question, from: path, context)
         } else {
             answer = try await DatabaseSession.with(arguments, context) { session in
                 try await question.answer(
@@ -82,11 +85,34 @@ struct ExplainCommand: Command {
         return Array(data)
     }
 
+    /// Refuses a file that is not as it was exported.
+    private func checkBinding(of document: CustomerExportDocument, _ context: CommandContext) throws {
+        let given = try arguments.value("--log-key").map { text in
+            guard let key = LogVerifier(text) else {
+                throw CommandFailure(
+                    description: "--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
+            }
+            return key
+        }
+        if let key = try document.checkBinding(given) {
+            if given == nil {
+                context.complain(
+                    "the file is as \(key.text) signed it; give --log-key to be sure that this is the log's key")
+            }
+        } else if given != nil || !arguments.has("--unsigned") {
+            throw ExportFileError(
+                "is bound to no checkpoint, so that anybody can have changed it; --unsigned reads it all the same")
+        }
+    }
+
     /// The answer folded from a file, as the database that wrote it would give it.
-    private func answer(_ question: ExplainQuestion, from path: String) throws -> ExplainQuestion.Answer {
+    private func answer(_ question: ExplainQuestion, from path: String, _ context: CommandContext) throws
+        -> ExplainQuestion.Answer
+    {
         let bytes = try Self.read(path)
         do {
             let (document, events) = try CustomerExportDocument.read(bytes)
+            try checkBinding(of: document, context)
             guard document.customerID == customer.value else {
                 throw CommandFailure(description: "\(path): is the export of another customer")
             }

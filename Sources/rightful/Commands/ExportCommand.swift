@@ -14,8 +14,9 @@ struct ExportCommand: Command {
         ],
         details: """
             It holds the customer's events with their facts and signed evidence, the customer's identities, and the
-            catalogs; of others only the numbers that stand for them. `rightful explain --from FILE` folds it without
-            a database.
+            catalogs; of others only the numbers that stand for them. A checkpoint of the log is signed together with
+            it, so that nobody without the log's key can change it. `rightful explain --from FILE` folds it without a
+            database.
             """)
 
     private let arguments: ParsedArguments
@@ -32,19 +33,30 @@ struct ExportCommand: Command {
     }
 
     func run(_ context: CommandContext) async throws {
-        let export = try await DatabaseSession.with(arguments, context) { session in
-            try await LedgerReader(pool: session.pool, now: session.clock.now).export(
+        let configuration = try context.configuration(arguments)
+        let document = try await DatabaseSession.with(arguments, context) { session -> CustomerExportDocument? in
+            let export = try await LedgerReader(pool: session.pool, now: session.clock.now).export(
                 of: customer, environments: environments)
+            guard let export else { return nil }
+            var document = CustomerExportDocument(export, customer: customer, environments: environments)
+            let tree = LogTree(pool: session.pool)
+            let ownID = try await tree.end().ownID
+            do {
+                let key = try LogKeyFile.read(configuration, ownID: ownID, isMade: session.cluster != nil)
+                try await document.bind(with: CheckpointSigner(tree: tree, key: key))
+            } catch let error as ConfigurationError {
+                context.complain("the file is bound to no checkpoint, for there is no key to sign one with: \(error)")
+            }
+            return document
         }
-        guard let export else {
+        guard let document else {
             let place = environments.map(\.rawValue).joined(separator: " or ")
             throw CommandFailure(description: "nothing is known of the customer '\(customer.value)' in \(place)")
         }
-        let document = CustomerExportDocument(export, customer: customer, environments: environments)
         let bytes = try WireJSON.encode(document) + [UInt8(ascii: "\n")]
         guard let path = arguments.value("--output") else { return try context.output.write(bytes) }
         try write(bytes, to: path)
-        try context.output.write("wrote \(export.items.count) events to \(path)\n")
+        try context.output.write("wrote \(document.events.count) events to \(path)\n")
     }
 
     /// Writes the whole file or none of it; nobody but its owner may read it.
