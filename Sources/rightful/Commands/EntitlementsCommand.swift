@@ -35,7 +35,7 @@ struct EntitlementsCommand: Command {
         let document = try await DatabaseSession.with(arguments, context) { session in
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let known = try await reader.customerFacts(customer, environment: environment, knownAt: knownAt)
-            let at = at ?? context.now()
+            let at = at ?? session.clock.now()
             let answers = known.facts.answers(at: at)
             let others =
                 answers.isEmpty
