@@ -4,13 +4,13 @@ package enum ConflictReason: String, Hashable, Sendable, CaseIterable {
     case transferred
     /// It bears the account token of another customer.
     case anotherAccountToken = "another_account_token"
-    /// It bears the Apple account of this very device, with which another customer is linked.
+    /// It bears an Apple account with which another customer is linked.
     case linkedToAnother = "linked_to_another"
-    /// It bears the Apple account of this very device, whose link to the customer was taken back.
+    /// It bears an Apple account whose link to the customer was taken back.
     case linkUndone = "link_undone"
-    /// It bears the Apple account of this very device, which nobody has linked to the customer.
+    /// It bears an Apple account which nobody has linked to the customer.
     case notLinked = "not_linked"
-    /// It bears another Apple account than that of this device, or of one that is not known.
+    /// It bears another Apple account than that of this device.
     case anotherAppleAccount = "another_apple_account"
     /// It bears nobody's identity, and another customer claimed it first.
     case claimedByAnother = "claimed_by_another"
@@ -28,7 +28,7 @@ extension OwnershipMap {
         if transferInForce(of: period.originalTransactionID) != nil { return .transferred }
         if period.accountToken != nil { return .anotherAccountToken }
         guard let bearer = period.appTransaction else { return .claimedByAnother }
-        guard bearer == app else { return .anotherAppleAccount }
+        guard app == nil || bearer == app else { return .anotherAppleAccount }
         if isTaken(appTransaction: bearer, links: links) { return .linkedToAnother }
         return wereLinked(bearer, customer, links: links) ? .linkUndone : .notLinked
     }
