@@ -3,6 +3,7 @@ import EntitlementCore
 import Glibc
 import HTTPServer
 import Ledger
+import OpenSSLCrypto
 import Synchronization
 import Testing
 
@@ -79,6 +80,49 @@ struct LongWorkTests {
             #expect(answer.verdict == verdict)
             if verdict == "503 unavailable" { #expect(answer.header("Retry-After") != nil) }
         }
+    }
+
+    @Test("a life of 50,000 events is explained in time, because that takes no longer than in proportion to its length")
+    func longestLife() async throws {
+        let history = try Self.history(events: 50_000)
+        let question = ExplainQuestion(
+            customer: try #require(CustomerID("c")), environment: .production, entitlementID: nil,
+            at: try #require(history.events.last?.occurredAt))
+        let explanation = try await LongWork(limit: .seconds(60), mostWaiting: 1).run { wish in
+            try question.answer(from: history, isKnown: { _ in false }, check: wish.check).explanations.first
+        }
+        #expect(explanation?.answer?.state == .active)
+        #expect(explanation?.events.map(\.position) == [1, 50_000])
+    }
+
+    /// A catalog, and a subscription that was renewed each day.
+    private static func history(events count: Int) throws -> CustomerHistory {
+        let catalog = Catalog(products: [CatalogProduct(productID: "p", entitlements: ["premium"])])
+        var events = [
+            HistoryEvent(
+                position: 1, recordedAt: .earliest, environment: nil, source: "api", statementSource: .notification,
+                type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog))
+        ]
+        for number in 2...Int64(count) {
+            let start = Timestamp(milliseconds: number * Timestamp.millisecondsPerDay)
+            let hash = Digest(SHA256.hash(Array("\(number)".utf8))) ?? .zero
+            let transaction = TransactionFact(
+                payloadHash: hash, signedDate: start, transactionID: "\(number)", originalTransactionID: "2",
+                productID: "p", bundleID: "com.example", kind: .known(.autoRenewable), purchaseDate: start,
+                expiresDate: start.adding(milliseconds: Timestamp.millisecondsPerDay),
+                reason: .known(number == 2 ? .purchase : .renewal), ownership: .known(.purchased),
+                accountToken: IdentityRef(1))
+            let renewal = RenewalFact(payloadHash: hash, signedDate: start, originalTransactionID: "2")
+            let fact = NotificationFact(
+                type: "DID_RENEW", subtype: nil, uuid: "\(number)", signedDate: start, payloadHash: hash,
+                bundleID: "com.example", transaction: transaction, renewal: renewal, remarks: [])
+            events.append(
+                HistoryEvent(
+                    position: number, recordedAt: start, environment: .production, source: "app_store_notification",
+                    statementSource: .notification, type: "renewed", occurredAt: start, fact: .notification(fact)))
+        }
+        return CustomerHistory(
+            of: IdentityRef(1), environment: .production, position: Int64(count), events: events)
     }
 
     @Test("an explanation asks before each step whether it is still wanted")

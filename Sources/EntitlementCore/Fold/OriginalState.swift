@@ -194,7 +194,7 @@ extension [StatedRenewal] {
 
 extension Array {
     /// The first index whose element satisfies the predicate, found by halves; all elements after it satisfy it too.
-    fileprivate func partitioningIndex(where isSecond: (Element) -> Bool) -> Int {
+    func partitioningIndex(where isSecond: (Element) -> Bool) -> Int {
         var low = startIndex
         var high = endIndex
         while low < high {

@@ -218,17 +218,24 @@ extension Period {
     fileprivate static func chained(_ periods: [Period]) -> [Period] {
         let ordered = periods.sorted(by: inOrderOfPurchase)
         var chain: [Period] = []
+        /// The place of the first of those that end last, kept because a long life has too many to look through each time.
+        var latest: Int?
         for (index, period) in ordered.enumerated() {
             var period = period
             let previous = index > 0 ? ordered[index - 1] : nil
+            let overlap = latest.flatMap { chain[$0].end > period.start ? $0 : nil }
             if let previous, period.isPurchase(after: previous) {
-                for earlier in chain.indices where chain[earlier].end > period.start {
-                    chain[earlier].end = period.start
-                    chain[earlier].ending = .superseded
-                    chain[earlier].positions.append(contentsOf: period.positions)
+                if overlap != nil {
+                    for earlier in chain.indices where chain[earlier].end > period.start {
+                        chain[earlier].end = period.start
+                        chain[earlier].ending = .superseded
+                        chain[earlier].positions.append(contentsOf: period.positions)
+                    }
+                    chain.removeAll(where: \.isVoid)
+                    latest = chain.indices.max { chain[$0].end < chain[$1].end }
                 }
-                chain.removeAll(where: \.isVoid)
-            } else if let last = chain.max(by: { $0.end < $1.end }), last.end > period.start {
+            } else if let overlap {
+                let last = chain[overlap]
                 // Stores charge early: what was paid for begins where the earlier period ends.
                 period.start = last.end
                 period.end = max(period.expiry, period.start)
@@ -236,7 +243,9 @@ extension Period {
                 period.positions.append(contentsOf: last.positions)
                 period.endEarly()
             }
-            if !period.isVoid { chain.append(period) }
+            guard !period.isVoid else { continue }
+            if latest.map({ chain[$0].end < period.end }) ?? true { latest = chain.count }
+            chain.append(period)
         }
         for index in chain.indices { chain[index].positions = Set(chain[index].positions).sorted() }
         return chain

@@ -78,9 +78,10 @@ extension OriginalState {
     private func statements(about index: Int, of chain: PeriodChain) -> [StatedRenewal] {
         let start = chain.periods[index].start
         let next = index + 1 < chain.periods.count ? chain.periods[index + 1].start : .endless
-        return renewals.filter { stated in
-            guard let signed = stated.fact.signedDate else { return false }
-            return start <= signed && signed < next
+        // Looked for by halves, because a long life has as many statements as periods.
+        let first = renewals.partitioningIndex { start <= ($0.fact.signedDate ?? .earliest) }
+        return renewals[first...].prefix { ($0.fact.signedDate ?? .earliest) < next }.filter {
+            $0.fact.signedDate != nil
         }
     }
 }
