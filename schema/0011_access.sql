@@ -26,7 +26,7 @@ CREATE TABLE command_key (
 );
 
 -- What all instances of the service must know and nobody else may: the key that customer tokens are signed with. Whoever
--- needs one first makes it; it never changes.
+-- needs one first makes it; a row never changes.
 CREATE TABLE server_secret (
     ledger_id integer NOT NULL,
     name text COLLATE "C" NOT NULL,

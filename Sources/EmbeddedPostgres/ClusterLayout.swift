@@ -10,8 +10,6 @@ struct ClusterLayout: Sendable {
     /// Paths of sockets end at 107 bytes, so this is a short path of its own, named after the data directory's device
     /// and inode: the same however the directory is spelled and whoever asks, and unlike anybody else's.
     let socketDirectory: String
-    /// Whose the data directory is.
-    private let owner: ServerUser
 
     var cluster: String { "\(dataDirectory)/postgres" }
     /// Where `initdb` works; becomes `cluster` by renaming, so that half a cluster is never taken for a whole one.
@@ -41,10 +39,27 @@ struct ClusterLayout: Sendable {
         guard let resolved = realpath(dataDirectory, nil) else { throw .system("realpath", dataDirectory) }
         defer { free(resolved) }
         self.dataDirectory = String(cString: resolved)
-        owner = ServerUser(user: status.st_uid, group: status.st_gid)
+        try Self.checkTrust(in: status, self.dataDirectory)
         socketDirectory = Self.socketDirectory(
             identity: String(status.st_dev, radix: 36) + "-" + String(status.st_ino, radix: 36),
             server: fileStatus("\(self.dataDirectory)/postgres")?.st_uid ?? geteuid())
+    }
+
+    /// Refuses, as root, a directory in which somebody else could put a link or a file of theirs in the place of ours.
+    private static func checkTrust(in status: stat, _ path: String) throws(EmbeddedPostgresError) {
+        guard geteuid() == 0 else { return }
+        guard status.st_uid == 0 else {
+            let name = getpwuid(status.st_uid).map { String(cString: $0.pointee.pw_name) } ?? "\(status.st_uid)"
+            throw EmbeddedPostgresError(
+                .directory,
+                "the data directory (data_dir) \(path) belongs to the user \(name), and this is root: run it as that user, "
+                    + "or give root a directory of its own")
+        }
+        guard status.st_mode & 0o022 == 0 else {
+            throw EmbeddedPostgresError(
+                .directory,
+                "others may write to the data directory (data_dir) \(path), and this is root: chmod it to 700")
+        }
     }
 
     /// The one that is there, else the one to make: root and the server's own user, who may not write to `/run`, have
@@ -64,7 +79,7 @@ struct ClusterLayout: Sendable {
     }
 
     /// Who runs the server: the cluster's owner, or for a new one ourselves; when we are root, whom PostgreSQL refuses,
-    /// the data directory's owner, or `postgres` when that is root too.
+    /// `postgres`.
     func server() throws(EmbeddedPostgresError) -> ServerUser {
         if let status = fileStatus(cluster) {
             guard status.isDirectory, status.st_uid != 0 else {
@@ -73,7 +88,6 @@ struct ClusterLayout: Sendable {
             return ServerUser(user: status.st_uid, group: status.st_gid)
         }
         if geteuid() != 0 { return ServerUser(user: geteuid(), group: getegid()) }
-        if owner.user != 0 { return owner }
         guard let entry = getpwnam("postgres") else {
             throw EmbeddedPostgresError(
                 .notInstalled,
@@ -83,12 +97,11 @@ struct ClusterLayout: Sendable {
         return ServerUser(user: entry.pointee.pw_uid, group: entry.pointee.pw_gid)
     }
 
-    /// Opens a file of the data directory, and makes it where it is missing; one that root makes is the directory's
-    /// owner's, who has to open it too.
+    /// Opens a file of the data directory, and makes it where it is missing.
     func openShared(_ path: String, _ flags: Int32) throws(EmbeddedPostgresError) -> Descriptor {
-        let file = try Descriptor.open(path, flags | O_CREAT)
-        if geteuid() == 0, owner.user != 0, fchown(file.number, owner.user, owner.group) != 0 {
-            throw .system("chown", path)
+        let file = try Descriptor.open(path, flags | O_CREAT | O_NOFOLLOW)
+        guard file.status?.isRegular == true else {
+            throw EmbeddedPostgresError(.directory, "\(path) is not a file; move it away")
         }
         return file
     }

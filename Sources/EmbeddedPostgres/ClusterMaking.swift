@@ -19,7 +19,7 @@ extension ClusterLayout {
         try removeUnfinished()
         guard mkdir(unfinished, 0o700) == 0 else { throw .system("mkdir", unfinished) }
         try server.own(unfinished)
-        let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY)
+        let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
         var command = [
             installation.program("initdb"), "--pgdata=\(Self.inheritedDirectory)",
             "--username=\(EmbeddedCluster.owner)",
@@ -33,8 +33,14 @@ extension ClusterLayout {
             let lines = output.split(whereSeparator: \.isNewline).suffix(4).joined(separator: " ")
             throw EmbeddedPostgresError(.startFailed, "initdb failed with status \(status): \(lines)")
         }
-        try write(Self.accessRules, to: "\(unfinished)/pg_hba.conf", flags: O_TRUNC)
-        try write(Self.settings(durability), to: "\(unfinished)/postgresql.conf", flags: O_APPEND)
+        // The directory is the server's, who could put links there; root writes through none.
+        for (name, text, isNew) in [
+            ("pg_hba.conf", Self.accessRules, true), ("postgresql.conf", Self.settings(durability), false),
+        ] {
+            let file = try directory.open(name, of: server.user, O_WRONLY | O_APPEND)
+            if isNew, ftruncate(file.number, 0) != 0 { throw .system("truncate", name) }
+            try write(text, to: file, name)
+        }
         guard rename(unfinished, cluster) == 0 else { throw .system("rename", unfinished) }
         if durability == .durable { fsync(try Descriptor.open(dataDirectory, O_RDONLY | O_DIRECTORY).number) }
     }
@@ -94,8 +100,7 @@ extension ClusterLayout {
         }
     }
 
-    private func write(_ text: String, to path: String, flags: Int32) throws(EmbeddedPostgresError) {
-        let file = try Descriptor.open(path, O_WRONLY | flags)
+    private func write(_ text: String, to file: Descriptor, _ path: String) throws(EmbeddedPostgresError) {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(file.number, $0.baseAddress, $0.count) }

@@ -36,10 +36,18 @@ extension ClusterLayout {
             server.command(command), ChildProcess.Files(output: log, directory: directory))
     }
 
-    /// The postmaster's process id, as it wrote it.
+    /// The postmaster's process id, as it wrote it; `nil` for one that is no process of this cluster.
+    ///
+    /// The file is the server's user's, who could write any number into it. A postmaster works in its cluster's directory.
     func postmaster() -> pid_t? {
-        guard let text = try? String(contentsOfFile: processFile, encoding: .utf8) else { return nil }
-        return text.split(whereSeparator: \.isNewline).first.flatMap { pid_t($0) }
+        guard let text = try? String(contentsOfFile: processFile, encoding: .utf8),
+            let postmaster = text.split(whereSeparator: \.isNewline).first.flatMap({ pid_t($0) }), postmaster > 1
+        else { return nil }
+        var place = stat()
+        guard stat("/proc/\(postmaster)/cwd", &place) == 0, let cluster = fileStatus(cluster),
+            place.st_dev == cluster.st_dev, place.st_ino == cluster.st_ino
+        else { return nil }
+        return postmaster
     }
 
     /// Keeps the log and one before it, of at most about 16 MiB each.

@@ -14,6 +14,23 @@ final class Descriptor: Sendable {
         return Descriptor(owning: number)
     }
 
+    /// Opens a file of this directory that `owner` made: no link, and no file that has another name somewhere else.
+    func open(_ name: String, of owner: uid_t, _ flags: Int32) throws(EmbeddedPostgresError) -> Descriptor {
+        let file = openat(number, name, flags | O_CLOEXEC | O_NOFOLLOW)
+        guard file >= 0 else { throw .system("open", name) }
+        let descriptor = Descriptor(owning: file)
+        guard let status = descriptor.status, status.isRegular, status.st_uid == owner, status.st_nlink == 1 else {
+            throw EmbeddedPostgresError(.directory, "\(name) of the new cluster was replaced by something else")
+        }
+        return descriptor
+    }
+
+    /// What `fstat` says.
+    var status: stat? {
+        var status = stat()
+        return fstat(number, &status) == 0 ? status : nil
+    }
+
     static func pipe() throws(EmbeddedPostgresError) -> (reading: Descriptor, writing: Descriptor) {
         var ends: [Int32] = [0, 0]
         guard Glibc.pipe(&ends) == 0 else { throw .system("pipe", "for a child") }
@@ -52,4 +69,5 @@ func isExecutable(_ path: String) -> Bool { access(path, X_OK) == 0 }
 
 extension stat {
     var isDirectory: Bool { st_mode & S_IFMT == S_IFDIR }
+    var isRegular: Bool { st_mode & S_IFMT == S_IFREG }
 }
