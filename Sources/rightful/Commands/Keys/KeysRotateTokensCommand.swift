@@ -21,7 +21,8 @@ struct KeysRotateTokensCommand: Command {
         let configuration = try context.configuration(arguments)
         let endsEarlier = arguments.has("--at-once")
         let key = try await DatabaseSession.with(arguments, context) { session in
-            try await configuration.tokenKeys(pool: session.pool).rotate(now: session.clock.now(), endsEarlier: endsEarlier)
+            try await configuration.tokenKeys(pool: session.pool).rotate(
+                now: session.clock.now(), endsEarlier: endsEarlier)
         }
         try context.output.write(
             "key \(key.id) makes customer tokens from \(key.firstUse); those of earlier keys end by \(key.endOfEarlier)\n"
