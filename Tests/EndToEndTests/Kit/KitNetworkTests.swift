@@ -202,6 +202,8 @@ struct KitNetworkTests {
             let kit = await device.launch()
             _ = await kit.purchaseViaStoreKit(Product.lifetime)
             await device.live("premium", gives: true)
+            // What the device shows it may know from its own store alone; others see what the server has recorded.
+            await rig.store.waitForFinish(try rig.id(Product.lifetime, device), on: device.number)
             try await rig.service.link(appTransactionID: rig.appTransactionID(device), to: "c-17")
             let account = rig.account(device)
             #expect(rig.store.with { $0.link(account: account, to: CustomerKey(.production, "c-17")) })
@@ -228,6 +230,8 @@ struct KitNetworkTests {
             let kit = await device.launch()
             _ = await kit.purchaseViaStoreKit(Product.lifetime)
             await device.live("premium", gives: true)
+            // What the device shows it may know from its own store alone; others see what the server has recorded.
+            await rig.store.waitForFinish(try rig.id(Product.lifetime, device), on: device.number)
             await kit.identify(customerID: "c-17", token: try await rig.service.token("c-17"))
             let account = rig.account(device)
             #expect(rig.store.with { $0.link(account: account, to: CustomerKey(.production, "c-17")) })
