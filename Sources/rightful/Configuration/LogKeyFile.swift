@@ -33,8 +33,7 @@ enum LogKeyFile {
     /// What is wrong with the key's file without making it useless; `nil`: nothing.
     static func warning(_ configuration: Configuration) -> String? {
         let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & (S_IRWXG | S_IRWXO) != 0 else { return nil }
+        guard SecretFile.isOpenToOthers(path) else { return nil }
         return "the log's key: others than its owner may use \(path), and so sign checkpoints; chmod it to 600"
     }
 

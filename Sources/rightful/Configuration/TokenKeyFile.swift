@@ -36,7 +36,7 @@ struct TokenKeyFile: TokenKeyStore {
             let known = try keys()
             guard !known.contains(where: { $0.id == key.id }) else { return }
             do {
-                try SecretFile.replace(path, holding: (known + [key]).map(\.line).joined())
+                try SecretFile.replace(path, holding: Array((known + [key]).map(\.line).joined().utf8))
             } catch {
                 throw failure("\(error)")
             }
@@ -45,8 +45,7 @@ struct TokenKeyFile: TokenKeyStore {
 
     /// What is wrong with the file without making it useless; `nil`: nothing.
     var warning: String? {
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & (S_IRWXG | S_IRWXO) != 0 else { return nil }
+        guard SecretFile.isOpenToOthers(path) else { return nil }
         return "token_key_path: others than its owner may use \(path), and so speak for every customer; chmod it to 600"
     }
 

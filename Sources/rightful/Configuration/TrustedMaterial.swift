@@ -41,7 +41,7 @@ enum TrustedMaterial {
         try FileManager.default.createDirectory(
             atPath: configuration.dataDirectory, withIntermediateDirectories: true,
             attributes: [.posixPermissions: 0o700])
-        try Data(text.joined().utf8).write(to: keptURL(configuration), options: .atomic)
+        try SecretFile.replace(keptPath(configuration), holding: Array(text.joined().utf8))
     }
 
     /// The roots that evidence may lead to: those configured now, and those that a service trusted before.
@@ -52,17 +52,17 @@ enum TrustedMaterial {
     }
 
     private static func keptRoots(_ configuration: Configuration) throws -> [Certificate] {
-        let url = keptURL(configuration)
-        guard FileManager.default.fileExists(atPath: url.path()) else { return [] }
+        let path = keptPath(configuration)
+        guard FileManager.default.fileExists(atPath: path) else { return [] }
         do {
-            return try Certificate.list(pemOrDER: Files.read(url.path(), for: keptName))
+            return try Certificate.list(pemOrDER: Files.read(path, for: keptName))
         } catch let error as CryptoError {
-            throw ConfigurationError(file: url.path(), "holds no certificates: \(error)")
+            throw ConfigurationError(file: path, "holds no certificates: \(error)")
         }
     }
 
-    private static func keptURL(_ configuration: Configuration) -> URL {
-        URL(filePath: configuration.dataDirectory).appending(path: keptName)
+    private static func keptPath(_ configuration: Configuration) -> String {
+        "\(configuration.dataDirectory)/\(keptName)"
     }
 
     /// Refuses private keys that could not sign, now rather than when the first signature is due.
