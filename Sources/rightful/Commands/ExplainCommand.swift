@@ -87,13 +87,7 @@ struct ExplainCommand: Command {
 
     /// Refuses a file that is not as it was exported.
     private func checkBinding(of document: CustomerExportDocument, _ context: CommandContext) throws {
-        let given = try arguments.value("--log-key").map { text in
-            guard let key = LogVerifier(text) else {
-                throw CommandFailure(
-                    description: "--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
-            }
-            return key
-        }
+        let given = try arguments.logKey()
         if let key = try document.checkBinding(given) {
             if given == nil {
                 context.complain(

@@ -55,13 +55,7 @@ struct VerifyCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let since = try arguments.value("--since").map { try CheckpointFile($0) }
-        let givenKey = try arguments.value("--log-key").map { text in
-            guard let key = LogVerifier(text) else {
-                throw CommandFailure(
-                    description: "--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
-            }
-            return key
-        }
+        let givenKey = try arguments.logKey()
         let configuration = try context.configuration(arguments)
         let derive = arguments.has("--quick") ? nil : try Self.derivation(configuration)
         do {
@@ -98,6 +92,19 @@ struct VerifyCommand: Command {
 
     private func print(_ document: VerificationDocument, _ context: CommandContext) throws {
         try context.output.write(WireJSON.encode(document) + [UInt8(ascii: "\n")])
+    }
+}
+
+extension ParsedArguments {
+    /// The value of `--log-key`: a log's key as it was published.
+    func logKey() throws -> LogVerifier? {
+        try value("--log-key").map { text in
+            guard let key = LogVerifier(text) else {
+                throw CommandFailure(
+                    description: "--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
+            }
+            return key
+        }
     }
 }
 
