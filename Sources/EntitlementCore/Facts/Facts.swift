@@ -244,4 +244,12 @@ package struct StatementsFact: Hashable, Sendable {
         self.renewals = renewals
         self.remarks = remarks
     }
+
+    /// What an event of such statements is called: nothing says what they report but themselves.
+    package static let label = "device_report"
+
+    /// The date of the newest of them; `nil` where none bears one.
+    package var latestSignedDate: Timestamp? {
+        (transactions.map(\.signedDate) + renewals.map(\.signedDate)).compactMap { $0 }.max()
+    }
 }

@@ -69,13 +69,11 @@ package struct EvidenceReading: Sendable {
         guard renewalFacts == Set(stated.renewals), renewalFacts.count == stated.renewals.count else {
             throw EvidenceFault(description: "has other renewal information than the event")
         }
+        let fact = StatementsFact(
+            originalTransactionID: original, transactions: facts, renewals: stated.renewals, remarks: [])
         return DerivedEvent(
-            environment: environment, type: "device_report",
-            occurredAt: (facts.map(\.signedDate) + stated.renewals.map(\.signedDate)).compactMap(\.self).max(),
-            fact: .statements(
-                StatementsFact(
-                    originalTransactionID: original, transactions: facts, renewals: stated.renewals, remarks: [])),
-            identities: identities.customerIDs)
+            environment: environment, type: StatementsFact.label, occurredAt: fact.latestSignedDate,
+            fact: .statements(fact), identities: identities.customerIDs)
     }
 }
 

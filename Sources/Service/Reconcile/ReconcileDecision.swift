@@ -145,9 +145,9 @@ struct ReconcileDecision: Sendable {
                 originalTransactionID: news.originalTransactionID, transactions: stated.map { $0.fact(&identities) },
                 renewals: news.renewals, remarks: remarks.texts)
             return EventDraft(
-                environment: posting.environment, source: .device, type: "device_report",
-                occurredAt: (fact.transactions.map(\.signedDate) + fact.renewals.map(\.signedDate)).compactMap(\.self)
-                    .max(), fact: .statements(fact), identities: identities.customerIDs, deduplication: .news,
+                environment: posting.environment, source: .device, type: StatementsFact.label,
+                occurredAt: fact.latestSignedDate, fact: .statements(fact), identities: identities.customerIDs,
+                deduplication: .news,
                 evidence: .verified(evidence))
         }
     }
