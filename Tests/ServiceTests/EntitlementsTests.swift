@@ -94,6 +94,9 @@ struct EntitlementsTests {
         let path = "/v1/customers/00000000-0000-4000-8000-000000000077/entitlements"
         #expect(try await rig.get(path).json["also_in"] == .array([.string("sandbox")]))
         #expect(try await rig.send("GET", path, key: production).json["also_in"] == nil)
+        let why = path.replacing("entitlements", with: "explain")
+        #expect(try await rig.get(why).json["also_in"] == .array([.string("sandbox")]))
+        #expect(try await rig.send("GET", why, key: production).json["also_in"] == nil)
         let lookup = "/v1/customers?app_account_token=00000000-0000-4000-8000-000000000077"
         #expect(try await rig.get(lookup).json["items"]?.count == 1)
         #expect(try await rig.send("GET", lookup, key: production).json["items"] == .array([]))

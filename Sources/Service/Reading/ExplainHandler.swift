@@ -14,7 +14,9 @@ extension Application {
         let question = ExplainQuestion(
             customer: try call.customerID(), environment: try call.environment(),
             entitlementID: try call.entitlementID(), at: try call.instant("at") ?? now())
-        let (history, others) = try await question.histories(from: reader, knownAt: try call.knownAt())
+        // A key of one environment is not told of others.
+        let (history, others) = try await question.histories(
+            from: reader, knownAt: try call.knownAt(), looksElsewhere: call.credential?.onlyEnvironment == nil)
         let answer: @Sendable (() throws -> Void) throws -> HTTPResponse = { check in
             let document = try question.answer(from: history, isKnown: { others.contains($0) }, check: check).document
             return try .document(document, position: document.knownAt)
@@ -53,11 +55,11 @@ package struct ExplainQuestion: Sendable {
     /// What the customer's answer is folded from, and the other environments that know the customer where this one does
     /// not.
     func histories(
-        from reader: LedgerReader, knownAt: KnownAt
+        from reader: LedgerReader, knownAt: KnownAt, looksElsewhere: Bool = true
     ) async throws -> (history: CustomerHistory, others: Set<StoreEnvironment>) {
         let history = try await reader.history(of: customer, environment: environment, knownAt: knownAt)
         var others: Set<StoreEnvironment> = []
-        if !history.knowsCustomer {
+        if looksElsewhere, !history.knowsCustomer {
             for other in StoreEnvironment.allCases where other != environment {
                 let known = try await reader.history(
                     of: customer, environment: other, knownAt: .position(history.position))
