@@ -25,8 +25,8 @@ CREATE TABLE command_key (
     PRIMARY KEY (ledger_id, command_key)
 );
 
--- What all instances of the service must know and nobody else may: the key that customer tokens are signed with. Whoever
--- needs one first makes it; a row never changes.
+-- What all instances of the service must know and nobody else may: the keys that customer tokens are signed with. Whoever
+-- needs the first one makes it; a row never changes.
 CREATE TABLE server_secret (
     ledger_id integer NOT NULL,
     name text COLLATE "C" NOT NULL,

@@ -126,8 +126,8 @@ package final class CustomerTokens: Sendable {
     }
 }
 
-/// What a token says, in bytes: a version, the key's id, the environment, two instants in milliseconds, the customer's id behind its
-/// length, and the app's to the end; numbers with the high byte first.
+/// What a token says, in bytes: a version, the key's id, the environment, two instants in milliseconds, the customer's id
+/// behind its length, and the app's to the end; numbers with the high byte first.
 extension CustomerToken {
     private static let version: UInt8 = 2
     private static let fixedLength = 28
