@@ -18,7 +18,7 @@ CREATE TABLE event (
     identity bigint,
     other_identity bigint,
     -- 16 bytes of a SHA-256 of the source's own id: of the id alone for the first event under it, of the id and the
-    -- payload's hash for an event with another payload.
+    -- payload's hash for an event with another payload. An API key is made and revoked under the hash of its secret.
     dedup_key bytea,
     -- Canonical bytes; the hash covers exactly these.
     facts bytea NOT NULL,
@@ -42,5 +42,7 @@ WHERE transaction_id <> original_transaction_id;
 -- One signed statement is one event: the database itself refuses a second.
 CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL;
 
--- The few events that concern everybody: they change the catalog, or say that a person was forgotten.
-CREATE INDEX event_general ON event (ledger_id, type, position) WHERE type IN ('catalog_applied', 'forgotten');
+-- The few events that are about nobody in particular: they change the catalog, say that a person was forgotten, or who
+-- may ask.
+CREATE INDEX event_general ON event (ledger_id, type, position)
+WHERE type IN ('catalog_applied', 'forgotten', 'api_key_created', 'api_key_revoked', 'pass_keys_changed');

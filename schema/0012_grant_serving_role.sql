@@ -9,7 +9,6 @@ BEGIN
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, rebuild, seen, tree_node, command_key TO %I',
         serving_role);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON api_key TO %I', serving_role);
 END
 $$;
 REVOKE ALL ON FUNCTION grant_serving_role(text) FROM PUBLIC;

@@ -62,6 +62,25 @@ extension WireValue {
                 "claimed": .string(fact.claimed.rawValue), "claimed_until": WireValue(fact.claimedUntil),
                 "actual": WireValue(fact.actual?.rawValue), "actual_until": WireValue(fact.actualUntil),
             ])
+        case .access(.keyCreated(let fact)):
+            self = .object([
+                "key_id": .string(fact.keyID), "name": .string(fact.name), "publishable": .bool(fact.isPublishable),
+                "scopes": .array(fact.scopes.map(WireValue.string)),
+                "environment": fact.environment.map { .string($0.rawValue) } ?? .null,
+                "app": fact.bundleID.map(WireValue.string) ?? .null,
+            ])
+        case .access(.keyRevoked(let fact)):
+            self = .object(["key_id": .string(fact.keyID)])
+        case .access(.passKeys(let keys)):
+            self = .object([
+                "keys": .array(
+                    keys.map { key in
+                        .object([
+                            "key_id": .string(key.keyID), "not_before": WireValue(key.notBefore),
+                            "x": .string(key.x), "y": .string(key.y),
+                        ])
+                    })
+            ])
         case .forgetting(let fact):
             self = .object([
                 "identities": .array(fact.identities.map { WireValue($0) }),

@@ -29,9 +29,10 @@ struct CheckpointTests {
             defer { service.stop() }
             let client = HTTPClient(service.url, key: key)
             _ = try await installation.rightful("checkpoint", "--output", files[0])
+            // They come after the API key and the key of passes.
             try await Self.grant(client, 1...300)
             let said = try await installation.rightful("checkpoint", "--output", files[1])
-            #expect(said == "wrote a checkpoint of 300 events to \(files[1])\n")
+            #expect(said == "wrote a checkpoint of 302 events to \(files[1])\n")
             let served = try await client.send("GET", "/v1/ledger/checkpoint")
             #expect(try served.text == String(contentsOfFile: files[1], encoding: .utf8), "the same log, the same note")
             let ledger = try #require(try await client.send("GET", "/v1/ledger").json["ledger_id"] as? String)
@@ -48,13 +49,13 @@ struct CheckpointTests {
                 script: """
                     ALTER TABLE event DISABLE TRIGGER event_append_only;
                     ALTER TABLE event_name DISABLE TRIGGER event_name_append_only;
-                    DELETE FROM event WHERE position > 298;
-                    DELETE FROM event_name WHERE position > 298;
+                    DELETE FROM event WHERE position > 300;
+                    DELETE FROM event_name WHERE position > 300;
                     UPDATE ledger_head SET (position, recorded_at, hash) = (
                         SELECT position, recorded_at, hash FROM event ORDER BY position DESC LIMIT 1),
                         next_identity = 299;
                     DELETE FROM identity WHERE identity >= 299;
-                    UPDATE projection SET checkpoint = least(checkpoint, 298)
+                    UPDATE projection SET checkpoint = least(checkpoint, 300)
                     """)
             #expect(try await installation.rightful("verify").hasPrefix("verified: "))
             let cut = try await installation.run(["verify", "--since", files[1]])

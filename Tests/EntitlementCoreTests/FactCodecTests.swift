@@ -54,8 +54,8 @@ struct FactCodecTests {
         bytes[0] = version
         #expect(throws: FactCodec.DecodingFailure.unknownVersion(version)) { try FactCodec.decode(bytes) }
         #expect(throws: FactCodec.DecodingFailure.unknownVersion(version)) { try FactCodec.decode([version]) }
-        #expect(throws: FactCodec.DecodingFailure.invalid("a fact of kind \(version == 2 ? 13 : version)")) {
-            try FactCodec.decode([1, version == 2 ? 13 : version])
+        #expect(throws: FactCodec.DecodingFailure.invalid("a fact of kind \(version == 2 ? 99 : version)")) {
+            try FactCodec.decode([1, version == 2 ? 99 : version])
         }
     }
 
@@ -131,6 +131,14 @@ struct FactCodecTests {
         #expect(
             FactCodec.encode(.forgetting(ForgettingFact(identities: [bob], evidencePositions: [258])))
                 == [1, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2])
+        let key = KeyCreationFact(
+            keyID: "k", secretHash: .zero, name: "n", isPublishable: true, scopes: ["s"], environment: .sandbox,
+            bundleID: nil)
+        #expect(
+            FactCodec.encode(.access(.keyCreated(key)))
+                == [1, 13, 0, 0, 0, 1, 0x6b] + [UInt8](repeating: 0, count: 32) + [
+                    0, 0, 0, 1, 0x6e, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x73, 1, 0, 0, 0, 7,
+                ] + Array("sandbox".utf8) + [0])
     }
 
     @Test(

@@ -59,7 +59,7 @@ struct CommandTests {
     @Test("a key is shown once, found by its secret, and gone when revoked")
     func apiKeys() async throws {
         let ledger = try await TestLedger()
-        let store = APIKeyStore(pool: ledger.pool, now: { .earliest })
+        let store = APIKeyStore(pool: ledger.pool, writer: ledger.writer)
         let (key, secret) = try await store.create(name: "backend", scopes: [.customersRead], environment: .sandbox)
         #expect(secret.hasPrefix("rightful_sk_"))
         #expect(try await store.find(secret: secret) == key)
@@ -67,11 +67,55 @@ struct CommandTests {
         #expect(key.allows(.customersRead) && !key.allows(.catalogWrite))
         #expect(try await store.revoke(key.id))
         #expect(try await store.find(secret: secret) == nil)
+        #expect(try await store.revoke(key.id), "revoked before")
         #expect(try await store.revoke("key_none") == false)
-        #expect(try await store.list().map(\.id) == [key.id])
+        let listed = try await store.list()
+        #expect(listed.map(\.id) == [key.id] && listed.first?.revokedAt != nil)
+    }
+
+    @Test("making and revoking a key are one event each, which never hold the secret")
+    func keyEvents() async throws {
+        let ledger = try await TestLedger()
+        let store = APIKeyStore(pool: ledger.pool, writer: ledger.writer)
+        let (backend, secret) = try await store.create(name: "backend", scopes: [.eventsRead, .customersRead])
+        let (app, appSecret) = try await store.create(
+            name: "app", scopes: [], isPublishable: true, bundleID: "com.example.app")
+        // Two who revoke at once, and one who comes late.
+        async let first = store.revoke(backend.id)
+        async let second = store.revoke(backend.id)
+        #expect(try await [first, second, store.revoke(backend.id)] == [true, true, true])
+        #expect(try await store.find(secret: appSecret) == app && app.revokedAt == nil)
+
+        let events = try await ledger.reader.events(after: 0, limit: 10).events
+        #expect(events.map(\.record.type) == ["api_key_created", "api_key_created", "api_key_revoked"])
+        #expect(events.allSatisfy { $0.record.source == .operatorCommand && $0.record.environment == nil })
+        guard case .access(.keyCreated(let made)) = events.first?.fact else {
+            Issue.record("the first event makes no key")
+            return
+        }
+        #expect(made.scopes == ["customers:read", "events:read"] && made.name == "backend")
         let owner = try await ledger.database.owner()
-        let kept = try await owner.query("SELECT api_key::text FROM api_key").first?.text(0) ?? ""
-        #expect(!kept.contains(secret))
+        let rows = try await owner.query("SELECT event::text, encode(facts, 'escape') FROM event").rows
+        for row in rows {
+            for text in [try row.text(0), try row.text(1)] { #expect(!text.contains(secret.suffix(43))) }
+        }
+        #expect(try await ledger.reader.statistics().keys == 1)
+    }
+
+    @Test("the keys of passes are recorded when they change, and only then")
+    func passKeys() async throws {
+        let ledger = try await TestLedger()
+        let register = PassKeyRegister(pool: ledger.pool, writer: ledger.writer)
+        let old = PassKeyFact(keyID: "a", notBefore: nil, x: "x", y: "y")
+        let new = PassKeyFact(keyID: "b", notBefore: .earliest, x: "v", y: "w")
+        #expect(try await register.record([]) == false, "none is what there was")
+        #expect(try await register.record([old]))
+        #expect(try await register.record([old]) == false)
+        #expect(try await register.record([old, new]))
+        #expect(try await register.record([new]))
+        #expect(try await register.record([]))
+        let events = try await ledger.reader.events(after: 0, limit: 10).events
+        #expect(events.map(\.fact) == [[old], [old, new], [new], []].map { .access(.passKeys($0)) })
     }
 
     @Test("migrating again does nothing; a changed or newer schema is refused by name")

@@ -22,20 +22,20 @@ struct EntitlementsTests {
     func shape() async throws {
         let rig = try await Self.rig()
         let answer = try await rig.get(Self.path)
-        #expect(answer.header("Ledger-Position") == "2")
+        #expect(answer.header("Ledger-Position") == "3")
         #expect(answer.header("Content-Type") == "application/json")
         #expect(
             try answer.json
                 == WireValue(
                     json: """
                         {"object":"entitlements","customer_id":"\(Purchase.customer)","environment":"production",
-                        "at":"2026-11-20T12:00:00.000Z","known_at":2,"fold_version":1,
+                        "at":"2026-11-20T12:00:00.000Z","known_at":3,"fold_version":1,
                         "entitlements":[{"id":"premium","gives_access":true,"state":"active",
                         "since":"2026-01-01T00:00:00.000Z","until":"2027-01-01T00:00:00.000Z",
                         "product_id":"com.example.pro.yearly","source":"app_store","ownership":"purchased",
                         "original_transaction_id":"2000000123456780","will_renew":true,
                         "offer":{"type":"introductory","discount":"free_trial"},
-                        "reason":{"code":"paid_period","positions":[2]}}]}
+                        "reason":{"code":"paid_period","positions":[3]}}]}
                         """))
     }
 
@@ -56,7 +56,7 @@ struct EntitlementsTests {
         #expect(try answer.json["customer_id"] == .string("nobody/1"))
         #expect(try answer.json["entitlements"] == .array([]))
         #expect(try answer.json["also_in"] == nil)
-        #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(3))
     }
 
     @Test("an empty answer says in which other environment the customer is known, as of known_at")
@@ -67,7 +67,7 @@ struct EntitlementsTests {
         purchase.environment = "Sandbox"
         #expect(try await rig.notify(purchase).status == 200)
         #expect(try await rig.get(Self.path).json["also_in"] == .array([.string("sandbox")]))
-        #expect(try await rig.get(Self.path + "?known_at=1").json["also_in"] == nil)
+        #expect(try await rig.get(Self.path + "?known_at=2").json["also_in"] == nil)
         let sandbox = try await rig.get(Self.path + "?environment=sandbox").json
         #expect(sandbox["entitlements"]?.count == 1)
         #expect(sandbox["also_in"] == nil)
@@ -132,18 +132,18 @@ struct EntitlementsTests {
     @Test("known_at takes a position or a recorded time, and refuses what is not settled")
     func knownAt() async throws {
         let rig = try await Self.rig()
-        let first = try await rig.get(Self.path + "?known_at=1")
+        let first = try await rig.get(Self.path + "?known_at=2")
         #expect(try first.json["entitlements"] == .array([]))
-        #expect(first.header("Ledger-Position") == "1")
-        #expect(try await rig.get(Self.path + "?known_at=3").verdict == "422 unprocessable")
+        #expect(first.header("Ledger-Position") == "2")
+        #expect(try await rig.get(Self.path + "?known_at=4").verdict == "422 unprocessable")
         #expect(try await rig.get(Self.path + "?known_at=99999999999999999999").verdict == "422 unprocessable")
         // The clock stands still, and each batch is recorded later than the one before.
-        #expect(try await rig.get(Self.path + "?known_at=" + ServiceRig.noon).json["known_at"] == .int(1))
+        #expect(try await rig.get(Self.path + "?known_at=" + ServiceRig.noon).json["known_at"] == .int(2))
         let soon = "?known_at=2026-11-20T12:00:01Z"
         #expect(try await rig.get(Self.path + soon).verdict == "422 unprocessable")
         rig.clock.now = rig.clock.now.adding(milliseconds: 60_000)
-        #expect(try await rig.get(Self.path + soon).json["known_at"] == .int(2))
-        #expect(try await rig.get(Self.path + "?known_at=2026-11-20T11:59:59Z").json["known_at"] == .int(0))
+        #expect(try await rig.get(Self.path + soon).json["known_at"] == .int(3))
+        #expect(try await rig.get(Self.path + "?known_at=2026-11-20T11:59:58Z").json["known_at"] == .int(0))
     }
 
     @Test("a tag holds until an event or time changes the answer, and a 304 still names the position")
@@ -162,7 +162,7 @@ struct EntitlementsTests {
         try await rig.notify(unrelated)
         let unchanged = try await rig.get(Self.path, headers: condition)
         #expect(unchanged.status == 304)
-        #expect(unchanged.header("Ledger-Position") == "3")
+        #expect(unchanged.header("Ledger-Position") == "4")
         #expect(unchanged.header("ETag") == tag)
         #expect(unchanged.body.isEmpty)
 
@@ -180,18 +180,18 @@ struct EntitlementsTests {
         var limits = Application.Limits()
         limits.positionWait = .milliseconds(100)
         let hasty = try await Self.rig(limits: limits)
-        #expect(try await hasty.get(Self.path + "?min_position=2").status == 200)
-        let late = try await hasty.get(Self.path + "?min_position=3")
+        #expect(try await hasty.get(Self.path + "?min_position=3").status == 200)
+        let late = try await hasty.get(Self.path + "?min_position=4")
         #expect(late.verdict == "409 position_not_reached")
         #expect(try late.json["retryable"] == .bool(true))
 
         limits.positionWait = .seconds(60)
         let patient = try await Self.rig(limits: limits)
-        async let waiting = patient.get(Self.path + "?min_position=3")
+        async let waiting = patient.get(Self.path + "?min_position=4")
         try await patient.notify(Purchase().renewed())
         let answer = try await waiting
         #expect(answer.status == 200)
-        #expect(answer.header("Ledger-Position") == "3")
+        #expect(answer.header("Ledger-Position") == "4")
     }
 
     @Test(

@@ -14,12 +14,12 @@ struct ExplainTests {
     func shape() async throws {
         let rig = try await EntitlementsTests.rig()
         let answer = try await rig.get(Self.path)
-        #expect(answer.header("Ledger-Position") == "2")
+        #expect(answer.header("Ledger-Position") == "3")
         let json = try answer.json
         let entitlements = try await rig.get(EntitlementsTests.path).json
         #expect(json["entitlements"]?[0]?["decision"] == entitlements["entitlements"]?[0])
         let events = try await rig.get("/v1/events").json
-        let evidence = try #require(events["items"]?[1]?["evidence_sha256"])
+        let evidence = try #require(events["items"]?[2]?["evidence_sha256"])
         guard case .string(let hash) = evidence else { return #expect(Bool(false), "no evidence") }
         #expect(json["entitlements"]?[0]?["rule"]?["code"] == .string("paid_period"))
         #expect(
@@ -32,10 +32,10 @@ struct ExplainTests {
             try json["entitlements"]?[0]?["events"]
                 == WireValue(
                     json: """
-                        [{"position":1,"type":"catalog_applied","occurred_at":null,
+                        [{"position":2,"type":"catalog_applied","occurred_at":null,
                         "recorded_at":"2026-11-20T12:00:00.000Z","source":"api","evidence_sha256":null,
                         "notification":null},
-                        {"position":2,"type":"subscribed","occurred_at":"2026-01-01T00:00:01.000Z",
+                        {"position":3,"type":"subscribed","occurred_at":"2026-01-01T00:00:01.000Z",
                         "recorded_at":"2026-11-20T12:00:00.001Z","source":"app_store_notification",
                         "evidence_sha256":"\(hash)","notification":{"type":"SUBSCRIBED","subtype":"INITIAL_BUY",
                         "uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"}}]
@@ -44,7 +44,7 @@ struct ExplainTests {
             try json["catalog"]
                 == WireValue(
                     json: """
-                        {"position":1,"recorded_at":"2026-11-20T12:00:00.000Z","products":[
+                        {"position":2,"recorded_at":"2026-11-20T12:00:00.000Z","products":[
                         {"product_id":"com.example.pro.yearly","entitlements":["premium"]}],
                         "policy":{"grace_gives_access":true,"billing_retry_gives_access":false,"leeway_seconds":0,
                         "prorated_refund":"ends_access"}}
@@ -80,11 +80,11 @@ struct ExplainTests {
         #expect(try await code("", of: "/v1/customers/nobody/explain") == .string("unknown_customer"))
         let elsewhere = try await rig.get(Self.path + "?environment=sandbox").json
         #expect(elsewhere["also_in"] == .array([.string("production")]))
-        #expect(try await rig.get("/v1/ledger").json["position"] == .int(2), "asking creates nothing")
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(3), "asking creates nothing")
         for query in ["?entitlement=", "?at=yesterday", "?known_at=x", "?environment=both"] {
             #expect(try await rig.get(Self.path + query).verdict == "400 malformed_request")
         }
-        #expect(try await rig.get(Self.path + "?known_at=9").verdict == "422 unprocessable")
+        #expect(try await rig.get(Self.path + "?known_at=10").verdict == "422 unprocessable")
     }
 
     @Test("what was known then is explained as then, and a catalog that made a difference is named")
@@ -92,16 +92,16 @@ struct ExplainTests {
         let rig = try await EntitlementsTests.rig()
         let before = try await rig.get(Self.path + "?at=2026-06-01T00:00:00Z")
         #expect(try await rig.put(#"{"products":[{"product_id":"x","entitlements":["premium"]}]}"#).status == 200)
-        let then = try await rig.get(Self.path + "?at=2026-06-01T00:00:00Z&known_at=2")
+        let then = try await rig.get(Self.path + "?at=2026-06-01T00:00:00Z&known_at=3")
         #expect(then.body == before.body, "to the byte")
         let now = try await rig.get(Self.path + "?at=2026-06-01T00:00:00Z").json
         let premium = now["entitlements"]?[0]
         #expect(premium?["rule"]?["code"] == .string("never_held"))
         #expect(premium?["considered"]?[0]?["code"] == .string("product_not_mapped"))
-        #expect(premium?["catalog_change"]?["position"] == .int(3))
+        #expect(premium?["catalog_change"]?["position"] == .int(4))
         #expect(premium?["catalog_change"]?["gave_access"] == .bool(true))
         #expect(now["catalog"]?["products"]?[0]?["entitlements"] == .array([]))
-        let unknown = try await rig.get(Self.path + "?known_at=1").json
+        let unknown = try await rig.get(Self.path + "?known_at=2").json
         #expect(unknown["entitlements"]?[0]?["rule"]?["code"] == .string("unknown_customer"))
     }
 
@@ -127,9 +127,9 @@ struct ExplainTests {
         #expect(text.contains(Purchase.customer) && text.contains("apple:704000001"))
 
         let (document, events) = try CustomerExportDocument.read(bytes)
-        #expect(document.ledger.position == 5)
-        #expect(document.events.map(\.position) == [1, 2, 4, 5])
-        for position in 0...Int64(5) {
+        #expect(document.ledger.position == 6)
+        #expect(document.events.map(\.position) == [2, 3, 5, 6])
+        for position in 0...Int64(6) {
             for at in ["2025-06-01T00:00:00Z", "2026-06-01T00:00:00Z", "2027-06-01T00:00:00Z", "2029-06-01T00:00:00Z"] {
                 for environment in environments {
                     let question = ExplainQuestion(
@@ -170,7 +170,7 @@ struct ExplainTests {
             refusal(text.replacing("\"format_version\":2", with: "\"format_version\":3"))?.contains("format 3") == true)
         #expect(
             refusal(text.replacing("\"type\":\"subscribed\"", with: "\"type\":\"refunded\""))?
-                .contains("event 2 was changed") == true)
+                .contains("event 3 was changed") == true)
         #expect(text.contains("\"auto_renews\":true"))
         #expect(
             refusal(text.replacing("\"auto_renews\":true", with: "\"auto_renews\":false"))?

@@ -15,8 +15,8 @@ struct NotificationTests {
         _ = try await rig.put(ServiceRig.proCatalog)
         let answer = try await rig.notify(Purchase())
         #expect(answer.status == 200)
-        #expect(answer.text == #"{"duplicate":false,"position":2}"#)
-        #expect(answer.header("Ledger-Position") == "2")
+        #expect(answer.text == #"{"duplicate":false,"position":3}"#)
+        #expect(answer.header("Ledger-Position") == "3")
         let read = try await rig.get("/v1/customers/\(Purchase.customer)/entitlements").json
         #expect(read["entitlements"]?[0]?["gives_access"] == .bool(true))
     }
@@ -29,8 +29,8 @@ struct NotificationTests {
         #expect(one != other)
         let first = try await rig.deliver(one)
         let again = try await rig.deliver(other)
-        #expect(first.text == #"{"duplicate":false,"position":1}"#)
-        #expect(again.text == #"{"duplicate":true,"position":1}"#)
+        #expect(first.text == #"{"duplicate":false,"position":2}"#)
+        #expect(again.text == #"{"duplicate":true,"position":2}"#)
     }
 
     @Test("the same id with another payload is an event of its own, and answered 200")
@@ -38,8 +38,8 @@ struct NotificationTests {
         let rig = try await ServiceRig.make()
         try await rig.notify(Purchase())
         let again = try await rig.notify(Purchase())
-        #expect(again.text == #"{"duplicate":false,"position":2}"#)
-        let facts = try await rig.get("/v1/events/2").json["facts"]
+        #expect(again.text == #"{"duplicate":false,"position":3}"#)
+        let facts = try await rig.get("/v1/events/3").json["facts"]
         #expect(facts?["remarks"] == .array([.string("id_reused")]))
         let metrics = try await rig.get("/metrics").text
         #expect(metrics.contains(#"rightful_notification_remarks_total{kind="id_reused"} 1"#))
@@ -98,7 +98,7 @@ struct NotificationTests {
             let metrics = try await rig.get("/metrics").text
             #expect(metrics.contains(#"rightful_notification_verdicts_total{verdict="\#(code)"} 1"#))
         }
-        #expect(try await rig.get("/v1/ledger").json["position"] == .int(0))
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(1))
     }
 
     @Test("a body larger than allowed is too_large, also without a socket that counts")

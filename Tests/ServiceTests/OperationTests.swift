@@ -39,8 +39,8 @@ struct OperationTests {
             #"rightful_notification_verdicts_total{verdict="duplicate"} 1"#,
             #"rightful_notifications_total{type="subscribed"} 1"#,
             #"rightful_notification_verification_duration_seconds_count 2"#,
-            #"rightful_append_batch_events_count 3"#,
-            "rightful_ledger_head_position 2",
+            #"rightful_append_batch_events_count 4"#,
+            "rightful_ledger_head_position 3",
             "rightful_database_up 1",
             #"rightful_build_info{version="0.0.0",fold_version="1"} 1"#,
         ] {

@@ -37,7 +37,8 @@ struct ServiceRig {
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
-        let clock = TestClock(try instant(noon))
+        // The key that is made here is the first event, and a second old.
+        let clock = TestClock(try instant(noon).adding(milliseconds: -1000))
         let now: @Sendable () -> Timestamp = { clock.now }
         let store = try SimulatedAuthority()
         let app = AppBinding(
@@ -46,11 +47,12 @@ struct ServiceRig {
         let jws = try JWSVerifier(trusting: TrustAnchors([store.root.certificate]))
         let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
         let log = LogKeeper()
-        let keys = APIKeyStore(pool: pool, now: now)
+        let writer = LedgerWriter(pool: pool, now: now, report: { metrics.record($0) })
+        let keys = APIKeyStore(pool: pool, writer: writer)
         var deviceTrust = DeviceTrustTable()
         for environment in app.environments { deviceTrust[bundleID, environment] = trust }
         let application = Application(
-            writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
+            writer: writer,
             reader: LedgerReader(pool: pool, now: now), keys: keys,
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
             verifier: NotificationVerifier(jws: jws, apps: [app]),
@@ -61,6 +63,7 @@ struct ServiceRig {
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
+        clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
             admin: admin)

@@ -19,9 +19,9 @@ struct SocketTests {
         let notification = try SimulatedAuthority.requestBody(Purchase().signed(by: rig.store))
         let posted = try await send("POST", base + "/v1/notifications/appstore", body: notification)
         #expect(posted.status == 200)
-        let read = try await send("GET", base + "/v1/events/1", key: rig.admin)
+        let read = try await send("GET", base + "/v1/events/2", key: rig.admin)
         #expect(read.status == 200)
-        #expect(read.position == "1")
+        #expect(read.position == "2")
 
         let tooLarge = try await send(
             "POST", base + "/v1/notifications/appstore", body: [UInt8](repeating: 32, count: 1 << 20 + 1))

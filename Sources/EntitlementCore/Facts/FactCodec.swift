@@ -66,6 +66,16 @@ package enum FactCodec {
         case .drift(let fact):
             writer.byte(12)
             writer.drift(fact)
+        case .access(.keyCreated(let fact)):
+            writer.byte(13)
+            writer.keyCreation(fact)
+        case .access(.keyRevoked(let fact)):
+            writer.byte(14)
+            writer.text(fact.keyID)
+            writer.digest(fact.secretHash)
+        case .access(.passKeys(let keys)):
+            writer.byte(15)
+            writer.passKeys(keys)
         }
         return writer.bytes
     }
@@ -117,6 +127,11 @@ package enum FactCodec {
                 ConflictFact(
                     originalTransactionID: try reader.text(), claimant: IdentityRef(try reader.integer())))
         case 12: fact = .drift(try reader.drift())
+        case 13: fact = .access(.keyCreated(try reader.keyCreation()))
+        case 14:
+            fact = .access(
+                .keyRevoked(KeyRevocationFact(keyID: try reader.text(), secretHash: try reader.digest())))
+        case 15: fact = .access(.passKeys(try reader.passKeys()))
         case 20:
             fact = .link(
                 LinkFact(

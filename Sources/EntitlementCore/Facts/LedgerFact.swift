@@ -12,14 +12,15 @@ package enum LedgerFact: Hashable, Sendable {
     case grantRevocation(GrantRevocationFact)
     case drift(DriftFact)
     case forgetting(ForgettingFact)
+    case access(AccessFact)
 }
 
 extension LedgerFact {
     /// Every `eventType` there is.
-    package static let eventTypes: Set<String> = [
+    package static let eventTypes = AccessFact.eventTypes.union([
         "catalog_applied", "linked", "claimed", "transferred", "transfer_undone", "ownership_conflict", "granted",
         "grant_revoked", "drift", "forgotten",
-    ]
+    ])
 
     /// What an event of this fact is called; `nil` for signed statements, whose label says what they report.
     ///
@@ -37,6 +38,7 @@ extension LedgerFact {
         case .grantRevocation: "grant_revoked"
         case .drift: "drift"
         case .forgetting: "forgotten"
+        case .access(let fact): fact.eventType
         }
     }
 
@@ -49,7 +51,7 @@ extension LedgerFact {
         case .transfer(let fact): fact.originalTransactionID
         case .transferUndo(let fact): fact.originalTransactionID
         case .conflict(let fact): fact.originalTransactionID
-        case .catalog, .link, .grant, .grantRevocation, .drift, .forgetting: nil
+        case .catalog, .link, .grant, .grantRevocation, .drift, .forgetting, .access: nil
         }
     }
 
@@ -59,7 +61,7 @@ extension LedgerFact {
         case .notification(let fact): fact.transaction.map { [$0] } ?? []
         case .statements(let fact): fact.transactions
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting:
+            .forgetting, .access:
             []
         }
     }
@@ -70,7 +72,7 @@ extension LedgerFact {
         case .notification(let fact): fact.renewal.map { [$0] } ?? []
         case .statements(let fact): fact.renewals
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting:
+            .forgetting, .access:
             []
         }
     }
@@ -81,7 +83,7 @@ extension LedgerFact {
         case .notification(let fact): fact.remarks
         case .statements(let fact): fact.remarks
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting:
+            .forgetting, .access:
             []
         }
     }
@@ -95,7 +97,7 @@ extension LedgerFact {
         case .statements(var fact):
             fact.transactions = fact.transactions.map { $0.replacingIdentities(replace) }
             return .statements(fact)
-        case .catalog, .transferUndo:
+        case .catalog, .transferUndo, .access:
             return self
         case .link(var fact):
             fact.identity = replace(fact.identity)

@@ -107,7 +107,7 @@ package struct CustomerHistory: Sendable {
                 if identities.contains(fact.customer) { return true }
             case .claim(let fact):
                 firstClaim = firstClaim ?? fact.customer
-            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting:
+            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access:
                 continue
             }
         }
@@ -157,7 +157,7 @@ extension LedgerFact {
             case .grant(let fact): [fact.customer]
             case .grantRevocation(let fact): [fact.customer]
             case .drift(let fact): [fact.customer]
-            case .catalog, .transferUndo, .forgetting: []
+            case .catalog, .transferUndo, .forgetting, .access: []
             }
         return named.contains(where: identities.contains)
     }

@@ -84,7 +84,7 @@ package struct OriginalState: Hashable, Sendable {
         case .claim, .transfer, .transferUndo:
             isChanged = !hasOwnershipEvents
             hasOwnershipEvents = true
-        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting:
+        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access:
             break
         }
         return isChanged

@@ -55,7 +55,7 @@ package struct OwnershipMap: Hashable, Sendable {
                 to: transfer.customer, position: position, recordedAt: recordedAt)
         case .transferUndo(let undo):
             custody[undo.originalTransactionID]?.takeBack(undo, position: position, recordedAt: recordedAt)
-        case .notification, .statements, .catalog, .conflict, .grant, .grantRevocation, .drift, .forgetting:
+        case .notification, .statements, .catalog, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access:
             break
         }
     }

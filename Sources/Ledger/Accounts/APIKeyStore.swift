@@ -13,7 +13,7 @@ package enum APIScope: String, Sendable, Hashable, CaseIterable {
     case admin
 }
 
-/// A key as the database knows it: never the key itself.
+/// A key as the log knows it: never the key itself.
 package struct APIKey: Sendable, Hashable {
     package let id: String
     package let name: String
@@ -32,6 +32,9 @@ package struct APIKey: Sendable, Hashable {
 }
 
 /// Makes, lists, revokes and recognises API keys.
+///
+/// A key is what the log says of it, so nobody can change what one may do, or add one, without an event that shows it.
+/// The events are found by the hash of the secret, through the index that keeps each from being written twice.
 package struct APIKeyStore: Sendable {
     /// How a secret key begins, so that whoever finds one, in a log or a commit, can tell what it is.
     package static let secretPrefix = "rightful_sk_"
@@ -39,11 +42,11 @@ package struct APIKeyStore: Sendable {
     package static let publishablePrefix = "rightful_pk_"
 
     private let pool: PostgresPool
-    private let now: @Sendable () -> Timestamp
+    private let writer: LedgerWriter
 
-    package init(pool: PostgresPool, now: @escaping @Sendable () -> Timestamp) {
+    package init(pool: PostgresPool, writer: LedgerWriter) {
         self.pool = pool
-        self.now = now
+        self.writer = writer
     }
 
     /// Makes a key of 256 random bits; it is returned this once, and only its hash is kept.
@@ -53,72 +56,85 @@ package struct APIKeyStore: Sendable {
     ) async throws -> (key: APIKey, secret: String) {
         let prefix = isPublishable ? Self.publishablePrefix : Self.secretPrefix
         let secret = prefix + Base64.encodeURL(SecureRandom.bytes(32))
-        let key = APIKey(
-            id: "key_" + Base64.encodeURL(SecureRandom.bytes(9)), name: name, isPublishable: isPublishable,
-            scopes: scopes, environment: environment, bundleID: bundleID, createdAt: now(), revokedAt: nil)
-        _ = try await run { connection in
-            try connection.query(
-                """
-                INSERT INTO api_key (ledger_id, key_id, name, secret_sha256, is_publishable, scopes, environment,
-                    bundle_id, created_at)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-                """,
-                [
-                    .int4(Int32(ledgerID)), .text(key.id), .text(name), .bytes(Self.hash(secret)),
-                    .bool(isPublishable), .textArray(scopes.map(\.rawValue).sorted()), .text(environment?.rawValue),
-                    .text(bundleID), .timestamp(key.createdAt.milliseconds),
-                ])
+        let fact = KeyCreationFact(
+            keyID: "key_" + Base64.encodeURL(SecureRandom.bytes(9)), secretHash: Self.hash(secret), name: name,
+            isPublishable: isPublishable, scopes: scopes.map(\.rawValue).sorted(), environment: environment,
+            bundleID: bundleID)
+        try await append(.keyCreated(fact))
+        guard let key = try await find(secret: secret) else {
+            throw LedgerError(.corrupt, "the key \(fact.keyID) was recorded and is not found")
         }
         return (key, secret)
     }
 
     /// All keys, revoked ones included, oldest first.
     package func list() async throws -> [APIKey] {
-        try await run { connection in
-            try connection.query(
-                "SELECT \(Self.columns) FROM api_key WHERE ledger_id = $1 ORDER BY created_at, key_id",
-                [.int(ledgerID)]
-            ).rows.map { try APIKey($0) }
-        }
+        try await keys(from: Self.allEvents, [.int(ledgerID)]).map(\.key)
     }
 
     /// Revokes a key for good; `false` when there is no such key, `true` also when it was revoked before.
     package func revoke(_ id: String) async throws -> Bool {
-        let now = now()
-        return try await run { connection in
-            try connection.query(
-                """
-                UPDATE api_key SET revoked_at = coalesce(revoked_at, $3) WHERE ledger_id = $1 AND key_id = $2
-                RETURNING key_id
-                """, [.int(ledgerID), .text(id), .timestamp(now.milliseconds)]
-            ).isEmpty == false
-        }
+        let keys = try await keys(from: Self.allEvents, [.int(ledgerID)])
+        guard let hash = keys.first(where: { $0.key.id == id })?.secretHash else { return false }
+        try await append(.keyRevoked(KeyRevocationFact(keyID: id, secretHash: hash)))
+        return true
     }
 
     /// The key with this secret, if it exists and is not revoked.
     package func find(secret: String) async throws -> APIKey? {
         let hash = Self.hash(secret)
-        return try await run { connection in
-            try connection.query(
-                """
-                SELECT \(Self.columns) FROM api_key
-                WHERE ledger_id = $1 AND secret_sha256 = $2 AND revoked_at IS NULL
-                """, [.int(ledgerID), .bytes(hash)]
-            ).first.map { try APIKey($0) }
-        }
+        let names = [LedgerFact.creationKey(ofSecret: hash), LedgerFact.revocationKey(ofSecret: hash)]
+        let found = try await keys(
+            from: Self.eventsByName,
+            [.int(ledgerID), .bytesArray(names.map { DedupKey(sourceID: $0.id).bytes })])
+        return found.first { $0.secretHash == hash && $0.key.revokedAt == nil }?.key
     }
 
-    fileprivate static let columns =
-        "key_id, name, is_publishable, scopes, environment, bundle_id, created_at, revoked_at"
+    private static let allEvents = """
+        SELECT recorded_at, facts FROM event
+        WHERE ledger_id = $1 AND type IN ('\(AccessFact.keyCreatedType)', '\(AccessFact.keyRevokedType)')
+        ORDER BY position
+        """
+
+    private static let eventsByName = """
+        SELECT recorded_at, facts FROM event WHERE ledger_id = $1 AND dedup_key = ANY ($2) ORDER BY position
+        """
 
     /// The secret holds 256 random bits, so a plain hash is as strong as a slow one and costs a request nothing.
-    private static func hash(_ secret: String) -> [UInt8] { SHA256.hash(Array(secret.utf8)) }
+    private static func hash(_ secret: String) -> Digest { Digest(SHA256.hash(Array(secret.utf8))) ?? .zero }
 
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
+    private func append(_ fact: AccessFact) async throws {
+        let fact = LedgerFact.access(fact)
+        guard let key = fact.statementKey else { return }
+        _ = try await writer.append(
+            EventDraft(
+                environment: nil, source: .operatorCommand, occurredAt: nil, fact: fact, identities: [],
+                deduplication: .statement(id: key.id, payloadHash: key.payloadHash)))
+    }
+
+    /// Folds the events of keys, in order.
+    private func keys(
+        from sql: String, _ parameters: [PostgresValue]
+    ) async throws -> [(key: APIKey, secretHash: Digest)] {
         do {
-            return try await pool.withConnection(body)
+            return try await pool.withConnection { connection in
+                var creations: [(fact: KeyCreationFact, at: Timestamp)] = []
+                var revocations: [Digest: Timestamp] = [:]
+                for row in try connection.query(sql, parameters).rows {
+                    let recordedAt = Timestamp(milliseconds: try row.timestamp(0))
+                    switch try FactCodec.decode(row.bytes(1)) {
+                    case .access(.keyCreated(let fact)): creations.append((fact, recordedAt))
+                    case .access(.keyRevoked(let fact)): revocations[fact.secretHash] = recordedAt
+                    case .notification, .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict,
+                        .grant, .grantRevocation, .drift, .forgetting, .access(.passKeys):
+                        continue
+                    }
+                }
+                return creations.map { made in
+                    let hash = made.fact.secretHash
+                    return (APIKey(made.fact, createdAt: made.at, revokedAt: revocations[hash]), hash)
+                }
+            }
         } catch {
             throw LedgerError(error, doing: "looking up API keys")
         }
@@ -126,12 +142,10 @@ package struct APIKeyStore: Sendable {
 }
 
 extension APIKey {
-    fileprivate init(_ row: PostgresRow) throws {
+    fileprivate init(_ fact: KeyCreationFact, createdAt: Timestamp, revokedAt: Timestamp?) {
         self.init(
-            id: try row.text(0), name: try row.text(1), isPublishable: try row.bool(2),
-            scopes: Set(try row.textArray(3).compactMap { $0.flatMap(APIScope.init(rawValue:)) }),
-            environment: try row.optionalText(4).map { try StoreEnvironment(name: $0) },
-            bundleID: try row.optionalText(5), createdAt: Timestamp(milliseconds: try row.timestamp(6)),
-            revokedAt: try row.optionalTimestamp(7).map { Timestamp(milliseconds: $0) })
+            id: fact.keyID, name: fact.name, isPublishable: fact.isPublishable,
+            scopes: Set(fact.scopes.compactMap(APIScope.init(rawValue:))), environment: fact.environment,
+            bundleID: fact.bundleID, createdAt: createdAt, revokedAt: revokedAt)
     }
 }

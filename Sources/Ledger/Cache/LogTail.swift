@@ -123,6 +123,9 @@ extension LogChange {
         }
         switch try row.text(3) {
         case "catalog_applied", "forgotten": scope = .everybody
+        // No answer rests on keys.
+        case let type where AccessFact.eventTypes.contains(type):
+            scope = .dependents(identities: [], originalTransactionID: nil)
         // What belongs to no environment is a link, or something that this version does not know.
         case let type where environment == nil && type != "linked": scope = .everybody
         default: scope = .dependents(identities: identities, originalTransactionID: original)

@@ -45,11 +45,27 @@ extension LedgerFact {
     /// The remark of an event whose id another payload came under before.
     static let reusedID = "id_reused"
 
-    /// What keeps a second delivery of the same signed statement from becoming an event; `nil` for what no source
-    /// numbers.
+    /// What keeps a second delivery of the same from becoming an event; `nil` for what no source numbers.
     var statementKey: (id: String, payloadHash: Digest)? {
-        guard case .notification(let fact) = self else { return nil }
-        return ("notification:" + fact.uuid, fact.payloadHash)
+        switch self {
+        case .notification(let fact): ("notification:" + fact.uuid, fact.payloadHash)
+        case .access(.keyCreated(let fact)): Self.creationKey(ofSecret: fact.secretHash)
+        case .access(.keyRevoked(let fact)): Self.revocationKey(ofSecret: fact.secretHash)
+        case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
+            .drift,
+            .forgetting, .access(.passKeys):
+            nil
+        }
+    }
+
+    /// An API key is made once, and found by its secret.
+    static func creationKey(ofSecret hash: Digest) -> (id: String, payloadHash: Digest) {
+        (AccessFact.keyCreatedType + ":" + hash.hex, hash)
+    }
+
+    /// It is revoked once, too.
+    static func revocationKey(ofSecret hash: Digest) -> (id: String, payloadHash: Digest) {
+        (AccessFact.keyRevokedType + ":" + hash.hex, hash)
     }
 
     /// What column `event.dedup_key` holds.

@@ -54,7 +54,9 @@ extension LedgerStatistics {
                 SELECT current_setting('server_version'), current_user::text,
                     (SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'event'::regclass),
                     (SELECT next_identity - 1 FROM ledger_head WHERE ledger_id = $1),
-                    (SELECT count(*) FROM api_key WHERE ledger_id = $1 AND revoked_at IS NULL)
+                    (SELECT count(*) FILTER (WHERE type = 'api_key_created')
+                            - count(*) FILTER (WHERE type = 'api_key_revoked')
+                        FROM event WHERE ledger_id = $1 AND type IN ('api_key_created', 'api_key_revoked'))
                 """, [.int(ledgerID)]),
             PostgresStatement(
                 """

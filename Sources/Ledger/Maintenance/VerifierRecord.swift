@@ -83,7 +83,7 @@ struct RecordCheck: Sendable {
         case (.notification, _), (.statements, _):
             throw differs("its source, \(record.source.rawValue), makes no such statements")
         case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _), (.conflict, _), (.grant, _),
-            (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _):
+            (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _), (.access, _):
             isSigned = false
         }
         guard isSigned == (record.evidenceHash != nil) else {

@@ -30,7 +30,7 @@ package struct EvidenceReading: Sendable {
         case .statements(let stated):
             return try derive(evidence, at: event.recordedAt, like: stated)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
-            .catalog:
+            .catalog, .access:
             throw EvidenceFault(description: "is there, though the event is of no signed statement")
         }
     }

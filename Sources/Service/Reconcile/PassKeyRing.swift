@@ -48,6 +48,12 @@ package struct PassKeyRing: Sendable {
             keys: keys.map { .init(keyID: $0.id, x: base64URL($0.x), y: base64URL($0.y)) })
     }
 
+    /// The same as the log records it, in the order of their ids.
+    package var facts: [PassKeyFact] {
+        keys.map { PassKeyFact(keyID: $0.id, notBefore: $0.notBefore, x: base64URL($0.x), y: base64URL($0.y)) }
+            .sorted { $0.keyID < $1.keyID }
+    }
+
     /// A signed pass that states what the customer holds; `nil` where no key is valid.
     ///
     /// - Parameters:

@@ -81,10 +81,11 @@ struct ServeCommand: Command {
             limits.answerCacheBytes = configuration.answerMemoryMiB << 20
             let jws = try JWSVerifier(trusting: anchors)
             let apps = configuration.apps.map(\.binding)
+            let passKeyWarning = await Self.record(
+                passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
             let application = Application(
                 writer: writer, reader: LedgerReader(pool: session.pool, now: clock.now),
-                keys: APIKeyStore(pool: session.pool, now: clock.now),
-                tokens: tokens, commandKeys: commandKeys,
+                keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
                 verifier: NotificationVerifier(jws: jws, apps: apps),
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
@@ -99,7 +100,8 @@ struct ServeCommand: Command {
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
             report(
-                configuration, warnings: passKeys.warnings + [keyWarning, rootsWarning].compactMap(\.self), to: logger)
+                configuration,
+                warnings: passKeys.warnings + [keyWarning, rootsWarning, passKeyWarning].compactMap(\.self), to: logger)
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
@@ -148,6 +150,18 @@ struct ServeCommand: Command {
         } catch {
             return "the roots that are trusted now cannot be kept for `rightful verify`, which then takes the same "
                 + "configuration: \(error)"
+        }
+    }
+
+    /// Records which keys sign passes; returns what is wrong where that fails, which is no reason not to serve.
+    private static func record(_ keys: PassKeyFiles, _ register: PassKeyRegister, _ logger: Logger) async -> String? {
+        do {
+            if try await register.record(keys.ring.facts) {
+                logger.log(.info, "the log records other keys of passes from here on")
+            }
+            return nil
+        } catch {
+            return "the log cannot record which keys sign passes: \(error)"
         }
     }
 

@@ -70,7 +70,9 @@ struct CrashTests {
         let events = try await client.events()
         #expect(events.map { ($0["position"] as? NSNumber)?.intValue } == Array(1...events.count), "seed \(seed)")
         let uuids = events.map { ($0["notification"] as? [String: Any])?["uuid"] as? String }
-        #expect(events.count == life.notifications.count && Set(uuids).count == uuids.count, "seed \(seed)")
+        let recorded = uuids.compactMap(\.self)
+        #expect(
+            recorded.count == life.notifications.count && Set(recorded).count == recorded.count, "seed \(seed)")
         for (index, position) in acknowledged {
             #expect(uuids[Int(position) - 1] == life.notifications[index].uuid.lowercased(), "seed \(seed)")
         }

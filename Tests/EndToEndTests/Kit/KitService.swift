@@ -33,8 +33,8 @@ final class KitService: Sendable {
         let jws = try JWSVerifier(trusting: TrustAnchors([authority.root.certificate]))
         let app = AppBinding(
             bundleID: world.bundleID, appAppleID: world.appAppleID, environments: [.production, .sandbox])
-        let keys = APIKeyStore(pool: pool, now: now)
         let writer = LedgerWriter(pool: pool, now: now, report: { _ in })
+        let keys = APIKeyStore(pool: pool, writer: writer)
         var limits = Application.Limits()
         // Here all devices of the world share an address, and no time passes while they ask.
         limits.rates.address = RateLimit(perSecond: 1_000_000, burst: 1_000_000)

@@ -68,7 +68,7 @@ extension SplitMix64 {
     }
 
     mutating func fact() -> LedgerFact {
-        switch Int.random(in: 0..<12, using: &self) {
+        switch Int.random(in: 0..<15, using: &self) {
         case 0:
             .notification(
                 NotificationFact(
@@ -112,6 +112,21 @@ extension SplitMix64 {
                     customer: anyReference(), productID: text(), claimed: pick(EntitlementState.allCases),
                     claimedUntil: maybe(2) { $0.anyInstant() }, actual: maybe(2) { $0.pick(EntitlementState.allCases) },
                     actualUntil: maybe(2) { $0.anyInstant() }))
+        case 11:
+            .access(
+                .keyCreated(
+                    KeyCreationFact(
+                        keyID: text(), secretHash: anyDigest(), name: text(), isPublishable: once(in: 2),
+                        scopes: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() },
+                        environment: maybe(2) { $0.pick(StoreEnvironment.allCases) }, bundleID: maybe(2) { $0.text() }))
+            )
+        case 12: .access(.keyRevoked(KeyRevocationFact(keyID: text(), secretHash: anyDigest())))
+        case 13:
+            .access(
+                .passKeys(
+                    (0..<Int.random(in: 0...3, using: &self)).map { _ in
+                        PassKeyFact(keyID: text(), notBefore: maybe(2) { $0.anyInstant() }, x: text(), y: text())
+                    }))
         default:
             .grantRevocation(GrantRevocationFact(grantID: text(), customer: anyReference(), reason: text()))
         }

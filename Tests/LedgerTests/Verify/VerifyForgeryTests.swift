@@ -46,6 +46,38 @@ struct VerifyForgeryTests {
         ),
     ]
 
+    @Test("a key that may do more than it was made for, and a revocation taken back, are named")
+    func keys() async throws {
+        let rig = try await VerifyRig(seed: 16, drafts: 3)
+        let store = APIKeyStore(pool: rig.ledger.pool, writer: rig.ledger.writer)
+        let secret = try await store.create(name: "metrics", scopes: [.metrics]).secret
+        let (revoked, revokedSecret) = try await store.create(name: "old", scopes: [.admin])
+        _ = try await store.revoke(revoked.id)
+        try await rig.prepare()
+        let log = try await rig.ledger.reader.events(after: 0, limit: 1000).events.map(\.record)
+        let made = try #require(log.firstIndex { $0.type == AccessFact.keyCreatedType })
+        guard case .access(.keyCreated(var fact)) = try FactCodec.decode(log[made].facts) else {
+            Issue.record("no key was made")
+            return
+        }
+        fact.scopes = ["admin"]
+        var records = log
+        records[made].facts = FactCodec.encode(.access(.keyCreated(fact)))
+        try await VerifyForgeryTests.write(records, rig)
+        #expect(try await store.find(secret: secret)?.scopes == [.admin], "so the forgery would work")
+        #expect(try await rig.difference()?.key == "position \(log[made].position)")
+        try await rig.restore()
+
+        let last = try #require(log.last)
+        #expect(last.type == AccessFact.keyRevokedType)
+        #expect(try await store.find(secret: revokedSecret) == nil)
+        try await rig.owner.execute(script: "UPDATE event SET dedup_key = NULL WHERE position = \(last.position)")
+        #expect(try await store.find(secret: revokedSecret) != nil, "so this would work, too")
+        #expect(try await rig.difference()?.key == "position \(last.position)")
+        try await rig.restore()
+        #expect(try await rig.difference() == nil)
+    }
+
     @Test("a forger who computes the whole chain anew is caught by what else the tables say")
     func forgedChain() async throws {
         let rig = try await VerifyRig(seed: 15)

@@ -28,7 +28,7 @@ struct GrantCommandTests {
             try granted.json
                 == WireValue(
                     json: """
-                        {"object":"grant","position":1,"environment":"production","grant_id":"\(id)",
+                        {"object":"grant","position":2,"environment":"production","grant_id":"\(id)",
                         "customer_id":"c-1","entitlement":"premium","until":"2026-12-01T00:00:00.000Z",
                         "reason":"goodwill"}
                         """))
@@ -41,11 +41,11 @@ struct GrantCommandTests {
             try revoked.json
                 == WireValue(
                     json: """
-                        {"object":"grant_revocation","position":2,"environment":"production","grant_id":"\(id)",
+                        {"object":"grant_revocation","position":3,"environment":"production","grant_id":"\(id)",
                         "customer_id":"c-1","reason":"a mistake"}
                         """))
         #expect(try await rig.holdings("c-1") == ["premium revoked grant_revoked"])
-        #expect(try await rig.holdings("c-1", "?known_at=1") == ["premium active grant"])
+        #expect(try await rig.holdings("c-1", "?known_at=2") == ["premium active grant"])
         let events = try await rig.get("/v1/customers/c-1/events").json["items"]
         #expect(events?[0]?["type"] == .string("granted") && events?[1]?["type"] == .string("grant_revoked"))
         let explained = try await rig.get("/v1/customers/c-1/explain").json["entitlements"]?[0]
@@ -78,7 +78,7 @@ struct GrantCommandTests {
             #expect(answer.verdict == verdict, "\(action) \(customer) \(body) \(answer.text)")
             #expect(try answer.json["param"] == param.map { .string($0) }, "\(body)")
         }
-        #expect(try await rig.head == 2)
+        #expect(try await rig.head == 3)
     }
 
     @Test("each grant is one of its own, and under a key the same one again, however it fared since")
@@ -93,13 +93,13 @@ struct GrantCommandTests {
             return try await group.reduce(into: [HTTPResponse]()) { $0.append($1) }
         }
         #expect(Set(keyed.map(\.body)).count == 1 && keyed[0].status == 200)
-        #expect(try await rig.head == 3)
+        #expect(try await rig.head == 4)
         let id = try grantID(keyed[0])
         let revoked = try await rig.command("revoke_grant", "c-1", revocation(id))
         #expect(try await rig.command("revoke_grant", "c-1", revocation(id)).body == revoked.body)
-        #expect(try await rig.head == 4, "what is taken back needs no second event")
+        #expect(try await rig.head == 5, "what is taken back needs no second event")
         let again = try await rig.command("revoke_grant", "c-1", revocation(id), idempotencyKey: "r")
-        #expect(try again.json["position"] == .int(5))
+        #expect(try again.json["position"] == .int(6))
         #expect(
             try await rig.command("revoke_grant", "c-1", revocation(id), idempotencyKey: "r").body == again.body)
         #expect(try await rig.command("grant", "c-1", Self.endless, idempotencyKey: "k").body == keyed[0].body)
@@ -125,7 +125,7 @@ struct GrantCommandTests {
         }
         #expect(Set(answers.map(\.body)).count == 1 && answers[0].status == 200)
         #expect(try answers[0].json["customer_id"] == .string("alias"), "whom it was granted to")
-        #expect(try await rig.head == 3)
+        #expect(try await rig.head == 4)
     }
 
     @Test("a grant beside a purchase adds up: neither's end takes away what the other gives")
@@ -177,7 +177,7 @@ struct GrantCommandTests {
                 identities: ["eve"], deduplication: .unique))
         let explained = try await rig.get("/v1/customers/eve/explain?entitlement=premium").json
         #expect(explained["entitlements"]?[0]?["rule"]?["code"] == .string("never_held"))
-        #expect(explained["conflicts"]?[0]?["position"] == .int(3))
+        #expect(explained["conflicts"]?[0]?["position"] == .int(4))
         #expect(explained["conflicts"]?[0]?["original_transaction_id"] == .string("2000000123456780"))
         #expect(try await rig.get("/v1/customers/\(Purchase.customer)/explain").json["conflicts"] == .array([]))
         _ = try await rig.transfer("2000000123456780", from: Purchase.customer, to: "eve")

@@ -33,26 +33,26 @@ struct TransferCommandTests {
     func bothSides() async throws {
         let rig = try await EntitlementsTests.rig()
         let dry = try await rig.transfer(Self.original, from: Self.ann, to: "c-1", dryRun: true)
-        #expect(dry.status == 200 && dry.header("Ledger-Position") == "2", "\(dry.text)")
+        #expect(dry.status == 200 && dry.header("Ledger-Position") == "3", "\(dry.text)")
         #expect(try dry.json["position"] == .null && dry.json["dry_run"] == .bool(true))
-        #expect(try await rig.head == 2)
+        #expect(try await rig.head == 3)
         #expect(try await rig.holdings("c-1") == [])
 
         let answer = try await rig.transfer(Self.original, from: Self.ann, to: "c-1")
-        #expect(answer.status == 200 && answer.header("Ledger-Position") == "3")
+        #expect(answer.status == 200 && answer.header("Ledger-Position") == "4")
         #expect(try comparable(dry) == comparable(answer))
         let json = try answer.json
         #expect(json["object"] == .string("transfer") && json["dry_run"] == .bool(false))
         #expect(json["original_transaction_id"] == .string(Self.original))
         #expect(json["from"]?["customer_id"] == .string(Self.ann) && json["to"]?["customer_id"] == .string("c-1"))
         #expect(sides(json) == [Self.held, Self.lost, [], Self.held])
-        #expect(json["to"]?["after"]?[0]?["reason"]?["positions"] == .array([.int(2), .int(3)]))
+        #expect(json["to"]?["after"]?[0]?["reason"]?["positions"] == .array([.int(3), .int(4)]))
         rig.wait()
         #expect(try await rig.holdings(Self.ann) == Self.lost)
         #expect(try await rig.holdings("c-1") == Self.held)
         #expect(try await rig.holdings(Self.ann, "?at=2026-06-01T00:00:00Z") == Self.held, "before it, the old owner")
         #expect(try await rig.holdings("c-1", "?at=2026-06-01T00:00:00Z") == [])
-        #expect(try await rig.holdings(Self.ann, "?known_at=2") == Self.held)
+        #expect(try await rig.holdings(Self.ann, "?known_at=3") == Self.held)
         #expect(
             try await rig.get("/v1/subscriptions/\(Self.original)").json["periods"]?[0]?["customer_id"]
                 == .string("c-1"))
@@ -100,12 +100,12 @@ struct TransferCommandTests {
             (Self.ann, move(Self.original, "c-2"), "", "409 ownership_conflict", "original_transaction_id"),
             ("nobody", move(Self.original, "c-2"), "", "409 ownership_conflict", "original_transaction_id"),
             ("c-1", move(Self.original, "c-1"), "", "422 unprocessable", "to"),
-            ("c-2", #"{"undo":5}"#, "", "404 not_found", "undo"),
-            ("c-1", #"{"undo":5}"#, "?environment=sandbox", "404 not_found", "undo"),
-            ("c-1", #"{"undo":6}"#, "", "404 not_found", "undo"), ("c-1", #"{"undo":77}"#, "", "404 not_found", "undo"),
+            ("c-2", #"{"undo":6}"#, "", "404 not_found", "undo"),
+            ("c-1", #"{"undo":6}"#, "?environment=sandbox", "404 not_found", "undo"),
+            ("c-1", #"{"undo":7}"#, "", "404 not_found", "undo"), ("c-1", #"{"undo":78}"#, "", "404 not_found", "undo"),
             ("c-1", move("", "c-2"), "", "400 malformed_request", "original_transaction_id"),
             ("c-1", #"{"to":"c-2"}"#, "", "400 malformed_request", "original_transaction_id"),
-            ("c-1", #"{"undo":5,"to":"c-2"}"#, "", "400 malformed_request", "to"),
+            ("c-1", #"{"undo":6,"to":"c-2"}"#, "", "400 malformed_request", "to"),
         ]
         for (customer, body, query, verdict, param) in table {
             for body in [body, body.replacing("}", with: #","dry_run":true}"#)] {
@@ -133,7 +133,7 @@ struct TransferCommandTests {
         _ = try await rig.put(#"{"products":[{"product_id":"x","entitlements":["y"]}]}"#)
         rig.wait(seconds: 3600)
         let again = try await rig.transfer(Self.original, from: Self.ann, to: "c-1", idempotencyKey: "k")
-        #expect(again.body == first.body && again.header("Ledger-Position") == "3")
+        #expect(again.body == first.body && again.header("Ledger-Position") == "4")
         // Views are disposable: without them it is the same.
         try await rig.writeViews()
         #expect(
@@ -163,23 +163,23 @@ struct TransferCommandTests {
         let rig = try await EntitlementsTests.rig()
         _ = try await rig.transfer(Self.original, from: Self.ann, to: "c-1")
         _ = try await rig.transfer(Self.original, from: "c-1", to: "c-2")
-        #expect(try await rig.command("transfer", "c-1", #"{"undo":3}"#).verdict == "409 ownership_conflict")
+        #expect(try await rig.command("transfer", "c-1", #"{"undo":4}"#).verdict == "409 ownership_conflict")
         rig.wait()
-        let dry = try await rig.command("transfer", "c-2", #"{"undo":4,"dry_run":true}"#)
-        let undone = try await rig.command("transfer", "c-2", #"{"undo":4}"#, idempotencyKey: "u")
+        let dry = try await rig.command("transfer", "c-2", #"{"undo":5,"dry_run":true}"#)
+        let undone = try await rig.command("transfer", "c-2", #"{"undo":5}"#, idempotencyKey: "u")
         #expect(try comparable(dry) == comparable(undone), "\(dry.text) \(undone.text)")
         let json = try undone.json
         #expect(json["from"]?["customer_id"] == .string("c-2") && json["to"]?["customer_id"] == .string("c-1"))
         #expect(sides(json) == [Self.held, Self.lost, Self.lost, Self.held])
         // The one who once gave it away may take the last step back, whoever asks for it.
         rig.wait()
-        let last = try await rig.command("transfer", Self.ann, #"{"undo":3}"#).json
+        let last = try await rig.command("transfer", Self.ann, #"{"undo":4}"#).json
         #expect(last["from"]?["customer_id"] == .string("c-1") && last["to"]?["customer_id"] == .string(Self.ann))
         #expect(sides(last) == [Self.held, Self.lost, Self.lost, Self.held])
         rig.wait()
         #expect(try await rig.holdings(Self.ann) == Self.held)
-        #expect(try await rig.command("transfer", "c-2", #"{"undo":4}"#, idempotencyKey: "u").body == undone.body)
-        #expect(try await rig.command("transfer", "c-1", #"{"undo":3}"#).verdict == "409 ownership_conflict")
+        #expect(try await rig.command("transfer", "c-2", #"{"undo":5}"#, idempotencyKey: "u").body == undone.body)
+        #expect(try await rig.command("transfer", "c-1", #"{"undo":4}"#).verdict == "409 ownership_conflict")
     }
 
     @Test("where two logins get their own periods back, the one who asks is shown, else whose the latest is")
@@ -191,7 +191,7 @@ struct TransferCommandTests {
         let other = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"
         _ = try await rig.transfer(Self.original, from: Self.ann, to: "c-1")
         func receiver(_ asking: String) async throws -> WireValue? {
-            try await rig.command("transfer", asking, #"{"undo":4,"dry_run":true}"#).json["to"]?["customer_id"]
+            try await rig.command("transfer", asking, #"{"undo":5,"dry_run":true}"#).json["to"]?["customer_id"]
         }
         #expect(try await receiver(Self.ann) == .string(Self.ann))
         #expect(try await receiver(other) == .string(other))
@@ -250,12 +250,12 @@ struct TransferCommandTests {
         }
         let rivals = try await send((0..<6).map { ("c-\($0)", nil) })
         #expect(rivals.map(\.verdict).sorted() == ["200 -"] + Array(repeating: "409 ownership_conflict", count: 5))
-        #expect(try await rig.head == 3)
+        #expect(try await rig.head == 4)
         let winner = try #require(try rivals.first { $0.status == 200 }?.json["to"]?["customer_id"])
         guard case .string(let owner) = winner else { return }
-        #expect(try await rig.command("transfer", owner, #"{"undo":3}"#).status == 200)
+        #expect(try await rig.command("transfer", owner, #"{"undo":4}"#).status == 200)
         let same = try await send(Array(repeating: ("c-1", "once"), count: 6))
         #expect(Set(same.map(\.body)).count == 1 && same[0].status == 200, "\(same.map(\.verdict))")
-        #expect(try await rig.head == 5)
+        #expect(try await rig.head == 6)
     }
 }

@@ -23,9 +23,10 @@ final class ServedInstance: Sendable {
         let pool = rig.database.pool(connections: 3)
         let now: @Sendable () -> Timestamp = { rig.clock.now }
         let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
+        let writer = LedgerWriter(pool: pool, now: now, report: { metrics.record($0) })
         let application = Application(
-            writer: LedgerWriter(pool: pool, now: now, report: { metrics.record($0) }),
-            reader: LedgerReader(pool: pool, now: now), keys: APIKeyStore(pool: pool, now: now),
+            writer: writer,
+            reader: LedgerReader(pool: pool, now: now), keys: APIKeyStore(pool: pool, writer: writer),
             tokens: CustomerTokens(keys: DatabaseTokenKeys(pool: pool), lifetime: limits.keyLifetime),
             commandKeys: CommandKeys(pool: pool),
             verifier: rig.application.verifier, statements: rig.application.statements, schemaRefusal: { nil },

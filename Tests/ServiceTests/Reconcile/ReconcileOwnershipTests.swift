@@ -29,7 +29,7 @@ struct ReconcileOwnershipTests {
             let own = try await rig.answer(owner, posted)
             #expect(own.verdicts == ["known"] && own.entitlements.map(\.id) == ["premium"] && own.finish == [held.id])
         }
-        let types = try await rig.eventTypes(after: 1)
+        let types = try await rig.eventTypes(after: 2)
         let each = ["device_report", "ownership_conflict", "ownership_conflict"]
         #expect(types == each + each)
     }
@@ -82,7 +82,7 @@ struct ReconcileOwnershipTests {
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        let types = try await rig.eventTypes(after: 1)
+        let types = try await rig.eventTypes(after: 2)
         #expect(types.count { $0 == "claimed" } == 1 && types.count { $0 == "device_report" } == 1, "\(types)")
         #expect(types.count { $0 == "ownership_conflict" } == 4, "\(types)")
         var owners: Set<String> = []
@@ -115,7 +115,7 @@ struct ReconcileOwnershipTests {
         }
         // Who found no room for theirs reports it at the next launch.
         for number in 0..<24 { _ = try await rig.answer("c-\(number)", posted) }
-        #expect(try await rig.eventTypes(after: 3) == Array(repeating: "ownership_conflict", count: 24))
+        #expect(try await rig.eventTypes(after: 4) == Array(repeating: "ownership_conflict", count: 24))
     }
 
     @Test("one login's periods of one original stay its own beside another's")
@@ -132,7 +132,7 @@ struct ReconcileOwnershipTests {
         let second = try await rig.answer("00000000-0000-4000-8000-000000000009", posted)
         #expect(second.verdicts == ["conflict ownership_conflict", "known"] && second.finish == ["2"])
         #expect(second.entitlements.map(\.givesAccess) == [true])
-        #expect(try await rig.eventTypes(after: 3) == ["ownership_conflict", "ownership_conflict"])
+        #expect(try await rig.eventTypes(after: 4) == ["ownership_conflict", "ownership_conflict"])
     }
 
     @Test("what was transferred is its new owner's; the old one may go on posting it, a third is in conflict")
@@ -152,7 +152,7 @@ struct ReconcileOwnershipTests {
         #expect(new.verdicts == ["known"] && new.finish == [original])
         #expect(new.entitlements.map(\.givesAccess) == [true])
         #expect(Self.isConflict(try await rig.answer("c-3", posted)))
-        #expect(try await rig.eventTypes(after: 4) == ["ownership_conflict"])
+        #expect(try await rig.eventTypes(after: 5) == ["ownership_conflict"])
     }
 
     @Test("what was given to somebody before anybody claimed it cannot be claimed any more")
@@ -165,7 +165,7 @@ struct ReconcileOwnershipTests {
         let posted = Posted(transactions: [try rig.sign(Self.nobodys)])
         #expect(Self.isConflict(try await rig.answer("c-1", posted)))
         #expect(try await rig.answer("c-2", posted).entitlements.map(\.givesAccess) == [true])
-        #expect(try await rig.eventTypes(after: 3) == ["ownership_conflict"])
+        #expect(try await rig.eventTypes(after: 4) == ["ownership_conflict"])
     }
 
     @Test("a link makes the two one: no conflict between them, and old claims count for both names")
@@ -179,6 +179,6 @@ struct ReconcileOwnershipTests {
             let answer = try await rig.answer(name, posted)
             #expect(answer.verdicts == ["known"] && answer.entitlements.map(\.id) == ["lifetime"], "\(name)")
         }
-        #expect(try await rig.head() == 5)
+        #expect(try await rig.head() == 6)
     }
 }

@@ -27,9 +27,9 @@ struct ReconcileTraceTests {
         _ = try await rig.answer(Self.customer, Posted(transactions: first, renewals: [renewal]))
         let later = try held.map { item in try rig.sign(item.with { $0.signed = 5 }) }
         _ = try await rig.answer(Self.customer, Posted(transactions: first + later, renewals: [renewal]))
-        #expect(try await rig.head() == 5)
+        #expect(try await rig.head() == 6)
         var events: [String] = []
-        for position in 2...5 { events.append(try await rig.get("/v1/events/\(position)").text) }
+        for position in 3...6 { events.append(try await rig.get("/v1/events/\(position)").text) }
         for jws in first { #expect(events[..<3].count { $0.contains(jws) } == 1) }
         #expect(events[..<3].count { $0.contains(renewal) } == 1)
         #expect(later.allSatisfy { events[3].contains($0) } && !events[3].contains(renewal))

@@ -66,11 +66,18 @@ struct KeysCreateCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let secret = try await DatabaseSession.with(arguments, context) { session in
-            try await APIKeyStore(pool: session.pool, now: session.clock.now).create(
+            try await session.apiKeys.create(
                 name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID
             ).secret
         }
         try context.output.write(secret + "\n")
+    }
+}
+
+extension DatabaseSession {
+    /// The API keys, for a command that makes or revokes one.
+    var apiKeys: APIKeyStore {
+        APIKeyStore(pool: pool, writer: LedgerWriter(pool: pool, clock: clock))
     }
 }
 

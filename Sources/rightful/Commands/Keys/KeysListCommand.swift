@@ -11,7 +11,7 @@ struct KeysListCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let keys = try await DatabaseSession.with(arguments, context) { session in
-            try await APIKeyStore(pool: session.pool, now: session.clock.now).list()
+            try await session.apiKeys.list()
         }
         let header = ["ID", "NAME", "SCOPES", "ENVIRONMENT", "APP", "CREATED", "REVOKED"]
         try context.output.write(Self.table([header] + keys.map(Self.row)))

@@ -13,7 +13,7 @@ struct KeysRevokeCommand: Command {
     func run(_ context: CommandContext) async throws {
         let id = arguments.operands[0]
         let existed = try await DatabaseSession.with(arguments, context) { session in
-            try await APIKeyStore(pool: session.pool, now: session.clock.now).revoke(id)
+            try await session.apiKeys.revoke(id)
         }
         guard existed else {
             throw CommandFailure(description: "there is no API key '\(id)'; `rightful keys list` shows them")
