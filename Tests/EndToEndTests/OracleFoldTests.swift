@@ -84,7 +84,7 @@ private struct FoldedLedger {
                 payloadHash: Digest(SHA256.hash(bytes)) ?? .zero, fallbackSignedDate: payload.signedDate,
                 isGraceNotification: payload.isGraceNotification)
             states[OriginalKey(environment, fact.originalTransactionID), default: OriginalState()]
-                .join(fact, position: position)
+                .join(fact, source: .notification, position: position)
         }
     }
 

@@ -9,12 +9,14 @@ private struct Kept: Hashable {
     let storeSaid: [Bool]
     let sources: [StatementSources]
     let renewals: [RenewalFact]
+    let renewalSources: [StatementSources]
 
     init(_ state: OriginalState) {
         transactions = state.transactions.map(\.fact)
         storeSaid = state.transactions.map(\.sources.includesStore)
         sources = state.transactions.map(\.sources)
         renewals = state.renewals.map(\.fact)
+        renewalSources = state.renewals.map(\.sources)
     }
 }
 
@@ -115,7 +117,7 @@ struct JoinPropertyTests {
     @Test("only what a notification says of this original transaction is joined")
     func otherOriginals() {
         guard case .transaction(let fact, _) = subscription("1", from: 0, to: 30),
-            case .renewal(let renewal) = renewalInfo(signed: 3, retry: true)
+            case .renewal(let renewal, _) = renewalInfo(signed: 3, retry: true)
         else { return }
         let notification = NotificationFact(
             type: "DID_RENEW", subtype: nil, uuid: "u", signedDate: day(1), payloadHash: .zero, bundleID: "com.example",

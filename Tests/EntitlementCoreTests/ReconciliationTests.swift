@@ -16,7 +16,7 @@ struct ReconciliationTests {
         _ posted: [Statement], for customer: IdentityRef? = alice, known: [Statement] = [],
         _ ownership: OwnershipMap = OwnershipMap()
     ) throws -> Reconciliation {
-        let renewals: [RenewalFact] = posted.compactMap { if case .renewal(let fact) = $0 { fact } else { nil } }
+        let renewals: [RenewalFact] = posted.compactMap { if case .renewal(let fact, _) = $0 { fact } else { nil } }
         let transactions: [TransactionFact] = posted.compactMap {
             if case .transaction(let fact, _) = $0 { fact } else { nil }
         }
@@ -131,7 +131,7 @@ struct ReconciliationTests {
         var state = OriginalState(known)
         for news in weighed.news {
             for fact in news.transactions { state.join(fact, source: .device, position: 99) }
-            for fact in news.renewals { state.join(fact, position: 99) }
+            for fact in news.renewals { state.join(fact, source: .device, position: 99) }
         }
         let whole = OriginalState(known + posted)
         #expect(state.transactions.map(\.fact) == whole.transactions.map(\.fact), "seed \(seed)")
@@ -140,7 +140,7 @@ struct ReconciliationTests {
         let transactions: [TransactionFact] = posted.compactMap {
             if case .transaction(let fact, _) = $0 { fact } else { nil }
         }
-        let renewals: [RenewalFact] = posted.compactMap { if case .renewal(let fact) = $0 { fact } else { nil } }
+        let renewals: [RenewalFact] = posted.compactMap { if case .renewal(let fact, _) = $0 { fact } else { nil } }
         let again = Reconciliation(
             of: transactions, renewals: renewals, for: customer, states: ["1000": state], ownership: ownership)
         #expect(again.news.isEmpty && again.verdicts.allSatisfy { !$0.isNews }, "seed \(seed)")
@@ -150,7 +150,7 @@ struct ReconciliationTests {
         for news in weighed.news {
             let before = grown
             for fact in news.transactions { grown.join(fact, source: .device, position: 99) }
-            for fact in news.renewals { grown.join(fact, position: 99) }
+            for fact in news.renewals { grown.join(fact, source: .device, position: 99) }
             #expect(grown.transactions != before.transactions || grown.renewals != before.renewals, "seed \(seed)")
         }
     }

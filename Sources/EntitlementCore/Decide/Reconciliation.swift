@@ -30,6 +30,8 @@ package struct Reconciliation: Sendable {
     /// Whether each renewal information said anything new, in the order in which they were posted.
     package private(set) var renewalNews: [Bool] = []
     package private(set) var news: [News] = []
+    /// Those of the news that say what was known, on later dates.
+    package private(set) var repetitions: (transactions: [TransactionFact], renewals: [RenewalFact]) = ([], [])
     /// The original transactions that become the customer's by this claim, in order.
     package private(set) var claims: [String] = []
     /// The original transactions that the customer claims and somebody else owns.
@@ -41,13 +43,16 @@ package struct Reconciliation: Sendable {
     ///   - customer: who is spoken for, every link followed; `nil` where nothing proves that the sender may.
     ///   - states: what is known of the original transactions that were posted.
     ///   - renewals: of original transactions of which a transaction was posted, too.
+    ///   - repeating: the original transactions of which repetitions are no news, because there were too many.
     package init(
         of transactions: [TransactionFact], renewals: [RenewalFact], for customer: IdentityRef?,
-        states: [String: OriginalState], ownership: OwnershipMap
+        states: [String: OriginalState], ownership: OwnershipMap, repeating: Set<String> = []
     ) {
         var states = states
-        let fresh = Self.fresh(transactions, renewals, &states)
-        renewalNews = renewals.map { renewal in fresh.renewals.contains { $0.isSameStatement(as: renewal) } }
+        let fresh = Self.fresh(transactions, renewals, &states, repeating)
+        let newRenewals = Set(fresh.renewals + fresh.repeatedRenewals)
+        renewalNews = renewals.map { newRenewals.contains($0) }
+        repetitions = (fresh.advances, fresh.repeatedRenewals)
         news = Self.events(fresh)
         let winners = Self.winners(Set(transactions.map(\.originalTransactionID)), states)
         for transaction in transactions {
@@ -75,6 +80,8 @@ package struct Reconciliation: Sendable {
         /// These say what was known, on a later date.
         var advances: [TransactionFact] = []
         var renewals: [RenewalFact] = []
+        /// These say what the statement before them said.
+        var repeatedRenewals: [RenewalFact] = []
     }
 
     /// What an event is about as a whole: whose it is, too, so that it is found, and forgotten, by it.
@@ -90,31 +97,30 @@ package struct Reconciliation: Sendable {
         }
     }
 
-    /// What changes the states, and the states after it; the newest first, so that what it outdates is no news.
+    /// What changes the states, and the states after it; the newest transaction first, so that what it outdates is no
+    /// news.
     private static func fresh(
-        _ transactions: [TransactionFact], _ renewals: [RenewalFact], _ states: inout [String: OriginalState]
+        _ transactions: [TransactionFact], _ renewals: [RenewalFact], _ states: inout [String: OriginalState],
+        _ repeating: Set<String>
     ) -> Fresh {
         var fresh = Fresh()
         for transaction in transactions.sorted(by: { $1.precedes($0) }) {
-            let before = states[transaction.originalTransactionID] ?? OriginalState()
-            var after = before
-            after.join(transaction, source: .device, position: before.lastPosition)
-            guard after != before else { continue }
-            states[transaction.originalTransactionID] = after
-            if before.transactions.contains(where: { $0.fact.saysTheSame(as: transaction) }) {
-                fresh.advances.append(transaction)
-            } else {
-                fresh.transactions.append(transaction)
-            }
+            let original = transaction.originalTransactionID
+            let isAdvance =
+                states[original]?.transactions.contains { $0.fact.saysTheSame(as: transaction) } ?? false
+            if isAdvance, repeating.contains(original) { continue }
+            guard states[original, default: OriginalState()].learn(transaction) else { continue }
+            if isAdvance { fresh.advances.append(transaction) } else { fresh.transactions.append(transaction) }
         }
         for renewal in renewals {
-            let before = states[renewal.originalTransactionID] ?? OriginalState()
-            var after = before
-            after.join(renewal, position: before.lastPosition)
-            guard after != before else { continue }
-            states[renewal.originalTransactionID] = after
-            fresh.renewals.append(renewal)
+            let original = renewal.originalTransactionID
+            let isRepeated = states[original]?.repeats(renewal) ?? false
+            if isRepeated, repeating.contains(original) { continue }
+            guard states[original, default: OriginalState()].learn(renewal) else { continue }
+            if isRepeated { fresh.repeatedRenewals.append(renewal) } else { fresh.renewals.append(renewal) }
         }
+        // Of many that a device repeats, later ones may have put earlier ones in the shade.
+        fresh.repeatedRenewals.removeAll { states[$0.originalTransactionID]?.keeps($0) == false }
         return fresh
     }
 
@@ -127,7 +133,8 @@ package struct Reconciliation: Sendable {
         for (subject, advances) in Dictionary(grouping: fresh.advances, by: Subject.init) {
             events.append(News(originalTransactionID: subject.original, transactions: advances, renewals: []))
         }
-        for (original, renewals) in Dictionary(grouping: fresh.renewals, by: \.originalTransactionID) {
+        let renewals = fresh.renewals + fresh.repeatedRenewals
+        for (original, renewals) in Dictionary(grouping: renewals, by: \.originalTransactionID) {
             if let index = events.firstIndex(where: { $0.originalTransactionID == original }) {
                 events[index].renewals = renewals
             } else {
@@ -187,4 +194,18 @@ extension TransactionFact {
         dated.payloadHash = other.payloadHash
         return dated == other
     }
+}
+
+extension OriginalState {
+    /// Joins a transaction that a device posted; returns whether what is known has changed.
+    fileprivate mutating func learn(_ fact: TransactionFact) -> Bool {
+        join(fact, source: .device, position: lastPosition)
+    }
+
+    /// Joins renewal information that a device posted; returns whether what is known has changed.
+    fileprivate mutating func learn(_ fact: RenewalFact) -> Bool {
+        join(fact, source: .device, position: lastPosition)
+    }
+
+    fileprivate func keeps(_ fact: RenewalFact) -> Bool { renewals.contains { $0.fact.isSameStatement(as: fact) } }
 }

@@ -31,25 +31,41 @@ package struct StatedTransaction: Hashable, Sendable {
 /// A renewal statement the fold keeps, with the event it was first seen in.
 package struct StatedRenewal: Hashable, Sendable {
     package fileprivate(set) var fact: RenewalFact
+    package fileprivate(set) var sources: StatementSources
     package let position: Int64
+
+    /// Takes another delivery of the same statement; returns whether that says more.
+    fileprivate mutating func add(_ fact: RenewalFact, from source: StatementSource) -> Bool {
+        let before = self
+        sources.add(source)
+        // The label belongs to a delivery, not to the signed statement: any grace delivery sets it.
+        if fact.isGraceWithoutEnd { self.fact.isGraceWithoutEnd = true }
+        return self != before
+    }
 }
 
 /// Everything known about one original transaction of one environment: the join of all signed statements.
 ///
-/// The join is a set union followed by dropping what can no longer matter, so permuting, duplicating or delaying
-/// deliveries cannot change what is kept, apart from positions. Catalog, policy and ownership are applied when the
+/// The join is a set union followed by dropping what can no longer matter, or what devices repeat beyond any measure, so
+/// permuting, duplicating or delaying deliveries cannot change what is kept, apart from positions. Catalog, policy and ownership are applied when the
 /// state is read.
 package struct OriginalState: Hashable, Sendable {
     /// Changes whenever the fold could answer differently from the same facts.
     package static let foldVersion = 1
+
+    /// How many distinct renewal statements are kept whatever they say: a device can have the store sign the same
+    /// content as often as it likes, each time with a date of its own.
+    package static let exactRenewals = 512
 
     /// For each spelling of a transaction the newest statement, and the newest of the store itself where a device's
     /// is newer.
     ///
     /// In the order of their keys.
     package private(set) var transactions: [StatedTransaction] = []
-    /// All distinct renewal statements, oldest first.
+    /// The distinct renewal statements, oldest first: all of them, unless `isThinned`.
     package private(set) var renewals: [StatedRenewal] = []
+    /// More than `exactRenewals` distinct renewal statements came, so repetitions by devices are dropped (`thinned`).
+    package private(set) var isThinned = false
     /// The last event that stated something about this original transaction.
     package private(set) var lastPosition: Int64 = 0
     /// Whether it was ever claimed or transferred, so that whoever reads it knows to look for who owns it.
@@ -72,7 +88,7 @@ package struct OriginalState: Hashable, Sendable {
         }
         func add(_ renewal: RenewalFact) {
             guard renewal.originalTransactionID == originalTransactionID else { return }
-            if join(renewal, position: position) { isChanged = true }
+            if join(renewal, source: source, position: position) { isChanged = true }
         }
         switch fact {
         case .notification(let fact):
@@ -123,17 +139,31 @@ package struct OriginalState: Hashable, Sendable {
 
     /// Joins a renewal statement; returns whether what is kept has changed.
     @discardableResult
-    package mutating func join(_ fact: RenewalFact, position: Int64) -> Bool {
+    package mutating func join(_ fact: RenewalFact, source: StatementSource, position: Int64) -> Bool {
         lastPosition = max(lastPosition, position)
         let index = renewals.insertionIndex(of: fact)
         if index < renewals.endIndex, renewals[index].fact.isSameStatement(as: fact) {
-            // The label belongs to a delivery, not to the signed statement: any grace delivery sets it.
-            guard fact.isGraceWithoutEnd, !renewals[index].fact.isGraceWithoutEnd else { return false }
-            renewals[index].fact.isGraceWithoutEnd = true
-        } else {
-            renewals.insert(StatedRenewal(fact: fact, position: position), at: index)
+            return renewals[index].add(fact, from: source)
+        }
+        renewals.insert(StatedRenewal(fact: fact, sources: StatementSources(source), position: position), at: index)
+        if isThinned {
+            let day = renewals.day(of: index)
+            let kept = renewals[day].thinned()
+            let isKept = kept.contains { $0.fact == fact }
+            renewals.replaceSubrange(day, with: kept)
+            return isKept
+        }
+        if renewals.count > Self.exactRenewals {
+            isThinned = true
+            renewals = renewals[...].thinned()
         }
         return true
+    }
+
+    /// Whether a renewal statement says what the one before it, by its signed date, said already.
+    package func repeats(_ fact: RenewalFact) -> Bool {
+        let index = renewals.insertionIndex(of: fact)
+        return index > 0 && RenewalContent(renewals[index - 1].fact) == RenewalContent(fact)
     }
 
     /// The newest statement, and the newest of the store: no other can ever win again.
@@ -252,12 +282,13 @@ extension OriginalState {
         }
         writer.count(renewals.count)
         for stated in renewals {
+            writer.byte(stated.sources.rawValue)
             writer.integer(stated.position)
             writer.renewal(stated.fact)
         }
         writer.integer(lastPosition)
-        // Written only where it is so: most rows have no owner but their own, and read as they always did.
-        if hasOwnershipEvents { writer.flag(true) }
+        let marks = Marks(of: self)
+        if !marks.isEmpty { writer.byte(marks.rawValue) }
         return writer.bytes
     }
 
@@ -274,14 +305,33 @@ extension OriginalState {
             return StatedTransaction(fact: try reader.transaction(), sources: sources, position: position)
         }
         renewals = try reader.list { reader throws(FactCodec.DecodingFailure) in
+            let sources = StatementSources(rawValue: try reader.byte())
             let position = try reader.integer()
-            return StatedRenewal(fact: try reader.renewal(), position: position)
+            return StatedRenewal(fact: try reader.renewal(), sources: sources, position: position)
         }
         lastPosition = try reader.integer()
         if !reader.isAtEnd {
-            guard try reader.byte() == 1 else { throw .trailingBytes }
-            hasOwnershipEvents = true
+            let marks = Marks(rawValue: try reader.byte())
+            hasOwnershipEvents = marks.contains(.hasOwnershipEvents)
+            isThinned = marks.contains(.isThinned)
+            guard !marks.isEmpty, marks == Marks(of: self) else { throw .trailingBytes }
         }
         try reader.finish()
+    }
+
+    /// What is true of few states, and so takes a byte only where it is.
+    private struct Marks: OptionSet {
+        let rawValue: UInt8
+
+        static let hasOwnershipEvents = Marks(rawValue: 1)
+        static let isThinned = Marks(rawValue: 2)
+
+        init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        init(of state: OriginalState) {
+            self = []
+            if state.hasOwnershipEvents { insert(.hasOwnershipEvents) }
+            if state.isThinned { insert(.isThinned) }
+        }
     }
 }

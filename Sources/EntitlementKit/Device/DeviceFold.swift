@@ -52,7 +52,7 @@ struct DeviceFold: Sendable {
                     isOfAnotherAccount: ledger.isOfAnotherAccount(transaction), people: &people)
             }
             for renewal in ledger.book.renewals[original] ?? [] {
-                facts.originals[original, default: OriginalState()].join(renewal.fact, position: 0)
+                facts.originals[original, default: OriginalState()].join(renewal.fact, source: .device, position: 0)
             }
             if let seen = ledger.book.confirmed[original] {
                 confirmedAt[original] = max(confirmedAt[original] ?? .earliest, seen)

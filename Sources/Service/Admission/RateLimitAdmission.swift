@@ -85,10 +85,11 @@ extension Application {
 
 extension RateLimiter.Subject {
     /// As metrics call it.
-    fileprivate var kind: String {
+    var kind: String {
         switch self {
         case .address, .secretKeyGuesses, .forgeries: "address"
         case .secretKey, .publishableKey: "key"
+        case .repetitions: "repetitions"
         }
     }
 
@@ -97,6 +98,7 @@ extension RateLimiter.Subject {
         switch self {
         case .address, .secretKeyGuesses, .forgeries: "client address"
         case .secretKey, .publishableKey: "API key"
+        case .repetitions: "subscription"
         }
     }
 }

@@ -1,3 +1,4 @@
+import Ledger
 import Synchronization
 
 /// Refuses what comes faster than it may.
@@ -17,6 +18,8 @@ final class RateLimiter: Sendable {
         case forgeries(ClientAddress)
         case secretKey(id: String)
         case publishableKey(id: String)
+        /// What devices say again of an original transaction, a token for each byte that the log keeps of it.
+        case repetitions(OriginalKey)
     }
 
     /// The most buckets kept.
@@ -61,6 +64,7 @@ final class RateLimiter: Sendable {
         case .address, .secretKeyGuesses, .forgeries: limits.address
         case .secretKey: limits.secretKey
         case .publishableKey: limits.publishableKey
+        case .repetitions: limits.repetitions
         }
     }
 }

@@ -22,5 +22,8 @@ package struct RateLimits: Sendable, Hashable {
     /// Of one publishable key, which all devices of an app share.
     package var publishableKey = RateLimit(perSecond: 2000, burst: 20_000)
 
+    /// Bytes of what devices say again of one original transaction: about 250 KiB a day.
+    package var repetitions = RateLimit(perSecond: 3, burst: 1 << 18)
+
     package init() {}
 }

@@ -49,9 +49,10 @@ struct ReconcileDecision: Sendable {
     }
 
     /// - Parameter snapshot: the answer to `question`, which `question(_:of:credential:)` made of the same posting.
+    /// - Parameter repeating: the original transactions of which repetitions are not recorded.
     init(
         _ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?, _ question: LedgerQuestion,
-        snapshot: LedgerSnapshot
+        snapshot: LedgerSnapshot, repeating: Set<String>
     ) {
         self.customer = customer
         self.posting = posting
@@ -91,7 +92,7 @@ struct ReconcileDecision: Sendable {
         renewals = posting.acceptedRenewals.map(\.fact)
         reconciliation = Reconciliation(
             of: transactions, renewals: renewals, for: proof == .none ? nil : person,
-            states: snapshot.facts.originals, ownership: ownership)
+            states: snapshot.facts.originals, ownership: ownership, repeating: repeating)
     }
 
     /// The facts the sender may be told of: all of the customer's on proof, else only what was proven in this request.
@@ -152,6 +153,22 @@ struct ReconcileDecision: Sendable {
         }
     }
 
+    /// How many bytes of evidence the log would keep of statements that say again what is known, by original transaction.
+    var repeatedBytes: [String: Int64] {
+        var bytes: [String: Int64] = [:]
+        let repetitions = reconciliation.repetitions
+        guard !repetitions.transactions.isEmpty || !repetitions.renewals.isEmpty else { return bytes }
+        let repeated = Set(repetitions.transactions)
+        for (transaction, statement) in zip(transactions, posting.accepted) where repeated.contains(transaction) {
+            bytes[transaction.originalTransactionID, default: 0] += statement.keptBytes
+        }
+        let repeatedRenewals = Set(repetitions.renewals)
+        for (renewal, statement) in zip(renewals, posting.acceptedRenewals) where repeatedRenewals.contains(renewal) {
+            bytes[renewal.originalTransactionID, default: 0] += statement.keptBytes
+        }
+        return bytes
+    }
+
     /// The claims of what is nobody's, and the conflicts to report: each only while nobody says otherwise first.
     ///
     /// - Parameter reported: who was found claiming what before.
@@ -204,6 +221,11 @@ private struct People {
         numbers[id] = number
         return number
     }
+}
+
+extension VerifiedStatement {
+    /// The header is kept once for all statements that have the same.
+    fileprivate var keptBytes: Int64 { Int64(evidenceParts.payload.count + evidenceParts.signature.count) }
 }
 
 extension VerifiedStatement<TransactionPayload> {

@@ -16,13 +16,19 @@ extension Application {
         let posting = try await verify(request, call)
         let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?
+        var repeating: Set<String> = []
         for attempt in 1...Self.reconcileAttempts {
             let decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, question,
-                snapshot: try await reader.snapshot(question))
+                snapshot: try await reader.snapshot(question), repeating: repeating)
             // Before anything is decided about whose the rest is. Where somebody else came first, that is seen next time.
             if let login = decision.loginDraft() {
                 _ = try await append([login])
+                continue
+            }
+            let spent = repetitionsBeyondBudget(decision, call)
+            if !spent.isEmpty {
+                repeating.formUnion(spent)
                 continue
             }
             if first == nil {
@@ -47,8 +53,25 @@ extension Application {
         throw Problem.unavailable("Others are changing whose these purchases are at this moment; send it again.")
     }
 
-    /// Statements, ownership, answer, and as often again as somebody else may come first.
+    /// Repetitions, statements, ownership, answer, and as often again as somebody else may come first.
     private static let reconcileAttempts = 8
+
+    /// The original transactions of which devices have repeated more than is recorded a day; the others pay for what they
+    /// repeat now.
+    ///
+    /// A device can have the store sign what it knows already as often as it likes. What else it brings is recorded all
+    /// the same, and a repetition that is left out tells nothing that is not known: only when it was said again.
+    private func repetitionsBeyondBudget(_ decision: ReconcileDecision, _ call: Call) -> [String] {
+        let now = call.request.receivedAt
+        let repeated = decision.repeatedBytes.map { original, bytes in
+            let key = OriginalKey(environment: decision.posting.environment, originalTransactionID: original)
+            return (payer: RateLimiter.Subject.repetitions(key), original: original, bytes: bytes)
+        }
+        let spent = repeated.filter { rateLimiter.standing(of: $0.payer, at: now).tokens < $0.bytes }
+        if spent.isEmpty { for item in repeated { rateLimiter.charge(item.payer, item.bytes, at: now) } }
+        for item in spent { metrics.count(.rateLimited, [item.payer.kind]) }
+        return spent.map(\.original)
+    }
 
     private func reported(_ decision: ReconcileDecision) async throws -> [String: [IdentityRef]] {
         let conflicts = decision.reconciliation.conflicts.map(\.originalTransactionID)

@@ -23,7 +23,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .remarks: "Things in new notifications that a person should look at, by kind."
         case .immediateReads: "Reads answered on the event loop, by whether the answer was in memory or was loaded."
         case .repeatedLaunches: "Reconciliations of devices that posted what they posted before, answered from memory."
-        case .rateLimited: "Requests refused as too many, by whose limit it was: an API key's or a client address's."
+        case .rateLimited:
+            "Refused as too much, by whose limit it was: an API key's or a client address's requests, a subscription's repetitions."
         }
     }
 

@@ -10,9 +10,9 @@ enum Entry {
         case .statement(.transaction(let fact, let source)):
             return HistoryEvent(
                 notifying: fact, nil, source: source, position: position, signed: fact.signedDate)
-        case .statement(.renewal(let fact)):
+        case .statement(.renewal(let fact, let source)):
             return HistoryEvent(
-                notifying: nil, fact, source: .notification, position: position, signed: fact.signedDate)
+                notifying: nil, fact, source: source, position: position, signed: fact.signedDate)
         case .fact(let fact, let recorded):
             let isCatalog = if case .catalog = fact { true } else { false }
             return HistoryEvent(

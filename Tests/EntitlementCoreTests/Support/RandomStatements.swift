@@ -67,9 +67,9 @@ extension SplitMix64 {
         }
         for _ in 0..<Int.random(in: 0...8, using: &self) {
             var fact = renewal(of: originalID)
-            statements.append(.renewal(fact))
+            statements.append(.renewal(fact, pick([.notification, .serverAPI, .device])))
             fact.isGraceWithoutEnd = once(in: 2)
-            if once(in: 3) { statements.append(.renewal(fact)) }
+            if once(in: 3) { statements.append(.renewal(fact, pick([.notification, .device]))) }
         }
         return statements.shuffled(using: &self)
     }

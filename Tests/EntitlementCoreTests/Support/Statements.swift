@@ -17,13 +17,13 @@ func digest(of bytes: [UInt8]) -> Digest {
 /// One signed statement about the original transaction a test is about, and who delivered it.
 enum Statement: Hashable {
     case transaction(TransactionFact, StatementSource)
-    case renewal(RenewalFact)
+    case renewal(RenewalFact, StatementSource = .notification)
 
     /// The same payload as a device would hand it in.
     var fromDevice: Statement {
         switch self {
         case .transaction(let fact, _): .transaction(fact, .device)
-        case .renewal: self
+        case .renewal(let fact, _): .renewal(fact, .device)
         }
     }
 
@@ -119,7 +119,7 @@ extension OriginalState {
     mutating func join(_ statement: Statement, position: Int64) {
         switch statement {
         case .transaction(let fact, let source): join(fact, source: source, position: position)
-        case .renewal(let fact): join(fact, position: position)
+        case .renewal(let fact, let source): join(fact, source: source, position: position)
         }
     }
 }
@@ -153,9 +153,9 @@ struct Given {
     func and(_ originalID: String, _ statements: Statement...) -> Given {
         var given = self
         given.originals[originalID] = statements.map { $0.with { $0.originalTransactionID = originalID } }.map {
-            guard case .renewal(var fact) = $0 else { return $0 }
+            guard case .renewal(var fact, let source) = $0 else { return $0 }
             fact.originalTransactionID = originalID
-            return .renewal(fact.hashed())
+            return .renewal(fact.hashed(), source)
         }
         return given
     }

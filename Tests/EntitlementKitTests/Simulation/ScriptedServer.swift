@@ -147,7 +147,7 @@ final class ScriptedServer: EntitlementServer {
         let renewals = try request.signedRenewalInfos.map { jws in
             let renewal = try DeviceRenewal(SignedStatement(jws: jws))
             script.states[renewal.payload.originalTransactionID, default: OriginalState()]
-                .join(renewal.fact, position: script.position)
+                .join(renewal.fact, source: .device, position: script.position)
             return RenewalResult(originalTransactionID: renewal.payload.originalTransactionID, status: .recorded)
         }
         let facts = CustomerFacts(

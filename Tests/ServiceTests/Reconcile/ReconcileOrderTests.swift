@@ -75,7 +75,7 @@ struct ReconcileOrderTests {
                 state.join(
                     try RenewalPayload(parsing: renewal).fact(
                         payloadHash: Digest(SHA256.hash(renewal)) ?? .zero, fallbackSignedDate: nil,
-                        isGraceNotification: false), position: Int64(index + 1))
+                        isGraceNotification: false), source: source, position: Int64(index + 1))
             }
             originals[original] = state
         }
@@ -150,7 +150,7 @@ struct ReconcileOrderTests {
             if !refundIsLast { try await rig.notify(refund, type: "REFUND", uuid: "r") }
             try await post(late)
             if refundIsLast { try await rig.notify(refund, type: "REFUND", uuid: "r") }
-            #expect(try await rig.head() == 4)
+            #expect(try await rig.head() == 5)
             let entitlements = try await rig.entitlements(Self.customer)
             #expect(entitlements.map(\.state) == [.revoked] && entitlements.first?.since == day(19))
             let subscription = try await rig.get("/v1/subscriptions/\(early.id)")

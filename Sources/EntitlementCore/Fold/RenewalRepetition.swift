@@ -1,0 +1,65 @@
+/// What a renewal statement says, whenever it was signed.
+///
+/// The label of a grace period that was not dated is left out: it comes with a delivery, not with the statement.
+struct RenewalContent: Hashable {
+    let autoRenewProductID: String?
+    let autoRenews: Bool?
+    let isInBillingRetry: Bool
+    let graceEnd: Timestamp?
+    let expirationIntent: Int64?
+
+    init(_ fact: RenewalFact) {
+        autoRenewProductID = fact.autoRenewProductID
+        autoRenews = fact.autoRenews
+        isInBillingRetry = fact.isInBillingRetry
+        graceEnd = fact.graceEnd
+        expirationIntent = fact.expirationIntent
+    }
+}
+
+/// The statements of one day that say the same.
+private struct DayContent: Hashable {
+    let day: Int64
+    let content: RenewalContent
+
+    init(_ stated: StatedRenewal) {
+        day = stated.fact.day
+        content = RenewalContent(stated.fact)
+    }
+}
+
+extension [StatedRenewal] {
+    /// The statements signed on the same day, in UTC, as the one at an index.
+    func day(of index: Int) -> Range<Int> {
+        let day = self[index].fact.day
+        let start = partitioningIndex { !($0.fact.day < day) }
+        return start..<partitioningIndex { day < $0.fact.day }
+    }
+}
+
+extension ArraySlice<StatedRenewal> {
+    /// All that the store itself said, and the first and the last statement of each day that say the same.
+    ///
+    /// Which are dropped does not depend on the order in which they come: whether a statement is the first of its kind on
+    /// its day, or the last, is decided among all there are, whoever delivered them, and what was dropped once could never
+    /// be either again. One that the store delivers later is kept from then on.
+    func thinned() -> [StatedRenewal] {
+        var ends: [DayContent: (first: Int, last: Int)] = [:]
+        for (index, stated) in zip(indices, self) {
+            ends[DayContent(stated), default: (index, index)].last = index
+        }
+        return zip(indices, self).filter { index, stated in
+            guard !stated.sources.includesStore, let ends = ends[DayContent(stated)] else { return true }
+            return index == ends.first || index == ends.last
+        }.map(\.1)
+    }
+}
+
+extension RenewalFact {
+    /// Days since 1970 in UTC; statements without a date sort lowest, and are of one day.
+    fileprivate var day: Int64 {
+        let milliseconds = (signedDate ?? .earliest).milliseconds
+        let day = Timestamp.millisecondsPerDay
+        return milliseconds >= 0 ? milliseconds / day : (milliseconds - day + 1) / day
+    }
+}
