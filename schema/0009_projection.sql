@@ -32,6 +32,17 @@ CREATE TABLE rebuild (
     heartbeat_at timestamptz NOT NULL
 ) WITH (fillfactor = 10);
 
+-- Work behind running services that fails, one row each and a machine; the row goes when it succeeds.
+CREATE TABLE work_failure (
+    ledger_id integer NOT NULL,
+    work text COLLATE "C" NOT NULL,
+    host text COLLATE "C" NOT NULL,
+    since timestamptz NOT NULL,
+    last_at timestamptz NOT NULL,
+    reason text NOT NULL,
+    PRIMARY KEY (ledger_id, work, host)
+);
+
 -- What the log speaks of: kinds of remarks on notifications (things for a person to look at), and products. Counted
 -- behind the log, as far as row 'seen' of table projection says.
 CREATE TABLE seen (

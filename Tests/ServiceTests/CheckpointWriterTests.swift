@@ -16,7 +16,7 @@ struct CheckpointWriterTests {
         let key = LogKey(name: "example.com/ledger", privateKey: try .generate())
         return CheckpointWriter(
             signer: CheckpointSigner(tree: rig.application.reader.tree, key: key), directory: directory,
-            logger: rig.application.logger, interval: interval)
+            watch: rig.watch(), interval: interval)
     }
 
     private static func sizes(_ directory: String) throws -> [Int64] {

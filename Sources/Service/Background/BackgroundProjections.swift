@@ -21,17 +21,19 @@ package struct BackgroundProjections: Sendable {
     private let views: ViewProjector
     private let seen: SeenProjector
     private let tree: TreeProjector
+    private let watch: WorkWatch
     private let logger: Logger
     private let intervals: Intervals
 
     package init(
-        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, tree: TreeProjector, logger: Logger,
-        intervals: Intervals = Intervals()
+        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, tree: TreeProjector, watch: WorkWatch,
+        logger: Logger, intervals: Intervals = Intervals()
     ) {
         self.rebuilder = rebuilder
         self.views = views
         self.seen = seen
         self.tree = tree
+        self.watch = watch
         self.logger = logger
         self.intervals = intervals
     }
@@ -40,15 +42,12 @@ package struct BackgroundProjections: Sendable {
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await restoreViews() }
-            group.addTask { await follow { _ = try await views.catchUp() } }
-            group.addTask { await follow { _ = try await seen.catchUp() } }
+            group.addTask { await follow(.views) { _ = try await views.catchUp() } }
+            group.addTask { await follow(.remarks) { _ = try await seen.catchUp() } }
             group.addTask {
-                var isWhole = false
-                await follow {
-                    if !isWhole { try await tree.restore() }
-                    isWhole = true
-                    try await tree.catchUp()
-                }
+                // Once in the life of a service.
+                await follow(.tree, until: true) { try await tree.restore() }
+                await follow(.tree) { try await tree.catchUp() }
             }
         }
     }
@@ -100,11 +99,13 @@ package struct BackgroundProjections: Sendable {
             ])
     }
 
-    /// Goes on with a projection again and again.
-    private func follow(_ catchUp: () async throws -> Void) async {
+    /// Goes on with a projection again and again, or until it has succeeded.
+    private func follow(
+        _ work: WorkWatch.Work, until isDone: Bool = false, _ catchUp: @Sendable () async throws -> Void
+    ) async {
         while !Task.isCancelled {
-            // While the database is away there is nothing to follow, and others say so.
-            try? await catchUp()
+            let hasSucceeded = await watch.watch(work, catchUp)
+            if isDone, hasSucceeded { return }
             try? await Task.sleep(for: intervals.follow)
         }
     }

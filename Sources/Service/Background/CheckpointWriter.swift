@@ -2,12 +2,20 @@ import Dispatch
 import Foundation
 package import Ledger
 
+/// A checkpoint could not be kept.
+private struct CheckpointFailure: Error, CustomStringConvertible {
+    let directory: String
+    let reason: String
+
+    var description: String { "no checkpoint could be written to \(directory): \(reason)" }
+}
+
 /// Writes signed checkpoints into a directory, from where they are to be copied to another machine: what is kept there
 /// shows any later rewriting of the log.
 package struct CheckpointWriter: Sendable {
     private let signer: CheckpointSigner
     private let directory: String
-    private let logger: Logger
+    private let watch: WorkWatch
     private let interval: Duration
     /// The directory may be another machine's, which may hang.
     private let files = DispatchQueue(label: "checkpoints")
@@ -16,11 +24,11 @@ package struct CheckpointWriter: Sendable {
     ///   - directory: made where it is missing.
     ///   - interval: between checkpoints.
     package init(
-        signer: CheckpointSigner, directory: String, logger: Logger, interval: Duration = .seconds(3600)
+        signer: CheckpointSigner, directory: String, watch: WorkWatch, interval: Duration = .seconds(3600)
     ) {
         self.signer = signer
         self.directory = directory
-        self.logger = logger
+        self.watch = watch
         self.interval = interval
     }
 
@@ -32,22 +40,20 @@ package struct CheckpointWriter: Sendable {
         }
     }
 
-    /// Writes a checkpoint, unless there is one of this size already; what goes wrong is logged.
+    /// Writes a checkpoint, unless there is one of this size already; what goes wrong is noted.
     package func write() async {
-        do {
+        await watch.watch(.checkpoints) {
             let (checkpoint, note) = try await signer.sign()
             let name = Self.name(size: checkpoint.size)
-            try await withCheckedThrowingContinuation { continuation in
-                files.async {
-                    continuation.resume(with: Result { try Self.write(note, to: directory, name: name) })
+            do {
+                try await withCheckedThrowingContinuation { continuation in
+                    files.async {
+                        continuation.resume(with: Result { try Self.write(note, to: directory, name: name) })
+                    }
                 }
+            } catch {
+                throw CheckpointFailure(directory: directory, reason: "\(error)")
             }
-        } catch is CancellationError {
-            return
-        } catch {
-            logger.log(
-                .error, "no checkpoint could be written",
-                [("directory", .string(directory)), ("error", .string("\(error)"))])
         }
     }
 

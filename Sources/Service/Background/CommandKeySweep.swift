@@ -7,11 +7,13 @@ package struct CommandKeySweep: Sendable {
     package static let interval = Duration.seconds(1800)
 
     private let keys: CommandKeys
+    private let watch: WorkWatch
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
 
-    package init(keys: CommandKeys, logger: Logger, now: @escaping @Sendable () -> Timestamp) {
+    package init(keys: CommandKeys, watch: WorkWatch, logger: Logger, now: @escaping @Sendable () -> Timestamp) {
         self.keys = keys
+        self.watch = watch
         self.logger = logger
         self.now = now
     }
@@ -19,17 +21,11 @@ package struct CommandKeySweep: Sendable {
     /// Works until the current task is cancelled.
     package func run() async {
         while !Task.isCancelled {
-            do {
+            await watch.watch(.idempotencyKeys) {
                 let deleted = try await keys.deleteExpired(now: now())
                 if deleted > 0 {
                     logger.log(.debug, "expired idempotency keys deleted", [("keys", .integer(Int64(deleted)))])
                 }
-            } catch is CancellationError {
-                return
-            } catch {
-                // The next time will do.
-                logger.log(
-                    .warning, "expired idempotency keys could not be deleted", [("error", .string("\(error)"))])
             }
             try? await Task.sleep(for: Self.interval)
         }

@@ -1,6 +1,7 @@
 import AppStoreServer
 import EmbeddedPostgres
 import EntitlementCore
+import Foundation
 import HTTPServer
 import Ledger
 import OpenSSLCrypto
@@ -105,9 +106,12 @@ struct ServeCommand: Command {
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
-            let checkpoints = Self.checkpointWriter(configuration, tree, logKey, logger)
+            let watch = WorkWatch(
+                failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
+            let checkpoints = Self.checkpointWriter(configuration, tree, logKey, watch)
             await keepServing(
-                session, CommandKeySweep(keys: commandKeys, logger: logger, now: clock.now), checkpoints,
+                session, CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now),
+                checkpoints, watch,
                 ClockWatch(clock, metrics: metrics, logger: logger) { try await clock.compare(through: session.pool) },
                 logger)
             logger.log(.info, "stopping")
@@ -166,16 +170,16 @@ struct ServeCommand: Command {
     }
 
     private static func checkpointWriter(
-        _ configuration: Configuration, _ tree: LogTree, _ key: LogKey?, _ logger: Logger
+        _ configuration: Configuration, _ tree: LogTree, _ key: LogKey?, _ watch: WorkWatch
     ) -> CheckpointWriter? {
         guard let key, let directory = configuration.checkpointDirectory else { return nil }
-        return CheckpointWriter(signer: CheckpointSigner(tree: tree, key: key), directory: directory, logger: logger)
+        return CheckpointWriter(signer: CheckpointSigner(tree: tree, key: key), directory: directory, watch: watch)
     }
 
     /// Until the current task is cancelled.
     private func keepServing(
-        _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: ClockWatch,
-        _ logger: Logger
+        _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
+        _ clocks: ClockWatch, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -185,11 +189,11 @@ struct ServeCommand: Command {
                 await BackgroundProjections(
                     rebuilder: Rebuilder(pool: session.pool, limits: limits),
                     views: ViewProjector(pool: session.pool), seen: SeenProjector(pool: session.pool),
-                    tree: TreeProjector(pool: session.pool), logger: logger
+                    tree: TreeProjector(pool: session.pool), watch: watch, logger: logger
                 ).run()
             }
             group.addTask { await sweep.run() }
-            group.addTask { await watch.run() }
+            group.addTask { await clocks.run() }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask { await Interruption.wait() }
         }

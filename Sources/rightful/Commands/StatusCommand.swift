@@ -30,6 +30,7 @@ struct StatusCommand: Command {
             try await seen.catchUp(events: Self.countedEvents)
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
+                failures: try await WorkFailures(pool: session.pool).list(),
                 catalog: try await reader.catalog().catalog, isEmbedded: session.cluster != nil,
                 weakness: try await ServingRole.weakness(session.pool),
                 guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)

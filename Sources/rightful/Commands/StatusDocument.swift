@@ -96,6 +96,15 @@ struct StatusDocument: Encodable {
         let unmappedProducts: [Seen]
     }
 
+    /// Work behind running services that fails.
+    struct Failure: Encodable {
+        let work: String
+        let host: String
+        let since: String
+        let lastAt: String
+        let reason: String
+    }
+
     let object = "status"
     let schema: SchemaStanding
     /// What follows is missing while the schema is not this program's.
@@ -104,6 +113,7 @@ struct StatusDocument: Encodable {
     var ledger: Log?
     var projections: [Projection]?
     @Nullable var rebuild: Rebuild?
+    var failures: [Failure]?
     var roles: Roles?
     var sizes: Sizes?
     var counts: Counts?
@@ -126,7 +136,8 @@ extension StatusDocument {
 
     /// Everything, when the schema is current.
     init(
-        _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, catalog: Catalog,
+        _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
+        catalog: Catalog,
         isEmbedded: Bool, weakness: String?, guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
@@ -145,6 +156,11 @@ extension StatusDocument {
                 phase: $0.phase.rawValue, isRunning: $0.isRunning, foldVersion: $0.foldVersion,
                 startedAt: $0.startedAt.description, startPosition: $0.startPosition, events: $0.events,
                 originals: $0.originals, heartbeatAgeSeconds: ($0.silence / .seconds(1)).rounded(to: 3))
+        }
+        self.failures = failures.map {
+            Failure(
+                work: $0.work, host: $0.host, since: $0.since.description, lastAt: $0.lastAt.description,
+                reason: $0.reason)
         }
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,

@@ -35,6 +35,9 @@ extension StatusDocument {
                 ))
         }
         if ledger != nil { rows.append(("rebuild", rebuild.map(Self.line) ?? "never")) }
+        rows += (failures ?? []).map {
+            ("failing", "\($0.work) on \($0.host) since \($0.since), tried last \($0.lastAt): \($0.reason)")
+        }
         if let counts {
             func about(_ name: String, _ count: Int64) -> String {
                 "\(counts.estimated.contains(name) ? "about " : "")\(count) \(name)"

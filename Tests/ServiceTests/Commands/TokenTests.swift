@@ -191,7 +191,9 @@ struct TokenTests {
         rig.clock.now = try instant("2026-11-21T12:00:00.000Z")
         _ = try await Self.ask(rig, idempotency: "new")
         let app = rig.application
-        let sweep = Task { await CommandKeySweep(keys: app.commandKeys, logger: app.logger, now: app.now).run() }
+        let sweep = Task {
+            await CommandKeySweep(keys: app.commandKeys, watch: rig.watch(), logger: app.logger, now: app.now).run()
+        }
         var kept: [String] = []
         repeat {
             kept = try await rig.pool.withConnection { connection in

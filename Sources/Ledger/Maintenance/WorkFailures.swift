@@ -1,0 +1,76 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// Work behind a running service that fails, and since when.
+package struct WorkFailure: Sendable, Hashable {
+    /// Such as `checkpoints`.
+    package let work: String
+    /// The machine that the service runs on.
+    package let host: String
+    package let since: Timestamp
+    /// When it was last tried in vain.
+    package let lastAt: Timestamp
+    package let reason: String
+}
+
+/// Keeps what fails behind running services where `status` finds it.
+///
+/// Times are the database's own. What a service that is gone left behind is forgotten after a week.
+package struct WorkFailures: Sendable {
+    /// The most characters of a reason that are kept.
+    private static let reasonLimit = 1000
+
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) { self.pool = pool }
+
+    /// Notes that work has failed, once more or for the first time.
+    package func note(_ work: String, on host: String, reason: String) async throws {
+        try await run { connection in
+            _ = try connection.pipeline([
+                PostgresStatement(
+                    """
+                    INSERT INTO work_failure (ledger_id, work, host, since, last_at, reason)
+                    VALUES ($1, $2, $3, now(), now(), $4)
+                    ON CONFLICT (ledger_id, work, host) DO UPDATE SET last_at = now(), reason = excluded.reason
+                    """, [.int(ledgerID), .text(work), .text(host), .text(String(reason.prefix(Self.reasonLimit)))]),
+                PostgresStatement(
+                    "DELETE FROM work_failure WHERE ledger_id = $1 AND last_at < now() - interval '7 days'",
+                    [.int(ledgerID)]),
+            ])
+        }
+    }
+
+    /// Notes that work was done.
+    package func clear(_ work: String, on host: String) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                "DELETE FROM work_failure WHERE ledger_id = $1 AND work = $2 AND host = $3",
+                [.int(ledgerID), .text(work), .text(host)])
+        }
+    }
+
+    /// What fails, in the order of its names.
+    package func list() async throws -> [WorkFailure] {
+        try await run { connection in
+            try connection.query(
+                "SELECT work, host, since, last_at, reason FROM work_failure WHERE ledger_id = $1 ORDER BY work, host",
+                [.int(ledgerID)]
+            ).rows.map { row in
+                WorkFailure(
+                    work: try row.text(0), host: try row.text(1), since: Timestamp(milliseconds: try row.timestamp(2)),
+                    lastAt: Timestamp(milliseconds: try row.timestamp(3)), reason: try row.text(4))
+            }
+        }
+    }
+
+    private func run<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await pool.withConnection(body)
+        } catch {
+            throw LedgerError(error, doing: "looking after what fails in the background")
+        }
+    }
+}

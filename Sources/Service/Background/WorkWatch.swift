@@ -1,0 +1,70 @@
+package import Ledger
+
+/// Says when work behind the service fails, and when it succeeds again: in the log, and in the database for `status`.
+package actor WorkWatch {
+    /// What a service does besides answering.
+    package enum Work: String, Sendable, CaseIterable {
+        case views
+        case remarks
+        case tree
+        case idempotencyKeys = "idempotency_keys"
+        case checkpoints
+    }
+
+    /// Between lines of the log, and rows of the database, about work that goes on failing.
+    private static let interval = Duration.seconds(60)
+
+    private let failures: WorkFailures
+    private let host: String
+    private let logger: Logger
+    private var reported: [Work: ContinuousClock.Instant] = [:]
+    /// What has succeeded since it last failed, so that the database says nothing else.
+    private var succeeded: Set<Work> = []
+
+    /// - Parameter host: the name of this machine.
+    package init(failures: WorkFailures, host: String, logger: Logger) {
+        self.failures = failures
+        self.host = host
+        self.logger = logger
+    }
+
+    /// Does some work; returns whether it succeeded.
+    ///
+    /// While the database is away nothing is noted: every request says so, and the work goes on when it is back.
+    @discardableResult
+    package func watch(_ work: Work, _ body: @Sendable () async throws -> Void) async -> Bool {
+        do {
+            try await body()
+        } catch is CancellationError {
+            return false
+        } catch let error as LedgerError where error.code == .unavailable {
+            return false
+        } catch {
+            await note(work, "\(error)")
+            return false
+        }
+        await noteSuccess(of: work)
+        return true
+    }
+
+    private func note(_ work: Work, _ reason: String) async {
+        succeeded.remove(work)
+        if let last = reported[work], last.duration(to: .now) < Self.interval { return }
+        reported[work] = .now
+        logger.log(
+            .error, "work behind the service fails",
+            [("work", .string(work.rawValue)), ("error", .string(reason))])
+        // Where the database does not take it either, the log has said it.
+        try? await failures.note(work.rawValue, on: host, reason: reason)
+    }
+
+    private func noteSuccess(of work: Work) async {
+        guard !succeeded.contains(work) else { return }
+        if reported.removeValue(forKey: work) != nil {
+            logger.log(.info, "work behind the service succeeds again", [("work", .string(work.rawValue))])
+        }
+        // Also the first time: a service before this one may have failed.
+        guard (try? await failures.clear(work.rawValue, on: host)) != nil else { return }
+        succeeded.insert(work)
+    }
+}
