@@ -160,6 +160,75 @@ struct ForgetTests {
         #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 2)
     }
 
+    @Test("evidence of others that names the person goes too, and no other; token requests leave no trace")
+    func elsewhere() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(Self.notification(0, token: Self.ann, app: "7000000001", original: "2001"))
+        // About Bob's purchase, with Ann in renewal information that the fold knows nobody from.
+        var gift = Self.notification(1, token: Self.bob, app: "7000000002", original: "2002")
+        gift.evidence = .received(
+            VerifyRig.signed("{\"data\":{\"appAccountToken\":\"\(Self.bob)\",\"giftOf\":\"\(Self.ann.uppercased())\"}}")
+        )
+        _ = try await ledger.writer.append(gift)
+        // The same, kept as it was received: in base64, at any offset.
+        for (number, filler) in ["", "x", "xy"].enumerated() {
+            var odd = Self.notification(2 + number, token: Self.bob, app: nil, original: "2002")
+            let payload = Data("{\(filler)\"appTransactionId\":\"7000000001\"}".utf8).base64EncodedString()
+            odd.evidence = .received(Array("short.\(payload).odd".utf8))
+            _ = try await ledger.writer.append(odd)
+        }
+        _ = try await ledger.writer.append(Self.notification(5, token: Self.bob, app: "70000000017", original: "2002"))
+        let keys = CommandKeys(pool: ledger.pool)
+        _ = try await keys.remember(
+            key: "token-for-ann", requestHash: RandomDrafts.digest("ann"),
+            now: Timestamp(milliseconds: 1_800_000_000_000))
+
+        let ann = try #require(CustomerID(Self.ann))
+        let forgetter = Self.forgetter(ledger)
+        let preview = try #require(try await forgetter.preview(ann))
+        #expect(preview.scope.evidencePositions == [1, 2, 3, 4, 5])
+        // What comes after the look is looked through as well.
+        var late = Self.notification(6, token: Self.bob, app: nil, original: "2002")
+        late.evidence = gift.evidence
+        _ = try await ledger.writer.append(late)
+        #expect(try await forgetter.forget(ann, known: preview)?.evidence == 6)
+        #expect(try await Self.traces(of: [Self.ann, "token-for-ann"], in: ledger) == [])
+        let owner = try await ledger.database.owner()
+        let left = try await owner.query("SELECT position FROM evidence ORDER BY position").rows.map { try $0.int(0) }
+        #expect(left == [6], "the longer id is somebody else's")
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        let bob = try #require(CustomerID(Self.bob))
+        #expect(try await !ledger.reader.customerFacts(bob, environment: .production).facts.timelines().isEmpty)
+        #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 6)
+    }
+
+    @Test("an app's own id is looked for in no evidence, whatever word it is")
+    func ordinaryWord() async throws {
+        let ledger = try await TestLedger()
+        for (number, token) in ["Production", Self.bob].enumerated() {
+            _ = try await ledger.writer.append(
+                Self.notification(number, token: token, app: nil, original: "200\(number)"))
+        }
+        let word = try #require(CustomerID("Production"))
+        #expect(try await Self.forgetter(ledger).forget(word)?.evidence == 1)
+        #expect(try await ledger.reader.event(at: 2)?.evidence != nil)
+    }
+
+    @Test("somebody who is linked after the look is looked for as well")
+    func linkedMeanwhile() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(Self.notification(0, token: Self.ann, app: nil, original: "2001"))
+        var other = Self.notification(1, token: Self.bob, app: nil, original: "2002")
+        other.evidence = .received(VerifyRig.signed("{\"x\":\"7000000005\"}"))
+        _ = try await ledger.writer.append(other)
+        let ann = try #require(CustomerID(Self.ann))
+        let preview = try #require(try await Self.forgetter(ledger).preview(ann))
+        _ = try await ledger.writer.append(Self.link("apple:7000000005", to: Self.ann))
+        #expect(preview.scope.identities.count == 1)
+        let outcome = try await Self.forgetter(ledger).forget(ann, known: preview)
+        #expect(outcome?.identities == 2 && outcome?.evidence == 2)
+    }
+
     @Test("an app transaction that two customers bear goes with the last of them")
     func sharedAppTransaction() async throws {
         let ledger = try await TestLedger()

@@ -128,6 +128,11 @@ package struct OriginalState: Hashable, Sendable {
         var rivals = known
         if let index = rivals.firstIndex(where: { $0.fact == fact }) {
             rivals[index].sources.add(source)
+        } else if let index = rivals.firstIndex(where: { $0.fact.isSameStatement(as: fact) }) {
+            // Whoever it named was forgotten since, and came back under new numbers. Those are whose it is from now on.
+            guard rivals[index].position <= position else { return false }
+            rivals[index] = StatedTransaction(fact: fact, sources: rivals[index].sources, position: position)
+            rivals[index].sources.add(source)
         } else {
             rivals.append(StatedTransaction(fact: fact, sources: StatementSources(source), position: position))
         }
@@ -236,6 +241,11 @@ extension Array {
 }
 
 extension TransactionFact {
+    /// The same signed payload, dated alike, whatever numbers stand for whom it names.
+    fileprivate func isSameStatement(as other: TransactionFact) -> Bool {
+        payloadHash == other.payloadHash && signedDate == other.signedDate
+    }
+
     /// Whether `other` wins against this statement about the same period: the newer signed date, then the revoked
     /// one, then the later expiry, then the greater payload hash.
     func precedes(_ other: TransactionFact) -> Bool {

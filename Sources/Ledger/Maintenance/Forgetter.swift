@@ -4,9 +4,10 @@ package import PostgresClient
 /// Erases who somebody is, and the evidence that says so; the events, and with them every hash, stay.
 ///
 /// A person is a customer with every alias that links lead from. Erased are their ids and account tokens, the app
-/// transaction ids that no other customer's statements bear, and the evidence of every event that names one of these
-/// or may: one that names nobody, but is about one of their original transactions or holds such an id. What
-/// happened is itself an event, in the same commit. Whoever appends next finds none of these ids: a later statement of the same person begins anew.
+/// transaction ids that no other customer's statements bear, and the evidence of every event that names one of these or
+/// may: one that names nobody and is about one of their original transactions, and any that holds such an id, whoever it
+/// is about. What happened is itself an event, in the same commit. Whoever appends next finds none of these ids: a later
+/// statement of the same person begins anew.
 ///
 /// It needs a role that may delete evidence: the owner's.
 package struct Forgetter: Sendable {
@@ -20,31 +21,94 @@ package struct Forgetter: Sendable {
     }
 
     /// What forgetting this customer would erase now; `nil` for a customer the ledger does not know.
-    package func preview(_ customer: CustomerID) async throws -> ForgettingScope? {
-        try await run { connection in
+    ///
+    /// - Parameter progress: hears how many positions were looked through, of how many.
+    package func preview(
+        _ customer: CustomerID, progress: (_ done: Int64, _ of: Int64) -> Void = { _, _ in }
+    ) async throws -> ForgettingPreview? {
+        let found = try await run { connection in
             try connection.transaction(.readCommittedReadOnly) { connection in
                 try connection.goByIndex()
-                return try ForgettingScope(of: customer, on: connection)
+                return (try ForgettingScope(of: customer, on: connection), try Self.head(on: connection))
             }
         }
+        guard let scope = found.0 else { return nil }
+        let preview = ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope.identities))
+        return try await advance(preview, to: found.1, progress)
     }
 
     /// Forgets a customer for good; `nil`, and nothing is written, for one the ledger does not know.
-    package func forget(_ customer: CustomerID) async throws -> ForgettingOutcome? {
-        let now = now()
-        guard let before = try await preview(customer) else { return nil }
-        // An idempotency key is the sender's own text and may name anybody. It is worth nothing by now, or belongs to
-        // somebody who is about to be unknown. On its own, because appends take these rows after the head.
+    ///
+    /// - Parameter known: what was looked through before, so that it need not be again.
+    package func forget(_ customer: CustomerID, known: ForgettingPreview? = nil) async throws -> ForgettingOutcome? {
+        var known = known
+        for _ in 0..<Self.attempts {
+            if known == nil { known = try await preview(customer) }
+            guard var before = known else { return nil }
+            before = try await advance(before, to: try await run { try Self.head(on: $0) })
+            try await forgetCommands(of: before.scope)
+            let result = try await erase(customer, before)
+            switch result {
+            case .done(let outcome): return outcome
+            case .isSomebodyElse: known = nil
+            }
+        }
+        throw LedgerError(.unavailable, "others keep changing who this customer is; try again")
+    }
+
+    /// Tries while links change meanwhile.
+    private static let attempts = 5
+
+    private enum Attempt: Sendable {
+        case done(ForgettingOutcome?)
+        /// Ids were linked since they were looked for.
+        case isSomebodyElse
+    }
+
+    private static func head(on connection: isolated PostgresConnection) throws -> Int64 {
+        try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]).first?.int(0)
+            ?? 0
+    }
+
+    /// Looks through the evidence up to a position, page by page.
+    private func advance(
+        _ preview: ForgettingPreview, to head: Int64, _ progress: (_ done: Int64, _ of: Int64) -> Void = { _, _ in }
+    ) async throws -> ForgettingPreview {
+        var preview = preview
+        var goesOn = true
+        while goesOn {
+            try Task.checkCancellation()
+            (preview.search, goesOn) = try await run { [search = preview.search] connection in
+                var search = search
+                let goesOn = try search.advance(to: head, on: connection)
+                return (search, goesOn)
+            }
+            progress(preview.search.searchedTo, head)
+        }
+        preview.scope.add(preview.search)
+        return preview
+    }
+
+    /// An idempotency key is the sender's own text, and the hash beside it may be found by trying.
+    ///
+    /// A key is worth nothing by now, or belongs to somebody who is about to be unknown; one of a request for a token
+    /// names no event, so all of those go, and such a request sent again gets a new token. On its own, because appends
+    /// take these rows after the head.
+    private func forgetCommands(of scope: ForgettingScope) async throws {
         _ = try await run { connection in
             try connection.query(
-                "DELETE FROM command_key WHERE ledger_id = $1 AND position = ANY($2)",
-                [.int(ledgerID), .intArray(before.positions)])
+                "DELETE FROM command_key WHERE ledger_id = $1 AND (position = 0 OR position = ANY($2))",
+                [.int(ledgerID), .intArray(scope.positions)])
         }
+    }
+
+    private func erase(_ customer: CustomerID, _ known: ForgettingPreview) async throws -> Attempt {
+        let now = now()
         return try await run { connection in
             do {
                 try connection.execute(script: "BEGIN ISOLATION LEVEL READ COMMITTED")
                 try connection.goByIndex()
-                return try Self.forget(customer, now: now, on: connection)
+                return try Self.erase(customer, known, now: now, on: connection)
             } catch {
                 // If even this fails the connection is broken, and the server rolls back by itself.
                 if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
@@ -53,18 +117,26 @@ package struct Forgetter: Sendable {
         }
     }
 
-    private static func forget(
-        _ customer: CustomerID, now: Timestamp, on connection: isolated PostgresConnection
-    ) throws -> ForgettingOutcome? {
+    private static func erase(
+        _ customer: CustomerID, _ known: ForgettingPreview, now: Timestamp, on connection: isolated PostgresConnection
+    ) throws -> Attempt {
         let lock = AppendRead.lockHead
         guard let row = try connection.query(lock.sql, lock.parameters).first else { throw Statements.missingHead }
+        let head = try LedgerHead(row)
         // Once more under the lock: nobody can append anything of this customer between looking and erasing.
-        guard let scope = try ForgettingScope(of: customer, on: connection) else {
+        guard var scope = try ForgettingScope(of: customer, on: connection) else {
             try connection.execute(script: "COMMIT")
-            return nil
+            return .done(nil)
         }
+        var search = known.search
+        guard search.identities.isSuperset(of: scope.identities.map(\.ref)) else {
+            try connection.execute(script: "COMMIT")
+            return .isSomebodyElse
+        }
+        while try search.advance(to: head.position, on: connection) {}
+        scope.add(search)
         let context = AppendContext(
-            head: try LedgerHead(row),
+            head: head,
             identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }))
         let plan = AppendPlan(scope.drafts.map { PreparedEvent($0) }, context: context, now: now)
         try AppendWrite.run(
@@ -80,9 +152,10 @@ package struct Forgetter: Sendable {
                     """,
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
             ], on: connection)
-        return ForgettingOutcome(
-            positions: plan.events.map(\.position), identities: scope.identities.count,
-            evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count)
+        return .done(
+            ForgettingOutcome(
+                positions: plan.events.map(\.position), identities: scope.identities.count,
+                evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count))
     }
 
     private func run<Value: Sendable>(
@@ -97,6 +170,12 @@ package struct Forgetter: Sendable {
             throw LedgerError(error, doing: "forgetting a customer")
         }
     }
+}
+
+/// What forgetting a customer would erase, and how far it was looked for.
+package struct ForgettingPreview: Sendable {
+    package fileprivate(set) var scope: ForgettingScope
+    fileprivate var search: EvidenceSearch
 }
 
 /// What was forgotten.

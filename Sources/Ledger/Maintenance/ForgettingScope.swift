@@ -6,7 +6,7 @@ package struct ForgettingScope: Sendable {
     /// The ids in clear, the customer asked for first.
     package let identities: [(value: String, ref: IdentityRef)]
     /// The events whose evidence goes, ascending.
-    package let evidencePositions: [Int64]
+    package private(set) var evidencePositions: [Int64]
     /// App transactions that statements of other customers bear, too.
     package let sharedAppTransactions: [IdentityRef]
     /// Every event that names one of the identities, ascending.
@@ -44,9 +44,12 @@ package struct ForgettingScope: Sendable {
             + values.filter { $0.key != first }.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
-        let erased = try Self.evidence(of: numbers, on: connection)
-        let found = try Self.evidence(holding: identities.map(\.value), on: connection)
-        evidencePositions = Set(erased).union(found).sorted()
+        evidencePositions = try Self.evidence(of: numbers, on: connection)
+    }
+
+    /// Adds the evidence of others that names this person.
+    mutating func add(_ search: EvidenceSearch) {
+        evidencePositions = search.found.union(evidencePositions).sorted()
     }
 
     /// Everybody who stands for the same customer, by the links in force.
@@ -157,25 +160,6 @@ package struct ForgettingScope: Sendable {
             JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = erased.position
             ORDER BY evidence.position
             """, [.int(ledgerID), .intArray(identities)]
-        ).rows.map { try $0.int(0) }
-    }
-
-    /// Evidence of events that neither name anybody nor are about an original transaction, such as a withdrawn consent,
-    /// and that holds one of the ids: its parts are decoded payloads.
-    private static func evidence(
-        holding values: [String], on connection: isolated PostgresConnection
-    ) throws -> [Int64] {
-        let prefix = CustomerID.ofAppTransaction("")?.value ?? ""
-        let ids = values.map { $0.hasPrefix(prefix) ? String($0.dropFirst(prefix.count)) : $0 }
-        return try connection.query(
-            """
-            SELECT evidence.position FROM event_name AS name
-            JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = name.position
-            WHERE name.ledger_id = $1 AND name.identity = 0
-                AND EXISTS (
-                    SELECT FROM unnest($2::bytea[]) AS id WHERE position(id IN evidence.parts) > 0)
-            """,
-            [.int(ledgerID), .bytesArray(Set(ids + ids.map { $0.uppercased() }).sorted().map { Array($0.utf8) })]
         ).rows.map { try $0.int(0) }
     }
 }

@@ -63,10 +63,16 @@ struct ForgetCommand: Command {
     }
 
     private func forget(_ forgetter: Forgetter, _ context: CommandContext) async throws -> String {
-        guard let scope = try await forgetter.preview(customer) else { throw Self.unknown }
-        if !arguments.has("--yes") { try await confirm(scope, context) }
+        let meter = Throttle(.seconds(1))
+        let preview = try await forgetter.preview(customer) { done, all in
+            guard context.isTerminal, meter.passes() else { return }
+            context.draw("looking for the customer in all evidence: \(done) of \(all)")
+        }
+        if context.isTerminal { context.draw("") }
+        guard let preview else { throw Self.unknown }
+        if !arguments.has("--yes") { try await confirm(preview.scope, context) }
         // Whoever was asked and said yes is not left half-way.
-        let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer) }
+        let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer, known: preview) }
         guard let outcome else { throw Self.unknown }
         var line = "forgotten at position \(outcome.positions.map(String.init).joined(separator: ", ")): "
         line += "\(outcome.identities) id(s) and \(outcome.evidence) piece(s) of evidence are erased\n"

@@ -1,0 +1,72 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Service
+
+/// Somebody who was forgotten may go on using the app, and what they pay for.
+@Suite("A forgotten customer who comes back")
+struct ForgottenCustomerTests {
+    private static let customer = "0a000000-0000-4000-8000-00000000000a"
+
+    private static func forget(_ customer: String, _ rig: ServiceRig) async throws {
+        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: { .earliest })
+        let id = try #require(CustomerID(customer))
+        #expect(try await forgetter.forget(id) != nil)
+    }
+
+    @Test("what they bought is theirs again as soon as their device posts it, by the same signed statement")
+    func sameStatement() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let held = HeldTransaction(token: Self.customer, appTransaction: "704")
+        let posted = Posted(transactions: [try rig.sign(held)], appTransaction: try rig.signAppTransaction("704"))
+        let key = try await rig.publishableKey()
+        try await rig.notify(held, HeldRenewal(), uuid: "n-1")
+        let before = try await rig.answer(Self.customer, posted, key: rig.token(Self.customer))
+        #expect(before.entitlements.first?.givesAccess == true)
+        try await rig.writeViews()
+
+        try await Self.forget(Self.customer, rig)
+        #expect(try await rig.entitlements(Self.customer).isEmpty)
+        let head = try await rig.head()
+        let after = try await rig.answer(Self.customer, posted, key: rig.token(Self.customer))
+        #expect(after.held == before.held && after.finish == [held.id], "\(after)")
+        #expect(try await rig.entitlements(Self.customer).first?.givesAccess == true)
+        #expect(try await rig.entitlements(Self.customer, "?known_at=\(head)").isEmpty, "then they were nobody")
+        let again = try await rig.answer(Self.customer, posted, key: rig.token(Self.customer))
+        #expect(again.verdicts == ["known"] && again.held == before.held)
+        #expect(try await rig.verdictOfVerify() == nil)
+
+        // By the app transaction alone, without a login, it is the same.
+        try await Self.forget(Self.customer, rig)
+        _ = try await rig.answer("apple:704", posted, key: key)
+        #expect(try await rig.entitlements(Self.customer).first?.givesAccess == true)
+    }
+
+    @Test("a customer with an issued token is issued another, and the purchase that bears the first can be linked")
+    func issuedToken() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        func issue() async throws -> String {
+            guard
+                case .string(let token) = try await rig.send("POST", "/v1/customers/ann/tokens", key: rig.admin)
+                    .json["app_account_token"]
+            else { throw TestFailure("no account token") }
+            return token
+        }
+        let first = try await issue()
+        let held = HeldTransaction(token: first)
+        try await rig.notify(held, uuid: "n-1")
+        #expect(try await rig.entitlements("ann").first?.givesAccess == true)
+        try await Self.forget("ann", rig)
+        #expect(try await issue() != first)
+        let posted = Posted(transactions: [try rig.sign(held)])
+        _ = try await rig.answer("ann", posted, key: rig.token("ann"))
+        #expect(try await rig.entitlements("ann").isEmpty, "nobody knows any more that it was theirs")
+        #expect(try await rig.link(first, to: "ann").status == 200)
+        #expect(try await rig.entitlements("ann").first?.givesAccess == true)
+    }
+}
