@@ -119,6 +119,24 @@ package final class JWSVerifier: Sendable {
         return (chain, now)
     }
 
+    /// Validates the chain of a header under which the ledger holds signatures, so that it is known from the start.
+    ///
+    /// Whoever fills the store's address with forgeries after a restart then keeps out none of its notifications. A header
+    /// whose certificates are not valid now is passed over.
+    ///
+    /// - Parameters:
+    ///   - encoded: the header as it was received.
+    ///   - now: the present, in milliseconds since 1970.
+    package func recognize(header encoded: [UInt8], now: Int64) {
+        guard let read = try? JWSHeader(encoded: encoded[...]), let chain = try? validate(read, signedAt: now),
+            let header = VouchedHeader(encoded: encoded, chain: chain)
+        else { return }
+        remembered.withLock { remembered in
+            remembered.remember(chain, now: now)
+            remembered.remember(header, validatedAt: now)
+        }
+    }
+
     /// The SHA-256 of a compact JWS, most of it from memory where its header is known.
     func hash(of compact: [UInt8], now: Int64) -> Digest? {
         if let dot = compact.firstIndex(of: UInt8(ascii: ".")),

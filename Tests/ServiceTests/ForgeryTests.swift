@@ -1,3 +1,4 @@
+import AppStoreServer
 import EntitlementCore
 import HTTPServer
 import OpenSSLCrypto
@@ -91,6 +92,25 @@ struct ForgeryTests {
             #expect(
                 try await Self.post(forged, to: rig, from: Self.forger).verdict == "429 rate_limited" || number < 60)
             #expect(try await Self.post(Self.genuine(number, rig), to: rig, from: Self.forger).status == 200)
+        }
+    }
+
+    @Test("a service that was just started knows the store's certificates, so a forger keeps nothing of it out")
+    func restarted() async throws {
+        let rig = try await Self.rig()
+        #expect(try await Self.post(Self.genuine(0, rig), to: rig, from: "192.0.2.1").status == 200)
+        let apps = [
+            AppBinding(bundleID: ServiceRig.bundleID, appAppleID: ServiceRig.appAppleID, environments: [.production])
+        ]
+        let now = try instant(ServiceRig.noon)
+        for isTold in [false, true] {
+            let jws = try JWSVerifier(trusting: TrustAnchors([rig.store.root.certificate]))
+            if isTold { try await jws.recognizeSigners(of: rig.application.reader, now: now) }
+            // What a sender may do whose address has spent its share.
+            var work = SignatureWork(allowance: 0)
+            let verified = try? NotificationVerifier(jws: jws, apps: apps).verify(
+                signedPayload: Array(Self.genuine(1, rig).utf8), now: now, work: &work)
+            #expect((verified != nil) == isTold)
         }
     }
 

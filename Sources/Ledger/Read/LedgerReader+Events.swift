@@ -124,6 +124,18 @@ extension LedgerReader {
         }
     }
 
+    /// The headers of signed statements that came first most recently.
+    ///
+    /// Rows of this table are only added, so the order in which they lie is about that in which they came.
+    package func latestHeaders(limit: Int) async throws -> [[UInt8]] {
+        try await read { connection in
+            try connection.query(
+                "SELECT header FROM jws_header WHERE ledger_id = $1 ORDER BY ctid DESC LIMIT $2",
+                [.int(ledgerID), .int(Int64(limit))]
+            ).rows.map { try $0.bytes(0) }
+        }
+    }
+
     private func page(
         _ sql: String, _ parameters: [PostgresValue], after: Int64, limit: Int, more: [PostgresValue] = []
     ) async throws -> EventPage {

@@ -81,11 +81,13 @@ struct ServeCommand: Command {
             limits.rates = configuration.rateLimits
             limits.answerCacheBytes = configuration.answerMemoryMiB << 20
             let jws = try JWSVerifier(trusting: anchors)
+            let reader = LedgerReader(pool: session.pool, now: clock.now)
+            try await jws.recognizeSigners(of: reader, now: clock.now())
             let apps = configuration.apps.map(\.binding)
             let passKeyWarning = await Self.record(
                 passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
             let application = Application(
-                writer: writer, reader: LedgerReader(pool: session.pool, now: clock.now),
+                writer: writer, reader: reader,
                 keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
                 verifier: NotificationVerifier(jws: jws, apps: apps),
                 statements: StatementVerifier(jws: jws, apps: apps),
