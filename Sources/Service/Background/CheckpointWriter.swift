@@ -4,10 +4,14 @@ package import Ledger
 
 /// A checkpoint could not be kept.
 private struct CheckpointFailure: Error, CustomStringConvertible {
-    let directory: String
-    let reason: String
+    let description: String
 
-    var description: String { "no checkpoint could be written to \(directory): \(reason)" }
+    init(directory: String, _ error: any Error) {
+        let underlying = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error).map { $0 as NSError }
+        let code = underlying.flatMap { $0.domain == NSPOSIXErrorDomain ? Int32($0.code) : nil }
+        let reason = code.map { String(cString: strerror($0)) } ?? "\(error)"
+        description = "no checkpoint could be written to \(directory): \(reason)"
+    }
 }
 
 /// Writes signed checkpoints into a directory, from where they are to be copied to another machine: what is kept there
@@ -52,7 +56,7 @@ package struct CheckpointWriter: Sendable {
                     }
                 }
             } catch {
-                throw CheckpointFailure(directory: directory, reason: "\(error)")
+                throw CheckpointFailure(directory: directory, error)
             }
         }
     }

@@ -67,7 +67,8 @@ extension Application {
             let key = OriginalKey(environment: decision.posting.environment, originalTransactionID: original)
             return (payer: RateLimiter.Subject.repetitions(key), original: original, bytes: bytes)
         }
-        let spent = repeated.filter { rateLimiter.standing(of: $0.payer, at: now).tokens < $0.bytes }
+        let most = limits.rates.repetitions.burst
+        let spent = repeated.filter { rateLimiter.standing(of: $0.payer, at: now).tokens < min($0.bytes, most) }
         if spent.isEmpty { for item in repeated { rateLimiter.charge(item.payer, item.bytes, at: now) } }
         for item in spent { metrics.count(.rateLimited, [item.payer.kind]) }
         return spent.map(\.original)
