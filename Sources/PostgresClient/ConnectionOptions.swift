@@ -42,6 +42,12 @@ package struct ConnectionOptions: Sendable {
         self.statementCacheLimit = statementCacheLimit
     }
 
+    /// Where names without a schema are looked up, behind `pg_catalog`; the value of `search_path`.
+    ///
+    /// Left to itself PostgreSQL would look first among a session's temporary tables, and before `public` in a schema of the
+    /// role's name, which others may have made.
+    package static let searchPath = "public, pg_temp"
+
     /// The settings of every session, as SQL.
     ///
     /// Nearly every statement is a handful of searches by index, whatever the values searched for and however large the
@@ -49,9 +55,11 @@ package struct ConnectionOptions: Sendable {
     /// ledger's number, which leads every index, for a choice of few rows, and would read whole tables into hash joins.
     ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
-    /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong.
+    /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. Only the
+    /// search path must not be lost, so `migrate` gives it to the roles as well.
     var sessionScript: String {
         """
+        SET search_path = \(Self.searchPath);
         SET statement_timeout = \(max(0, statementTimeoutMilliseconds));
         SET lock_timeout = \(max(0, lockTimeoutMilliseconds));
         SET idle_in_transaction_session_timeout = \(max(0, idleInTransactionTimeoutMilliseconds));

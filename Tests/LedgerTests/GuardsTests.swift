@@ -34,6 +34,11 @@ struct GuardsTests {
                 "REVOKE TRUNCATE ON evidence FROM pg_monitor"
             ),
             (
+                "GRANT CREATE ON SCHEMA public TO PUBLIC",
+                "everybody may CREATE in schema public, and so what stands for tables and functions of the ledger's",
+                "REVOKE CREATE ON SCHEMA public FROM PUBLIC"
+            ),
+            (
                 "DROP TRIGGER event_no_truncate ON event", "the trigger event_no_truncate on table event is gone", ""
             ),
             (

@@ -30,18 +30,28 @@ final class RawSession {
         for _ in statements { try read(until: UInt8(ascii: "C")) }
     }
 
+    /// Runs a statement; returns the one value of its one row.
+    func value(of statement: String) throws -> String {
+        try send(UInt8(ascii: "Q"), Self.text(statement))
+        // A row: how many columns, and for each its length and its bytes.
+        let row = try read(until: UInt8(ascii: "D"))
+        try read(until: UInt8(ascii: "Z"))
+        return String(decoding: row.dropFirst(6), as: UTF8.self)
+    }
+
     /// Whether the server has ended the session by now, or within the limit.
     func isEnded(within milliseconds: Int32) -> Bool {
         var socket = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&socket, 1, milliseconds) > 0
     }
 
-    private func read(until wanted: UInt8) throws {
+    @discardableResult
+    private func read(until wanted: UInt8) throws -> [UInt8] {
         while true {
             let head = try take(5)
             let length = head[1...].reduce(0) { $0 << 8 | Int($1) }
             let body = try take(length - 4)
-            if head[0] == wanted { return }
+            if head[0] == wanted { return body }
             guard head[0] != UInt8(ascii: "E") else {
                 throw Failure(description: String(decoding: body, as: UTF8.self))
             }

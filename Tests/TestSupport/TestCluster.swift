@@ -68,6 +68,11 @@ actor TestCluster {
             // Closed at the end of the scope: nobody may be connected to a template that is being copied.
             let owner = try await PostgresConnection.connect(Self.database(Self.template, of: cluster).ownerConninfo)
             _ = try await owner.run { try Migrator().migrate(servingRole: EmbeddedCluster.server, on: $0) }
+            // As `migrate` gives it to them in the template, which copies do not inherit.
+            for role in [EmbeddedCluster.owner, EmbeddedCluster.server] {
+                try await administrator.execute(
+                    script: "ALTER ROLE \(role) SET search_path = \(ConnectionOptions.searchPath)")
+            }
             return Running(cluster: cluster, administrator: administrator)
         }
         starting = task

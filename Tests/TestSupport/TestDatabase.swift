@@ -11,6 +11,11 @@ package struct TestDatabase: Sendable {
     /// For libpq, as the role that `rightful serve` uses.
     package let serveConninfo: String
 
+    package init(ownerConninfo: String, serveConninfo: String) {
+        self.ownerConninfo = ownerConninfo
+        self.serveConninfo = serveConninfo
+    }
+
     /// Makes a database; throws `EmbeddedPostgresError` or `PostgresError` where PostgreSQL does not start or refuses.
     package static func make() async throws -> TestDatabase {
         try await TestCluster.shared.makeDatabase()

@@ -11,11 +11,17 @@ package enum LedgerGuards {
             return try await pool.withConnection { connection in
                 let results = try connection.pipeline([
                     PostgresStatement(triggers), PostgresStatement(privileges, [.textArray(tables)]),
+                    PostgresStatement(searchPath), PostgresStatement(creators),
                 ])
                 return try results[0].rows.map { try trigger($0) }
                     + results[1].rows.map { row in
                         "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may \(try row.text(1)) on table "
                             + (try row.text(2))
+                    }
+                    + results[2].rows.compactMap { try beginning(of: $0) }
+                    + results[3].rows.map { row in
+                        "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may CREATE in schema public, "
+                            + "and so what stands for tables and functions of the ledger's"
                     }
             }
         } catch {
@@ -32,6 +38,28 @@ package enum LedgerGuards {
         case .some: return name + " can be switched off by a session (it is not ENABLE ALWAYS)"
         }
     }
+
+    private static func beginning(of row: PostgresRow) throws -> String? {
+        let path = try row.text(1).split(separator: ",").map { $0.filter { !$0.isWhitespace && $0 != "\"" } }
+        guard path.joined(separator: ", ") != ConnectionOptions.searchPath else { return nil }
+        return
+            "sessions of the role \(try row.text(0)) do not begin with the search_path \(ConnectionOptions.searchPath) "
+            + "(`rightful migrate` sees to it)"
+    }
+
+    /// What a session has before it sets anything.
+    private static let searchPath =
+        "SELECT current_user::text, reset_val FROM pg_settings WHERE name = 'search_path'"
+
+    /// Whoever may put something beside the ledger's tables, their owner and the schema's aside.
+    private static let creators = """
+        SELECT DISTINCT pg_get_userbyid(nullif(acl.grantee, 0))::text
+        FROM pg_namespace AS schema
+        CROSS JOIN LATERAL aclexplode(schema.nspacl) AS acl
+        WHERE schema.nspname = 'public' AND acl.privilege_type = 'CREATE' AND acl.grantee <> schema.nspowner
+            AND acl.grantee IS DISTINCT FROM (SELECT relowner FROM pg_class WHERE oid = to_regclass('event'))
+        ORDER BY 1
+        """
 
     private static let triggers = """
         SELECT expected.tab, expected.name, found.tgenabled::text

@@ -27,7 +27,7 @@ struct MigrateCommand: Command {
         case .embedded:
             let cluster = try await DatabaseSession.acquire(configuration, context) { context.progress($0) }
             do {
-                applied = try await DatabaseSession.migrateEmbedded(cluster)
+                applied = try await DatabaseSession.migrateEmbedded(cluster, leavesCurrent: false)
             } catch {
                 try? await uninterrupted { try await cluster.release() }
                 throw error
@@ -49,11 +49,13 @@ struct MigrateCommand: Command {
     private func migrate(owner: String, serving: String) async throws -> [String] {
         let connection = try await PostgresConnection.connect(owner, options: .migrating)
         let ownerRole = try await Self.role(of: connection)
-        let servingRole =
-            owner == serving ? ownerRole : try await Self.role(of: PostgresConnection.connect(serving))
-        return try await connection.run { connection in
+        let server = owner == serving ? nil : try await PostgresConnection.connect(serving, options: .migrating)
+        let servingRole = if let server { try await Self.role(of: server) } else { ownerRole }
+        let applied = try await connection.run { connection in
             try Migrator().migrate(servingRole: servingRole == ownerRole ? nil : servingRole, on: connection)
         }
+        if let server { try await server.run { try Migrator().pinSearchPath(of: nil, on: $0) } }
+        return applied
     }
 
     private static func role(of connection: PostgresConnection) async throws -> String {

@@ -109,11 +109,13 @@ struct DatabaseSession: Sendable {
     }
 
     /// Brings the embedded database to this program's schema; returns what was applied.
-    static func migrateEmbedded(_ cluster: EmbeddedCluster) async throws -> [String] {
+    ///
+    /// - Parameter leavesCurrent: whether nothing is done to one that is there already.
+    static func migrateEmbedded(_ cluster: EmbeddedCluster, leavesCurrent: Bool = true) async throws -> [String] {
         let connection = try await PostgresConnection.connect(cluster.ownerConninfo, options: .migrating)
         return try await connection.run { connection in
             // What is current is left alone, so that short commands take no locks.
-            if try Migrator().standing(on: connection) == .current { return [] }
+            if leavesCurrent, try Migrator().standing(on: connection) == .current { return [] }
             return try Migrator().migrate(servingRole: EmbeddedCluster.server, on: connection)
         }
     }
