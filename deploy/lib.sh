@@ -59,3 +59,15 @@ require_swift() {
     [[ $(printf '6.2\n%s\n' "$version" | sort -V | head -n 1) == 6.2 ]] ||
         die "Swift 6.2 or later is needed; $(command -v swift) is $version"
 }
+
+# As root, makes the account as which root has the service and its PostgreSQL run, unless there is one.
+make_account() {
+    local -a group=(--user-group)
+    ((EUID == 0)) || return 0
+    ! getent passwd rightful >/dev/null || return 0
+    command -v useradd >/dev/null ||
+        die "there is no user 'rightful' to serve as, and no useradd to make it with: make it, or start as another user than root"
+    ! getent group rightful >/dev/null || group=(--gid rightful)
+    useradd --system "${group[@]}" --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin rightful ||
+        die "cannot make the user 'rightful', as which root serves"
+}

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Glibc
 
-/// The places of a cluster, and the user who owns and serves it.
+/// The places of a cluster.
 struct ClusterLayout: Sendable {
     /// The caller's data directory; everything but the socket lies in it.
     let dataDirectory: String
@@ -15,15 +15,13 @@ struct ClusterLayout: Sendable {
     /// Where `initdb` works; becomes `cluster` by renaming, so that half a cluster is never taken for a whole one.
     var unfinished: String { "\(dataDirectory)/postgres.unfinished" }
     var log: String { "\(dataDirectory)/postgres.log" }
-    /// Held exclusively while somebody makes, starts or stops the cluster.
     var startLock: String { "\(dataDirectory)/postgres.start.lock" }
-    /// Held shared by everybody who uses the cluster.
     var usersLock: String { "\(dataDirectory)/postgres.users.lock" }
-    var processFile: String { "\(cluster)/postmaster.pid" }
 
     static let port = 5432
+    static let socketName = ".s.PGSQL.\(port)"
 
-    init(dataDirectory: String) throws(EmbeddedPostgresError) {
+    init(dataDirectory: String, server: ServiceAccount) throws(EmbeddedPostgresError) {
         do {
             try FileManager.default.createDirectory(
                 atPath: dataDirectory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -41,19 +39,17 @@ struct ClusterLayout: Sendable {
         self.dataDirectory = String(cString: resolved)
         try Self.checkTrust(in: status, self.dataDirectory)
         socketDirectory = Self.socketDirectory(
-            identity: String(status.st_dev, radix: 36) + "-" + String(status.st_ino, radix: 36),
-            server: fileStatus("\(self.dataDirectory)/postgres")?.st_uid ?? geteuid())
+            identity: String(status.st_dev, radix: 36) + "-" + String(status.st_ino, radix: 36), server: server.user)
     }
 
     /// Refuses, as root, a directory in which somebody else could put a link or a file of theirs in the place of ours.
     private static func checkTrust(in status: stat, _ path: String) throws(EmbeddedPostgresError) {
         guard geteuid() == 0 else { return }
         guard status.st_uid == 0 else {
-            let name = getpwuid(status.st_uid).map { String(cString: $0.pointee.pw_name) } ?? "\(status.st_uid)"
             throw EmbeddedPostgresError(
                 .directory,
-                "the data directory (data_dir) \(path) belongs to the user \(name), and this is root: run it as that user, "
-                    + "or give root a directory of its own")
+                "the data directory (data_dir) \(path) belongs to the user \(ServiceAccount.name(of: status.st_uid)), and "
+                    + "this is root: run it as that user, or give root a directory of its own")
         }
         guard status.st_mode & 0o022 == 0 else {
             throw EmbeddedPostgresError(
@@ -78,67 +74,20 @@ struct ClusterLayout: Sendable {
         "host=\(socketDirectory) port=\(Self.port) user=\(user) dbname=\(database)"
     }
 
-    /// Who runs the server: the cluster's owner, or for a new one ourselves; when we are root, whom PostgreSQL refuses,
-    /// `postgres`.
-    func server() throws(EmbeddedPostgresError) -> ServerUser {
-        if let status = fileStatus(cluster) {
-            guard status.isDirectory, status.st_uid != 0 else {
-                throw EmbeddedPostgresError(.directory, "\(cluster) is not a directory of an unprivileged user")
-            }
-            return ServerUser(user: status.st_uid, group: status.st_gid)
-        }
-        if geteuid() != 0 { return ServerUser(user: geteuid(), group: getegid()) }
-        guard let entry = getpwnam("postgres") else {
-            throw EmbeddedPostgresError(
-                .notInstalled,
-                "started as root, and there is no user 'postgres' to run PostgreSQL as (Debian: apt-get install "
-                    + "postgresql)")
-        }
-        return ServerUser(user: entry.pointee.pw_uid, group: entry.pointee.pw_gid)
-    }
-
-    /// Opens a file of the data directory, and makes it where it is missing.
-    func openShared(_ path: String, _ flags: Int32) throws(EmbeddedPostgresError) -> Descriptor {
-        let file = try Descriptor.open(path, flags | O_CREAT | O_NOFOLLOW)
-        guard file.status?.isRegular == true else {
-            throw EmbeddedPostgresError(.directory, "\(path) is not a file; move it away")
-        }
-        return file
-    }
-
-    /// Makes the socket's directory, open to its owner only: whoever reaches the socket is trusted.
-    func prepareSocketDirectory(for server: ServerUser) throws(EmbeddedPostgresError) {
+    /// Opens the socket's directory, which only the server's account may pass; makes it where it is missing.
+    func openSocketDirectory(for server: ServiceAccount) throws(EmbeddedPostgresError) -> Descriptor {
         guard mkdir(socketDirectory, 0o700) == 0 || errno == EEXIST else { throw .system("mkdir", socketDirectory) }
         // In a shared directory such as /tmp, anybody may have made this one first, or a link. In /run only root makes
         // any: one of another owner was left by a data directory that is gone, whose inode this one has now.
         let isRoots = geteuid() == 0 && socketDirectory.hasPrefix("/run/")
-        guard let status = fileStatus(socketDirectory), status.isDirectory,
+        let opened = open(socketDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+        guard opened >= 0, case let directory = Descriptor(owning: opened), let status = directory.status,
             isRoots || status.st_uid == server.user || status.st_uid == geteuid(), status.st_mode & 0o077 == 0
         else {
             throw EmbeddedPostgresError(
                 .directory, "\(socketDirectory) belongs to somebody else or is open to others; remove it")
         }
-        try server.own(socketDirectory)
-    }
-}
-
-/// An operating system user, other than root.
-struct ServerUser {
-    let user: uid_t
-    let group: gid_t
-
-    func own(_ path: String) throws(EmbeddedPostgresError) {
-        guard geteuid() == 0 else { return }
-        guard lchown(path, user, group) == 0 else { throw .system("chown", path) }
-    }
-
-    /// The command as this user.
-    func command(_ arguments: [String]) throws(EmbeddedPostgresError) -> [String] {
-        guard geteuid() == 0 else { return arguments }
-        guard let setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].first(where: isExecutable) else {
-            throw EmbeddedPostgresError(
-                .notInstalled, "started as root, and setpriv is missing (Debian: apt-get install util-linux)")
-        }
-        return [setpriv, "--reuid=\(user)", "--regid=\(group)", "--clear-groups", "--"] + arguments
+        if geteuid() == 0, fchown(opened, server.user, server.group) != 0 { throw .system("chown", socketDirectory) }
+        return directory
     }
 }

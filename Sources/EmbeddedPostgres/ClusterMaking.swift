@@ -2,28 +2,20 @@ internal import Foundation
 internal import Glibc
 
 extension ClusterLayout {
-    /// The major version of the existing cluster, or `nil` when there is none yet.
-    func existingMajor() throws(EmbeddedPostgresError) -> Int? {
-        guard fileStatus(cluster) != nil else { return nil }
-        let version = try? String(contentsOfFile: "\(cluster)/PG_VERSION", encoding: .utf8)
-        guard let major = version.flatMap({ Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }) else {
-            throw EmbeddedPostgresError(.directory, "\(cluster) is not a PostgreSQL cluster; move it away")
-        }
-        return major
-    }
-
     /// Runs `initdb` beside the final place, then renames; to be called with the start lock held.
     func make(
-        with installation: PostgresInstallation, as server: ServerUser, durability: EmbeddedCluster.Durability
+        with installation: PostgresInstallation, as server: ServiceAccount, durability: EmbeddedCluster.Durability
     ) throws(EmbeddedPostgresError) {
-        try removeUnfinished()
+        try removeUnfinished(as: server)
         guard mkdir(unfinished, 0o700) == 0 else { throw .system("mkdir", unfinished) }
-        try server.own(unfinished)
         let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+        if geteuid() == 0, fchown(directory.number, server.user, server.group) != 0 {
+            throw .system("chown", unfinished)
+        }
         var command = [
             installation.program("initdb"), "--pgdata=\(Self.inheritedDirectory)",
             "--username=\(EmbeddedCluster.owner)",
-            "--locale=C.UTF-8", "--encoding=UTF8", "--auth=trust", "--no-instructions",
+            "--locale=C.UTF-8", "--encoding=UTF8", "--auth=peer", "--no-instructions",
             // A page that the disk has damaged is an error then, and not an answer.
             "--data-checksums",
         ]
@@ -34,13 +26,9 @@ extension ClusterLayout {
             throw EmbeddedPostgresError(.startFailed, "initdb failed with status \(status): \(lines)")
         }
         // The directory is the server's, who could put links there; root writes through none.
-        for (name, text, isNew) in [
-            ("pg_hba.conf", Self.accessRules, true), ("postgresql.conf", Self.settings(durability), false),
-        ] {
-            let file = try directory.open(name, of: server.user, O_WRONLY | O_APPEND)
-            if isNew, ftruncate(file.number, 0) != 0 { throw .system("truncate", name) }
-            try write(text, to: file, name)
-        }
+        let settings = try directory.open("postgresql.conf", of: server.user, O_WRONLY | O_APPEND)
+        try settings.write(Array(Self.settings(durability).utf8), "postgresql.conf")
+        guard fsync(settings.number) == 0 else { throw .system("fsync", "postgresql.conf") }
         guard rename(unfinished, cluster) == 0 else { throw .system("rename", unfinished) }
         if durability == .durable { fsync(try Descriptor.open(dataDirectory, O_RDONLY | O_DIRECTORY).number) }
     }
@@ -51,13 +39,6 @@ extension ClusterLayout {
     /// say). A path through `/proc/self/fd` does not pass them. It also means that whoever has the directory open is
     /// part of the server, which `lockForServer` makes use of.
     static let inheritedDirectory = "/proc/self/fd/\(ChildProcess.directoryNumber)"
-
-    /// The socket's directory keeps everybody else out, so there is nothing to ask of those who reach it.
-    private static let accessRules = """
-        # Written by rightful: reachable through the private socket directory only.
-        local all all trust
-
-        """
 
     /// Defaults for a small machine; `ALTER SYSTEM` overrides any of them.
     private static func settings(_ durability: EmbeddedCluster.Durability) -> String {
@@ -90,23 +71,20 @@ extension ClusterLayout {
             """
     }
 
-    private func removeUnfinished() throws(EmbeddedPostgresError) {
-        guard fileStatus(unfinished) != nil else { return }
+    private func removeUnfinished(as server: ServiceAccount) throws(EmbeddedPostgresError) {
+        guard let status = fileStatus(unfinished) else { return }
+        let failure = "cannot remove \(unfinished), left by an interrupted start: "
+        if status.isDirectory, status.st_uid == server.user {
+            // Not as root, whom a link put there meanwhile could lead elsewhere.
+            let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+            let find = ["/usr/bin/find", "\(Self.inheritedDirectory)/.", "-mindepth", "1", "-delete"]
+            let (result, output) = try ChildProcess.run(server.command(find), directory: directory)
+            guard result == 0 else { throw EmbeddedPostgresError(.directory, failure + output) }
+        }
         do {
             try FileManager.default.removeItem(atPath: unfinished)
         } catch {
-            throw EmbeddedPostgresError(
-                .directory, "cannot remove \(unfinished), left by an interrupted start: \(error)")
+            throw EmbeddedPostgresError(.directory, failure + "\(error)")
         }
-    }
-
-    private func write(_ text: String, to file: Descriptor, _ path: String) throws(EmbeddedPostgresError) {
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Glibc.write(file.number, $0.baseAddress, $0.count) }
-            guard count > 0 || errno == EINTR else { throw .system("write", path) }
-            bytes = bytes.dropFirst(max(0, count))
-        }
-        guard fsync(file.number) == 0 else { throw .system("fsync", path) }
     }
 }

@@ -44,13 +44,21 @@ package actor EmbeddedCluster {
     /// For libpq, as the unprivileged role.
     package nonisolated let serveConninfo: String
     package nonisolated let dataDirectory: String
+    /// The account of the operating system that PostgreSQL runs as.
+    package nonisolated var serverAccount: String { server.name }
 
     private let layout: ClusterLayout
+    private let server: ServiceAccount
+    private let files: ClusterFiles
     private let options: Options
     private let log: @Sendable (String) -> Void
     private let executor = QueueExecutor(label: "embedded postgres")
-    /// `nil` once released.
-    private var users: Descriptor?
+    /// `nil` before there is one.
+    private var cluster: Cluster?
+    /// Whether this use counts: from `join` to `release`.
+    private var isUser = false
+    /// Whether the start lock is held by this user, whom the lock itself would not keep from taking it again.
+    private var isStarting = false
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
@@ -61,13 +69,20 @@ package actor EmbeddedCluster {
     package static func acquire(
         dataDirectory: String, options: Options = Options(), log: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> EmbeddedCluster {
-        let cluster = EmbeddedCluster(try ClusterLayout(dataDirectory: dataDirectory), options, log)
+        let server = try ServiceAccount.ofServer()
+        let layout = try ClusterLayout(dataDirectory: dataDirectory, server: server)
+        let cluster = EmbeddedCluster(layout, server, try ClusterFiles(of: layout), options, log)
         try await cluster.join()
         return cluster
     }
 
-    private init(_ layout: ClusterLayout, _ options: Options, _ log: @escaping @Sendable (String) -> Void) {
+    private init(
+        _ layout: ClusterLayout, _ server: ServiceAccount, _ files: ClusterFiles, _ options: Options,
+        _ log: @escaping @Sendable (String) -> Void
+    ) {
         self.layout = layout
+        self.server = server
+        self.files = files
         self.options = options
         self.log = log
         ownerConninfo = layout.conninfo(user: Self.owner, database: Self.database)
@@ -76,52 +91,54 @@ package actor EmbeddedCluster {
     }
 
     private func join() async throws {
-        let starting = try await lockStart()
-        defer { withExtendedLifetime(starting) {} }
-        let users = try layout.openShared(layout.usersLock, O_RDWR)
+        try await lockStart()
+        defer { unlockStart() }
         // Exclusive holders hold the start lock too.
-        guard users.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
-        try await bringUp()
-        try await prepareDatabase()
-        self.users = users
+        guard files.usersLock.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
+        do {
+            try await bringUp()
+            try await prepareDatabase()
+            isUser = true
+        } catch {
+            files.usersLock.unlock()
+            throw error
+        }
     }
 
     /// Starts the server again if it was killed; does nothing while it runs.
     package func ensureRunning() async throws {
-        guard users != nil else { return }
-        let starting = try await lockStart()
-        defer { withExtendedLifetime(starting) {} }
+        guard isUser else { return }
+        try await lockStart()
+        defer { unlockStart() }
         try await bringUp()
     }
 
     /// Ends this use, and stops the server if nobody else uses it; releasing again does nothing.
     package func release() async throws {
-        guard let users else { return }
-        self.users = nil
-        let starting = try await lockStart()
-        defer { withExtendedLifetime(starting) {} }
-        guard users.tryLock(.exclusive) else { return }
-        try await stop()
+        guard isUser, let cluster else { return }
+        isUser = false
+        defer { files.usersLock.unlock() }
+        try await lockStart()
+        defer { unlockStart() }
+        guard files.usersLock.tryLock(.exclusive) else { return }
+        try await stop(cluster)
     }
 
     // MARK: - Up and down, with the start lock held
 
     private func bringUp() async throws {
-        if fileStatus(layout.cluster) == nil {
-            let installation = try PostgresInstallation.find(major: nil, searchPath: options.searchPath)
-            log("making a PostgreSQL \(installation.major) cluster in \(layout.cluster)")
-            try layout.make(with: installation, as: layout.server(), durability: options.durability)
-        }
-        try layout.limitLog()
+        let cluster = try cluster ?? openOrMake()
+        self.cluster = cluster
+        try files.limitLog()
         var child: pid_t?
         let isUp = try await poll(for: options.startLimit) {
             if let child {
                 guard ChildProcess.isRunning(child) else {
                     throw EmbeddedPostgresError(
-                        .startFailed, "PostgreSQL did not start; \(layout.log) ends: \(layout.logTail())")
+                        .startFailed, "PostgreSQL did not start; \(layout.log) ends: \(files.logTail())")
                 }
-            } else if let directory = try layout.lockForServer() {
-                child = try start(directory)
+            } else if let directory = try cluster.lockForServer() {
+                child = try start(cluster, directory)
             }
             return try await isReady()
         }
@@ -134,22 +151,33 @@ package actor EmbeddedCluster {
         if let child, options.durability == .throwaway { try layout.removeAfterThisProcess(child) }
     }
 
-    private func start(_ directory: Descriptor) throws -> pid_t {
-        let installation = try PostgresInstallation.find(
-            major: layout.existingMajor(), searchPath: options.searchPath)
+    private func openOrMake() throws -> Cluster {
+        if let cluster = try Cluster(of: layout, server: server) { return cluster }
+        let installation = try PostgresInstallation.find(major: nil, searchPath: options.searchPath)
+        log("making a PostgreSQL \(installation.major) cluster in \(layout.cluster)")
+        try layout.make(with: installation, as: server, durability: options.durability)
+        guard let cluster = try Cluster(of: layout, server: server) else {
+            throw EmbeddedPostgresError(.directory, "\(layout.cluster) was removed as soon as it was made")
+        }
+        return cluster
+    }
+
+    private func start(_ cluster: Cluster, _ directory: Descriptor) throws -> pid_t {
+        let installation = try PostgresInstallation.find(major: cluster.major(), searchPath: options.searchPath)
         log("starting PostgreSQL \(installation.major) in \(layout.cluster)")
         // If the one before was our child, this collects it.
-        if let former = layout.postmaster() { _ = ChildProcess.isRunning(former) }
+        if let former = cluster.postmaster() { _ = ChildProcess.isRunning(former) }
         return try layout.start(
-            installation, as: layout.server(), directory: directory, durability: options.durability)
+            installation, cluster, locked: directory, log: files.log, durability: options.durability)
     }
 
     /// Asks for a fast shutdown, then for an immediate one, which costs the next start a recovery but loses nothing.
-    private func stop() async throws {
-        let postmaster = layout.postmaster()
+    private func stop(_ cluster: Cluster) async throws {
+        let postmaster = cluster.postmaster()
         for (signal, limit) in [(SIGINT, options.stopLimit), (SIGQUIT, .seconds(10))] {
-            if let postmaster, try layout.lockForServer() == nil { kill(postmaster, signal) }
-            if try await poll(for: limit, { try layout.lockForServer() != nil }) {
+            if let postmaster, try cluster.lockForServer() == nil { kill(postmaster, signal) }
+            if try await poll(for: limit, { try cluster.lockForServer() != nil }) {
+                // Who may not write to its parent leaves an empty directory to the next.
                 rmdir(layout.socketDirectory)
                 // If it was our child, it is collected too, a moment after it let go of its files.
                 if let postmaster { _ = try await poll(for: .seconds(1)) { !ChildProcess.isRunning(postmaster) } }
@@ -187,15 +215,23 @@ package actor EmbeddedCluster {
             options: ConnectionOptions(connectTimeoutSeconds: 5, statementTimeoutMilliseconds: 120_000))
     }
 
-    private func lockStart() async throws -> Descriptor {
-        let lock = try layout.openShared(layout.startLock, O_RDWR)
-        guard try await poll(for: options.startLimit, { lock.tryLock(.exclusive) }) else {
+    private func lockStart() async throws {
+        let isLocked = try await poll(for: options.startLimit) {
+            guard !isStarting, files.startLock.tryLock(.exclusive) else { return false }
+            isStarting = true
+            return true
+        }
+        guard isLocked else {
             throw EmbeddedPostgresError(
                 .timedOut,
                 "another process has been starting or stopping PostgreSQL for \(options.startLimit); see "
                     + layout.log)
         }
-        return lock
+    }
+
+    private func unlockStart() {
+        isStarting = false
+        files.startLock.unlock()
     }
 
     /// Asks again, at growing intervals of 5 to 100 ms, until the answer is yes or time is up.

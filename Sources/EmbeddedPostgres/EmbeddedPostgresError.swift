@@ -5,6 +5,8 @@ package struct EmbeddedPostgresError: Error, Sendable, CustomStringConvertible {
         case notInstalled
         /// The data directory or the socket directory cannot be used.
         case directory
+        /// There is no account that fits to run as.
+        case account
         /// The server (or `initdb`) refused to start.
         case startFailed
         /// It took longer than allowed.

@@ -16,13 +16,55 @@ final class Descriptor: Sendable {
 
     /// Opens a file of this directory that `owner` made: no link, and no file that has another name somewhere else.
     func open(_ name: String, of owner: uid_t, _ flags: Int32) throws(EmbeddedPostgresError) -> Descriptor {
-        let file = openat(number, name, flags | O_CLOEXEC | O_NOFOLLOW)
+        // What is no file, such as a pipe, must not make us wait.
+        let file = openat(number, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard file >= 0 else { throw .system("open", name) }
         let descriptor = Descriptor(owning: file)
         guard let status = descriptor.status, status.isRegular, status.st_uid == owner, status.st_nlink == 1 else {
-            throw EmbeddedPostgresError(.directory, "\(name) of the new cluster was replaced by something else")
+            throw EmbeddedPostgresError(.directory, "\(name) of the cluster was replaced by something else")
         }
         return descriptor
+    }
+
+    /// Opens this directory once more, with locks of its own.
+    func openAgain() throws(EmbeddedPostgresError) -> Descriptor {
+        let directory = openat(number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0 else { throw .system("open", "a directory again") }
+        return Descriptor(owning: directory)
+    }
+
+    /// Removes a file of this directory, where there is one.
+    func unlink(_ name: String) throws(EmbeddedPostgresError) {
+        guard unlinkat(number, name, 0) == 0 || errno == ENOENT else { throw .system("unlink", name) }
+    }
+
+    /// Reads the file's bytes from `offset` on, at most `count`; none where that fails.
+    func bytes(at offset: Int, count: Int) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            while initialized < count {
+                let got = pread(
+                    number, buffer.baseAddress?.advanced(by: initialized), count - initialized,
+                    off_t(offset + initialized))
+                if got < 0, errno == EINTR { continue }
+                guard got > 0 else { break }
+                initialized += got
+            }
+        }
+    }
+
+    /// Writes all of it where the file stands.
+    func write(_ bytes: [UInt8], _ name: String) throws(EmbeddedPostgresError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) }
+            guard count > 0 || errno == EINTR else { throw .system("write", name) }
+            rest = rest.dropFirst(max(0, count))
+        }
+    }
+
+    /// Makes the file empty.
+    func empty(_ name: String) throws(EmbeddedPostgresError) {
+        guard ftruncate(number, 0) == 0, lseek(number, 0, SEEK_SET) == 0 else { throw .system("truncate", name) }
     }
 
     /// What `fstat` says.
@@ -49,6 +91,8 @@ final class Descriptor: Sendable {
     func tryLock(_ lock: Lock) -> Bool {
         flock(number, (lock == .shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0
     }
+
+    func unlock() { _ = flock(number, LOCK_UN) }
 }
 
 extension EmbeddedPostgresError {

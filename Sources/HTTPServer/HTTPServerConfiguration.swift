@@ -6,6 +6,8 @@ package struct HTTPServerConfiguration: Sendable {
     package var host = "127.0.0.1"
     /// 0 lets the system choose; `HTTPServer.boundPort` then says which.
     package var port: UInt16 = 8080
+    /// Where to listen in place of `host` and `port`.
+    package var boundAddress: BoundAddress?
     /// Request line and header fields together, in bytes.
     package var maxHeaderBytes = 16 << 10
     /// The request target (path and query, as sent), in bytes.

@@ -8,7 +8,14 @@ final class RunningServer: Sendable {
 
     init(_ core: ServerCore) throws(HTTPServerError) {
         try core.configuration.validate()
-        let socket = try ListeningSocket(host: core.configuration.host, port: core.configuration.port)
+        let configuration = core.configuration
+        let socket: ListeningSocket
+        if let bound = configuration.boundAddress?.take() {
+            socket = bound
+        } else {
+            socket = try ListeningSocket(host: configuration.host, port: configuration.port)
+        }
+        try socket.listen()
         let mailbox = LoopMailbox()
         port = socket.port
         self.mailbox = mailbox

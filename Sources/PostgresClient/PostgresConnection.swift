@@ -56,6 +56,8 @@ package actor PostgresConnection {
     package var serverVersion: Int { Int(PQserverVersion(pointer)) }
     /// The server process that holds this session.
     package var serverProcessID: Int { Int(PQbackendPID(pointer)) }
+    /// How the server is reached.
+    package var transport: Transport { Transport(of: pointer) }
     /// Whether the connection is known to be gone; a new one must be made.
     package var isBroken: Bool {
         isGivenUp || PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF

@@ -5,18 +5,19 @@ import Glibc
 /// The program: the only place that reads the environment and the clock.
 @main
 struct Rightful {
-    static func main() async {
+    static func main() {
         // A reader that goes away is an error of the write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
         let context = CommandContext(
             environment: ProcessInfo.processInfo.environment, isRoot: geteuid() == 0,
             isTerminal: isatty(STDERR_FILENO) == 1, now: { Timestamp(milliseconds: currentMilliseconds()) })
         let arguments = Array(CommandLine.arguments.dropFirst())
-        let work = Task { await run(arguments, context) }
+        let work = Task.detached { await run(arguments, context) }
         let interruption = Interruption { work.cancel() }
-        let status = await work.value
-        withExtendedLifetime(interruption) {}
-        exit(status)
+        Task.detached { exit(await work.value) }
+        // An asynchronous `main` would end this thread, which then could never become another user than root: the system
+        // would show the whole process as root's.
+        withExtendedLifetime(interruption) { while true { pause() } }
     }
 
     /// Runs a command line to its end.

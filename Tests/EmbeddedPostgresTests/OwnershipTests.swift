@@ -46,16 +46,19 @@ struct OwnershipTests {
     func foreignProcess() async throws {
         try await withScratchDirectory { scratch in
             let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
-            let layout = try ClusterLayout(dataDirectory: scratch)
-            let own = try #require(layout.postmaster())
-            let text = try String(contentsOfFile: layout.processFile, encoding: .utf8)
+            let server = try ServiceAccount.own()
+            let opened = try #require(
+                try Cluster(of: ClusterLayout(dataDirectory: scratch, server: server), server: server))
+            let own = try #require(opened.postmaster())
+            let file = "\(scratch)/postgres/postmaster.pid"
+            let text = try String(contentsOfFile: file, encoding: .utf8)
             for written in ["-1", "0", "1", "\(getpid())", "\(getppid())", "99999999999", ""] {
                 try Data(text.replacing("\(own)\n", with: "\(written)\n", maxReplacements: 1).utf8)
-                    .write(to: URL(filePath: layout.processFile))
-                #expect(layout.postmaster() == nil, "\(written)")
+                    .write(to: URL(filePath: file))
+                #expect(opened.postmaster() == nil, "\(written)")
             }
-            try Data(text.utf8).write(to: URL(filePath: layout.processFile))
-            #expect(layout.postmaster() == own)
+            try Data(text.utf8).write(to: URL(filePath: file))
+            #expect(opened.postmaster() == own)
             try await cluster.release()
         }
     }
@@ -76,6 +79,82 @@ struct OwnershipTests {
             let second = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
             #expect(second.serveConninfo.contains("host=\(place) "))
             try await second.release()
+        }
+    }
+
+    @Test("a cluster of another account's, such as the system's postgres, is refused in one line, and left as it is")
+    func foreignCluster() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            let nobody = try #require(getpwnam("nobody")).pointee
+            try #require(chown(scratch + "/postgres", nobody.pw_uid, nobody.pw_gid) == 0)
+            let error = await #expect(throws: EmbeddedPostgresError.self) {
+                try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            }
+            #expect(error?.description.contains("belongs to the user nobody") == true, "\(String(describing: error))")
+            #expect(error?.description.contains("chown -R rightful: \(scratch)/postgres") == true)
+            #expect(error?.description.contains("\n") == false)
+            #expect(access(scratch + "/postgres/postmaster.pid", F_OK) != 0)
+        }
+    }
+
+    @Test("other accounts of the machine do not pass, even where the socket stands open to all")
+    func otherAccounts() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let account = try ServiceAccount.own()
+            let sockets = String(cluster.ownerConninfo.drop { $0 != "=" }.dropFirst().prefix { $0 != " " })
+            var status = stat()
+            #expect(stat("\(scratch)/postgres/base", &status) == 0 && status.st_uid == account.user)
+            #expect(cluster.serverAccount == account.name)
+            for isOpen in [false, true] {
+                if isOpen { #expect(chmod(sockets, 0o711) == 0 && chmod("\(sockets)/.s.PGSQL.5432", 0o777) == 0) }
+                for (user, role, isLetIn) in [
+                    (account.user, EmbeddedCluster.owner, true), (account.user, EmbeddedCluster.server, true),
+                    (0, EmbeddedCluster.owner, true),
+                    (try #require(getpwnam("nobody")).pointee.pw_uid, "rightful", false),
+                    (try #require(getpwnam("postgres")).pointee.pw_uid, EmbeddedCluster.owner, false),
+                    (try #require(getpwnam("postgres")).pointee.pw_uid, EmbeddedCluster.server, false),
+                    (try #require(getpwnam("postgres")).pointee.pw_uid, "postgres", false),
+                ] {
+                    let (result, output) = try ChildProcess.run([
+                        "/usr/bin/setpriv", "--reuid=\(user)", "--clear-groups", "--", "/usr/bin/psql", "-XAtc",
+                        "SELECT 7",
+                        "host=\(sockets) user=\(role) dbname=postgres",
+                    ])
+                    #expect((result == 0 && output == "7\n") == isLetIn, "\(user) as \(role): \(output)")
+                    let refusal = isOpen ? "Peer authentication failed" : "Permission denied"
+                    #expect(isLetIn || output.contains(refusal), "\(user) as \(role): \(output)")
+                }
+            }
+            try await cluster.release()
+        }
+    }
+
+    @Test("what root may not do for another user's sake, such as following links there, it does not do")
+    func linksInTheCluster() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            let target = scratch + "/target"
+            for name in ["pg_hba.conf", "pg_ident.conf", "PG_VERSION"] {
+                let place = "\(scratch)/postgres/\(name)"
+                try Data("root's own\n".utf8).write(to: URL(filePath: target))
+                try #require(rename(place, place + ".kept") == 0)
+                // A link, another name of a file of root's, and what would make a reader wait for ever.
+                for make in [{ symlink(target, place) }, { link(target, place) }, { mkfifo(place, 0o644) }] {
+                    try #require(make() == 0)
+                    await #expect(throws: EmbeddedPostgresError.self, "\(name)") {
+                        try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+                    }
+                    try #require(unlink(place) == 0)
+                }
+                #expect(try String(contentsOfFile: target, encoding: .utf8) == "root's own\n", "\(name)")
+                try #require(rename(place + ".kept", place) == 0)
+            }
+            let again = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await again.release()
         }
     }
 }

@@ -15,8 +15,8 @@ struct CheckpointWriterTests {
     {
         let key = LogKey(name: "example.com/ledger", privateKey: try .generate())
         return CheckpointWriter(
-            signer: CheckpointSigner(tree: rig.application.reader.tree, key: key), directory: directory,
-            watch: rig.watch(), interval: interval)
+            signer: CheckpointSigner(tree: rig.application.reader.tree, key: key),
+            directory: CheckpointDirectory(directory), watch: rig.watch(), interval: interval)
     }
 
     private static func sizes(_ directory: String) throws -> [Int64] {

@@ -16,8 +16,9 @@ package enum ScratchSpace {
         let parent = hasRoom ? inMemory : FileManager.default.temporaryDirectory
         removeLeftovers(in: parent)
         let directory = parent.appending(path: "\(prefix)\(getpid())")
+        // The account that root serves as has to pass it.
         try? FileManager.default.createDirectory(
-            at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
         return directory
     }()
 

@@ -17,13 +17,15 @@ func numericAddress(_ address: UnsafePointer<sockaddr>?) -> String {
     return text.hasPrefix(mapped) && text.contains(".") ? String(text.dropFirst(mapped.count)) : text
 }
 
-/// A non-blocking socket that listens; closed when nobody refers to it any more.
+/// A non-blocking socket that has an address and may listen; closed when nobody refers to it any more.
 final class ListeningSocket: Sendable {
     let descriptor: Int32
     let port: UInt16
+    private let host: String
 
-    /// Binds and listens on the first address that the host stands for and that can be bound.
-    init(host: String, port: UInt16, backlog: Int32 = 1024) throws(HTTPServerError) {
+    /// Binds to the first address that the host stands for and that can be bound.
+    init(host: String, port: UInt16) throws(HTTPServerError) {
+        self.host = host
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -40,7 +42,7 @@ final class ListeningSocket: Sendable {
         var failure: Int32 = 0
         var candidate: UnsafeMutablePointer<addrinfo>? = found
         while let address = candidate {
-            switch Self.listen(on: address.pointee, backlog: backlog) {
+            switch Self.bind(to: address.pointee) {
             case .success(let bound):
                 self.descriptor = bound
                 self.port = Self.port(of: bound)
@@ -56,7 +58,12 @@ final class ListeningSocket: Sendable {
 
     private struct SystemError: Error { let number: Int32 }
 
-    private static func listen(on address: addrinfo, backlog: Int32) -> Result<Int32, SystemError> {
+    /// Lets clients connect; before, they are refused.
+    func listen(backlog: Int32 = 1024) throws(HTTPServerError) {
+        guard Glibc.listen(descriptor, backlog) == 0 else { throw Self.error(errno, host: host, port: port) }
+    }
+
+    private static func bind(to address: addrinfo) -> Result<Int32, SystemError> {
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         let descriptor = socket(address.ai_family, type, 0)
         guard descriptor >= 0 else { return .failure(SystemError(number: errno)) }
@@ -67,7 +74,7 @@ final class ListeningSocket: Sendable {
         if address.ai_family == AF_INET6 {
             setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &off, size)
         }
-        guard bind(descriptor, address.ai_addr, address.ai_addrlen) == 0, Glibc.listen(descriptor, backlog) == 0 else {
+        guard Glibc.bind(descriptor, address.ai_addr, address.ai_addrlen) == 0 else {
             let number = errno
             close(descriptor)
             return .failure(SystemError(number: number))

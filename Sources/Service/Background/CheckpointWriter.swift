@@ -1,24 +1,11 @@
 import Dispatch
-import Foundation
 package import Ledger
-
-/// A checkpoint could not be kept.
-private struct CheckpointFailure: Error, CustomStringConvertible {
-    let description: String
-
-    init(directory: String, _ error: any Error) {
-        let underlying = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error).map { $0 as NSError }
-        let code = underlying.flatMap { $0.domain == NSPOSIXErrorDomain ? Int32($0.code) : nil }
-        let reason = code.map { String(cString: strerror($0)) } ?? "\(error)"
-        description = "no checkpoint could be written to \(directory): \(reason)"
-    }
-}
 
 /// Writes signed checkpoints into a directory, from where they are to be copied to another machine: what is kept there
 /// shows any later rewriting of the log.
 package struct CheckpointWriter: Sendable {
     private let signer: CheckpointSigner
-    private let directory: String
+    private let directory: CheckpointDirectory
     private let watch: WorkWatch
     private let interval: Duration
     /// The directory may be another machine's, which may hang.
@@ -28,7 +15,8 @@ package struct CheckpointWriter: Sendable {
     ///   - directory: made where it is missing.
     ///   - interval: between checkpoints.
     package init(
-        signer: CheckpointSigner, directory: String, watch: WorkWatch, interval: Duration = .seconds(3600)
+        signer: CheckpointSigner, directory: CheckpointDirectory, watch: WorkWatch,
+        interval: Duration = .seconds(3600)
     ) {
         self.signer = signer
         self.directory = directory
@@ -49,14 +37,10 @@ package struct CheckpointWriter: Sendable {
         await watch.watch(.checkpoints) {
             let (checkpoint, note) = try await signer.sign()
             let name = Self.name(size: checkpoint.size)
-            do {
-                try await withCheckedThrowingContinuation { continuation in
-                    files.async {
-                        continuation.resume(with: Result { try Self.write(note, to: directory, name: name) })
-                    }
+            try await withCheckedThrowingContinuation { continuation in
+                files.async {
+                    continuation.resume(with: Result { try directory.write(note, name: name) })
                 }
-            } catch {
-                throw CheckpointFailure(directory: directory, error)
             }
         }
     }
@@ -65,14 +49,5 @@ package struct CheckpointWriter: Sendable {
     package static func name(size: Int64) -> String {
         let digits = String(size)
         return "checkpoint-\(String(repeating: "0", count: max(0, 15 - digits.count)))\(digits)"
-    }
-
-    /// Writes the whole file or none of it; one that is there stays as it is.
-    private static func write(_ note: String, to directory: String, name: String) throws {
-        let files = FileManager.default
-        try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        let path = "\(directory)/\(name)"
-        guard !files.fileExists(atPath: path) else { return }
-        try Data(note.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
     }
 }

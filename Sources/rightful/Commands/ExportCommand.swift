@@ -56,7 +56,7 @@ struct ExportCommand: Command {
         let bytes = try WireJSON.encode(document) + [UInt8(ascii: "\n")]
         guard let path = arguments.value("--output") else { return try context.output.write(bytes) }
         // Root keeps it, wherever it lies: it is about a customer.
-        try SecretFile.replace(path, holding: bytes, isLeft: false)
+        try SecretFile.replace(path, holding: bytes, heir: .nobody)
         try context.output.write("wrote \(document.events.count) events to \(path)\n")
     }
 }

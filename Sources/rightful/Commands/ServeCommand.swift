@@ -2,6 +2,7 @@ import AppStoreServer
 import EmbeddedPostgres
 import EntitlementCore
 import Foundation
+import Glibc
 import HTTPServer
 import Ledger
 import OpenSSLCrypto
@@ -19,6 +20,9 @@ struct ServeCommand: Command {
             Without a database URL it starts a PostgreSQL of its own in the data directory and migrates it. With one it
             refuses a schema that is not current; `rightful migrate` brings it there.
 
+            Started as root, it serves as the user `rightful`: it binds its address, starts PostgreSQL and reads its keys,
+            and then gives up root's rights for good.
+
             The first signal stops it in order: requests under way are answered, everything is put away. The second
             stops it at once.
             """)
@@ -32,11 +36,27 @@ struct ServeCommand: Command {
         let anchors = try TrustedMaterial.anchors(configuration)
         try TrustedMaterial.checkPrivateKeys(configuration)
         let passKeys = try PassKeyFiles(configured: configuration)
+        let account = context.isRoot ? try ServiceAccount.own() : nil
         let log = LogWriter()
         let logger = Logger(
             now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
         do {
-            try await serve(configuration, anchors, passKeys, context, logger)
+            // Not before the log is set up, whose thread is then seen to have become another user too.
+            let address = try BoundAddress(host: configuration.listen.host, port: configuration.listen.port)
+            let (session, files) = try await DatabaseSession.open(
+                configuration, context, connections: Self.connections,
+                as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
+            ) { cluster in
+                var files = try await ServingFiles(
+                    configuration, trusting: anchors, passKeys: passKeys, cluster: cluster, for: account,
+                    now: context.now())
+                if let account {
+                    try Privileges.giveUp(for: account)
+                    try files.check(configuration, as: account)
+                }
+                return files
+            }
+            try await serve(configuration, anchors, files, address, session, context, logger)
             await log.flush()
         } catch is CancellationError {
             // Told to stop before it began to serve: done as well.
@@ -49,20 +69,20 @@ struct ServeCommand: Command {
     }
 
     private func serve(
-        _ configuration: Configuration, _ anchors: TrustAnchors, _ configuredKeys: PassKeyFiles,
-        _ context: CommandContext, _ logger: Logger
+        _ configuration: Configuration, _ anchors: TrustAnchors, _ files: ServingFiles, _ bound: BoundAddress,
+        _ session: DatabaseSession, _ context: CommandContext, _ logger: Logger
     ) async throws {
-        let session = try await DatabaseSession.open(
-            configuration, context, connections: Self.connections, log: { logger.log(.info, $0) })
         do {
             if let weakness = try await ServingRole.weakness(session.pool) {
                 logger.log(
                     .warning, "the serving role could change the log; serve as another role than the owner",
                     [("reason", .string(weakness))])
             }
-            var passKeys = configuredKeys
-            if passKeys.ring.isEmpty, let cluster = session.cluster {
-                passKeys = try PassKeyFiles(keptIn: cluster.dataDirectory)
+            let transport = try await session.pool.withConnection { $0.transport }
+            if transport.isExposed, case .network(let address) = transport.path {
+                logger.log(
+                    .warning, "the connection to the database is not encrypted: \(StatusDocument.cure)",
+                    [("address", .string(address))])
             }
             let clock = session.clock
             try await clock.compare(through: session.pool)
@@ -70,8 +90,9 @@ struct ServeCommand: Command {
             try await tokens.prepare(now: clock.now())
             let tree = LogTree(pool: session.pool)
             let ledgerID = try await tree.end().ownID
-            let (logKey, keyWarning) = try Self.logKey(configuration, ledgerID: ledgerID)
-            let rootsWarning = Self.keep(anchors, configuration)
+            let logKey = files.logKey.map {
+                LogKey(name: LogKeyFile.name(configuration, ownID: ledgerID), privateKey: $0)
+            }
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
@@ -85,7 +106,7 @@ struct ServeCommand: Command {
             try await jws.recognizeSigners(of: reader, now: clock.now())
             let apps = configuration.apps.map(\.binding)
             let passKeyWarning = await Self.record(
-                passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
+                files.passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
             let application = Application(
                 writer: writer, reader: reader,
                 keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
@@ -93,24 +114,32 @@ struct ServeCommand: Command {
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
-                deviceTrust: configuration.apps.deviceTrust, passKeys: passKeys.ring, passTTL: configuration.passTTL,
+                deviceTrust: configuration.apps.deviceTrust, passKeys: files.passKeys.ring,
+                passTTL: configuration.passTTL,
                 ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 now: clock.now)
-            let server = application.makeServer(
-                HTTPServerConfiguration(host: configuration.listen.host, port: configuration.listen.port))
+            var listening = HTTPServerConfiguration()
+            listening.boundAddress = bound
+            let server = application.makeServer(listening)
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
             report(
-                configuration,
-                warnings: passKeys.warnings + [keyWarning, rootsWarning, passKeyWarning].compactMap(\.self), to: logger)
+                configuration, warnings: files.warnings + [passKeyWarning].compactMap(\.self), to: logger)
+            logger.log(.info, "serving as the user \(ServiceAccount.name(of: geteuid()))")
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
             let watch = WorkWatch(
                 failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
-            let checkpoints = Self.checkpointWriter(configuration, tree, logKey, watch)
+            let checkpoints: CheckpointWriter? =
+                if let logKey, let directory = files.checkpoints {
+                    CheckpointWriter(
+                        signer: CheckpointSigner(tree: tree, key: logKey), directory: directory, watch: watch)
+                } else {
+                    nil
+                }
             await keepServing(
                 session, CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now),
                 checkpoints, watch,
@@ -131,34 +160,6 @@ struct ServeCommand: Command {
         logger.log(.info, "stopped")
     }
 
-    /// The key that signs checkpoints, and what is wrong with it.
-    ///
-    /// With an embedded PostgreSQL, and where one is configured, there must be one. With another database the service runs
-    /// without it where the data directory cannot keep one.
-    private static func logKey(_ configuration: Configuration, ledgerID: String) throws -> (LogKey?, String?) {
-        do {
-            return (
-                try LogKeyFile.read(configuration, ownID: ledgerID, isMade: true), LogKeyFile.warning(configuration)
-            )
-        } catch {
-            guard case .external = configuration.database, configuration.logKeyPath == nil else { throw error }
-            return (
-                nil, "no checkpoints are signed, for there is no key to sign them with (see log_key_path): \(error)"
-            )
-        }
-    }
-
-    /// Keeps the roots for `verify`; returns what is wrong where that fails, which is no reason not to serve.
-    private static func keep(_ anchors: TrustAnchors, _ configuration: Configuration) -> String? {
-        do {
-            try TrustedMaterial.keep(anchors, configuration)
-            return nil
-        } catch {
-            return "the roots that are trusted now cannot be kept for `rightful verify`, which then takes the same "
-                + "configuration: \(error)"
-        }
-    }
-
     /// Records which keys sign passes; returns what is wrong where that fails, which is no reason not to serve.
     private static func record(_ keys: PassKeyFiles, _ register: PassKeyRegister, _ logger: Logger) async -> String? {
         do {
@@ -169,13 +170,6 @@ struct ServeCommand: Command {
         } catch {
             return "the log cannot record which keys sign passes: \(error)"
         }
-    }
-
-    private static func checkpointWriter(
-        _ configuration: Configuration, _ tree: LogTree, _ key: LogKey?, _ watch: WorkWatch
-    ) -> CheckpointWriter? {
-        guard let key, let directory = configuration.checkpointDirectory else { return nil }
-        return CheckpointWriter(signer: CheckpointSigner(tree: tree, key: key), directory: directory, watch: watch)
     }
 
     /// Until the current task is cancelled.

@@ -1,6 +1,7 @@
 import EntitlementAPI
 import Foundation
 import Ledger
+import PostgresClient
 import Service
 
 /// `rightful status`.
@@ -31,7 +32,9 @@ struct StatusCommand: Command {
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
                 failures: try await WorkFailures(pool: session.pool).list(),
-                catalog: try await reader.catalog().catalog, isEmbedded: session.cluster != nil,
+                catalog: try await reader.catalog().catalog, cluster: session.cluster,
+                transport: try await session.pool.withConnection { $0.transport },
+                servingAs: try await ServingUser.all(session.pool),
                 weakness: try await ServingRole.weakness(session.pool),
                 guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)
         }

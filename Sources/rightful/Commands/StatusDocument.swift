@@ -1,6 +1,8 @@
+import EmbeddedPostgres
 import EntitlementAPI
 import EntitlementCore
 import Ledger
+import PostgresClient
 import Service
 
 /// What `rightful status --json` prints.
@@ -16,6 +18,14 @@ struct StatusDocument: Encodable {
         /// `embedded` or `external`.
         let kind: String
         let version: String
+        /// The user of this machine that the embedded one runs as.
+        @Nullable var user: String?
+        /// `unix_socket`, `loopback`, or else the address on a network.
+        let reachedBy: String
+        /// What encrypts this command's connection, such as `TLSv1.3`.
+        @Nullable var encryption: String?
+        /// Whether somebody on the way could read and change what is sent.
+        let isExposed: Bool
     }
 
     struct Clock: Encodable {
@@ -109,6 +119,8 @@ struct StatusDocument: Encodable {
     let schema: SchemaStanding
     /// What follows is missing while the schema is not this program's.
     var database: Database?
+    /// The users, of whatever machine, as which services run that are connected now.
+    var servingAs: [String]?
     var clock: Clock?
     var ledger: Log?
     var projections: [Projection]?
@@ -137,11 +149,21 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        catalog: Catalog,
-        isEmbedded: Bool, weakness: String?, guardsOff: [String], clock: LedgerClock
+        catalog: Catalog, cluster: EmbeddedCluster?, transport: Transport, servingAs: [String], weakness: String?,
+        guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
-        database = Database(kind: isEmbedded ? "embedded" : "external", version: statistics.serverVersion)
+        let reachedBy =
+            switch transport.path {
+            case .socket: "unix_socket"
+            case .loopback: "loopback"
+            case .network(let address): address
+            }
+        database = Database(
+            kind: cluster == nil ? "external" : "embedded", version: statistics.serverVersion,
+            user: cluster?.serverAccount, reachedBy: reachedBy, encryption: transport.encryption,
+            isExposed: transport.isExposed)
+        self.servingAs = servingAs
         self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(
             position: status.position, recordedAt: status.recordedAt.description, hash: status.hash.hex,

@@ -4,7 +4,17 @@ extension StatusDocument {
     /// For people: a line for each thing, its name in front.
     var table: String {
         var rows: [(String, String)] = [("schema", schema.refusal ?? "current")]
-        if let database { rows.append(("database", "\(database.kind), PostgreSQL \(database.version)")) }
+        if let database {
+            let user = database.user.map { ", as the user \($0)" } ?? ""
+            rows.append(("database", "\(database.kind), PostgreSQL \(database.version)\(user)"))
+            if database.isExposed {
+                rows.append(("not encrypted", "the connection to the database at \(database.reachedBy): \(Self.cure)"))
+            }
+        }
+        if let servingAs {
+            let users = "runs as the user \(servingAs.joined(separator: ", and as "))"
+            rows.append(("service", servingAs.isEmpty ? "none is connected" : users))
+        }
         if let clock, clock.aheadSeconds != 0 {
             let direction = clock.aheadSeconds > 0 ? "ahead of" : "behind"
             rows.append(
@@ -66,6 +76,9 @@ extension StatusDocument {
             name + String(repeating: " ", count: width - name.count) + "  " + text + "\n"
         }.joined()
     }
+
+    /// What to do about a connection that somebody on the way could read and change.
+    static let cure = "whoever is on the way can read and change the ledger; ask for TLS with sslmode=verify-full"
 
     private static func line(_ rebuild: Rebuild) -> String {
         let age = "last heard from \(rebuild.heartbeatAgeSeconds) s ago"

@@ -14,11 +14,17 @@ enum LogKeyFile {
     ///   - ownID: the ledger's own id, which names the log where the configuration does not.
     ///   - isMade: whether one is made where the data directory keeps none yet.
     static func read(_ configuration: Configuration, ownID: String, isMade: Bool) throws -> LogKey {
+        LogKey(
+            name: name(configuration, ownID: ownID), privateKey: try privateKey(configuration, isMade: isMade))
+    }
+
+    /// Reads the key itself, for which nobody has to know yet what the log is called.
+    static func privateKey(_ configuration: Configuration, isMade: Bool) throws -> Ed25519PrivateKey {
         let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"
         if isMade, configuration.logKeyPath == nil { try makeIfMissing(path, in: configuration.dataDirectory) }
         let text = String(decoding: try Files.read(path, for: "log_key_path"), as: UTF8.self)
         do {
-            return LogKey(name: name(configuration, ownID: ownID), privateKey: try Ed25519PrivateKey(pem: text))
+            return try Ed25519PrivateKey(pem: text)
         } catch {
             // OpenSSL's own words could quote what it read.
             throw ConfigurationError(file: path, "log_key_path: is not an Ed25519 private key in PEM")

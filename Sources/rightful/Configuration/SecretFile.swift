@@ -1,3 +1,4 @@
+import EmbeddedPostgres
 import Foundation
 import Glibc
 import OpenSSLCrypto
@@ -12,19 +13,19 @@ enum SecretFile {
         let directory = directory(of: path)
         let draft = draft(of: path)
         defer { unlink(draft) }
-        try write(Array(text.utf8), to: draft, ownerOf: directory)
+        try write(Array(text.utf8), to: draft, for: owner(.directoryOwner, of: path))
         guard link(draft, path) == 0 || errno == EEXIST else { throw failure("make", path) }
         try syncDirectory(directory)
     }
 
     /// Makes a file with mode 0600, in the place of the one that is there; whoever reads meanwhile reads either.
     ///
-    /// - Parameter isLeft: whether root leaves it to the directory's owner.
-    static func replace(_ path: String, holding bytes: [UInt8], isLeft: Bool = true) throws {
+    /// - Parameter heir: to whom root leaves it.
+    static func replace(_ path: String, holding bytes: [UInt8], heir: Heir = .directoryOwner) throws {
         let directory = directory(of: path)
         let draft = draft(of: path)
         defer { unlink(draft) }
-        try write(bytes, to: draft, ownerOf: isLeft ? directory : nil)
+        try write(bytes, to: draft, for: owner(heir, of: path))
         guard rename(draft, path) == 0 else { throw failure("replace", path) }
         try syncDirectory(directory)
     }
@@ -51,15 +52,39 @@ enum SecretFile {
         guard fsync(folder) == 0 else { throw failure("write", directory) }
     }
 
-    private static func write(_ bytes: [UInt8], to path: String, ownerOf directory: String?) throws {
+    /// To whom root leaves what it writes.
+    enum Heir {
+        /// Nobody: it stays root's.
+        case nobody
+        /// Whoever owns the directory.
+        case directoryOwner
+        /// Whoever owns the file that is replaced; for a new one in a directory of root's own, the account that serves.
+        case server
+    }
+
+    private static func owner(_ heir: Heir, of path: String) -> (user: uid_t, group: gid_t)? {
+        guard geteuid() == 0 else { return nil }
+        var status = stat()
+        switch heir {
+        case .nobody: return nil
+        case .directoryOwner: break
+        case .server:
+            if lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG { return (status.st_uid, status.st_gid) }
+        }
+        guard stat(directory(of: path), &status) == 0 else { return nil }
+        if case .server = heir, status.st_uid == 0, let account = try? ServiceAccount.own() {
+            return (account.user, account.group)
+        }
+        return (status.st_uid, status.st_gid)
+    }
+
+    private static func write(
+        _ bytes: [UInt8], to path: String, for owner: (user: uid_t, group: gid_t)?
+    ) throws {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw failure("make", path) }
         defer { close(file) }
-        var status = stat()
-        if geteuid() == 0, let directory, stat(directory, &status) == 0, fchown(file, status.st_uid, status.st_gid) != 0
-        {
-            throw failure("chown", path)
-        }
+        if let owner, fchown(file, owner.user, owner.group) != 0 { throw failure("chown", path) }
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }

@@ -36,7 +36,9 @@ struct TokenKeyFile: TokenKeyStore {
             let known = try keys()
             guard !known.contains(where: { $0.id == key.id }) else { return }
             do {
-                try SecretFile.replace(path, holding: Array((known + [key]).map(\.line).joined().utf8))
+                // Services read it again and again, and none as root.
+                try SecretFile.replace(
+                    path, holding: Array((known + [key]).map(\.line).joined().utf8), heir: .server)
             } catch {
                 throw failure("\(error)")
             }

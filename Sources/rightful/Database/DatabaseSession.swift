@@ -9,6 +9,7 @@ struct DatabaseSession: Sendable {
     let pool: PostgresPool
     /// How `pool` connects.
     let conninfo: String
+    private let options: ConnectionOptions
     /// The embedded PostgreSQL, where that is the database.
     let cluster: EmbeddedCluster?
     /// The clock that all instances share.
@@ -22,23 +23,47 @@ struct DatabaseSession: Sendable {
         _ configuration: Configuration, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
         log: @escaping @Sendable (String) -> Void
     ) async throws -> DatabaseSession {
+        try await open(
+            configuration, context, connections: connections, refusesSchema: refusesSchema,
+            as: ConnectionOptions().applicationName, log: log, ready: { _ in }
+        ).session
+    }
+
+    /// Opens the configured database, and prepares something on the way.
+    ///
+    /// - Parameters:
+    ///   - applicationName: what the database is told of who connects.
+    ///   - ready: called once nothing more has to be done with the rights of whoever started the program: with an
+    ///     embedded PostgreSQL that runs, but before anything connects to another one, so that it is asked by the same
+    ///     user from the first time on.
+    static func open<Prepared>(
+        _ configuration: Configuration, _ context: CommandContext, connections: Int, refusesSchema: Bool = true,
+        as applicationName: String, log: @escaping @Sendable (String) -> Void,
+        ready: (EmbeddedCluster?) async throws -> Prepared
+    ) async throws -> (session: DatabaseSession, prepared: Prepared) {
+        let limits = PostgresPool.Limits(connections: connections)
+        let options = ConnectionOptions(applicationName: applicationName)
         switch configuration.database {
         case .embedded:
             let cluster = try await acquire(configuration, context, log: log)
             do {
                 try Task.checkCancellation()
                 for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
+                let prepared = try await ready(cluster)
+                return (
+                    DatabaseSession(cluster.serveConninfo, options, limits, cluster: cluster, context), prepared
+                )
             } catch {
                 try? await uninterrupted { try await cluster.release() }
                 throw error
             }
-            return DatabaseSession(conninfo: cluster.serveConninfo, cluster: cluster, context, connections: connections)
         case .external(let url, _):
-            let session = DatabaseSession(conninfo: url.reveal(), cluster: nil, context, connections: connections)
+            let prepared = try await ready(nil)
+            let session = DatabaseSession(url.reveal(), options, limits, cluster: nil, context)
             if refusesSchema, let refusal = try await session.schemaRefusal() {
                 throw CommandFailure(description: refusal)
             }
-            return session
+            return (session, prepared)
         }
     }
 
@@ -68,16 +93,20 @@ struct DatabaseSession: Sendable {
         }
     }
 
-    private init(conninfo: String, cluster: EmbeddedCluster?, _ context: CommandContext, connections: Int) {
+    private init(
+        _ conninfo: String, _ options: ConnectionOptions, _ limits: PostgresPool.Limits, cluster: EmbeddedCluster?,
+        _ context: CommandContext
+    ) {
         self.conninfo = conninfo
+        self.options = options
         self.cluster = cluster
         clock = LedgerClock(context.now)
-        pool = PostgresPool(conninfo, limits: PostgresPool.Limits(connections: connections))
+        pool = PostgresPool(conninfo, options: options, limits: limits)
     }
 
     /// Further connections of the same role, apart from those of `pool`; whoever asks for them closes them.
     func pool(connections: Int) -> PostgresPool {
-        PostgresPool(conninfo, limits: PostgresPool.Limits(connections: connections))
+        PostgresPool(conninfo, options: options, limits: PostgresPool.Limits(connections: connections))
     }
 
     /// Why this program cannot use the database's schema, for people; `nil` when it can.

@@ -61,10 +61,15 @@ final class Installation: Sendable {
         return output
     }
 
-    func run(_ arguments: [String]) async throws -> (status: Int32, output: String, errors: String) {
+    /// - Parameter prefix: a program, and its arguments, that runs the command.
+    func run(
+        _ arguments: [String], through prefix: [String] = []
+    ) async throws -> (status: Int32, output: String, errors: String) {
+        let command =
+            try prefix + [Products.url("rightful").path()] + arguments + ["--config", configurationFile.path()]
         let process = Process()
-        process.executableURL = try Products.url("rightful")
-        process.arguments = arguments + ["--config", configurationFile.path()]
+        process.executableURL = URL(filePath: command[0])
+        process.arguments = Array(command.dropFirst())
         let (output, errors) = (Pipe(), Pipe())
         process.standardOutput = output
         process.standardError = errors
@@ -170,6 +175,7 @@ final class ServiceProcess: Sendable {
     }
 
     var logText: String { collector.text }
+    var processIdentifier: pid_t { process.processIdentifier }
 
     func signal(_ number: Int32) {
         if process.isRunning { kill(process.processIdentifier, number) }

@@ -1,0 +1,55 @@
+internal import Glibc
+
+/// What a user of a cluster holds open in its data directory.
+///
+/// All of it is opened once, at the start: a program that root started gives up root's rights afterwards, and may not pass
+/// root's data directory any more.
+struct ClusterFiles: Sendable {
+    /// Held exclusively while somebody makes, starts or stops the cluster.
+    let startLock: Descriptor
+    /// Held shared by everybody who uses the cluster.
+    let usersLock: Descriptor
+    /// What the server says.
+    let log: Descriptor
+    /// What it said before.
+    let formerLog: Descriptor
+
+    init(of layout: ClusterLayout) throws(EmbeddedPostgresError) {
+        startLock = try Self.open(layout.startLock)
+        usersLock = try Self.open(layout.usersLock)
+        log = try Self.open(layout.log)
+        formerLog = try Self.open("\(layout.log).1")
+    }
+
+    /// Opens a file of the data directory to read it and add to it, and makes it where it is missing.
+    private static func open(_ path: String) throws(EmbeddedPostgresError) -> Descriptor {
+        let file = try Descriptor.open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK)
+        guard file.status?.isRegular == true else {
+            throw EmbeddedPostgresError(.directory, "\(path) is not a file; move it away")
+        }
+        return file
+    }
+
+    private static let logLimit = 16 << 20
+
+    /// Keeps the log and one before it, of at most about 16 MiB each.
+    func limitLog() throws(EmbeddedPostgresError) {
+        guard let size = log.status.map({ Int($0.st_size) }), size > Self.logLimit else { return }
+        // The server appends to the open file, so it is emptied rather than replaced.
+        try formerLog.empty("the former log")
+        // A log that grew while nobody looked loses its beginning.
+        var offset = max(0, size - 2 * Self.logLimit)
+        while case let piece = log.bytes(at: offset, count: 1 << 20), !piece.isEmpty {
+            try formerLog.write(piece, "the former log")
+            offset += piece.count
+        }
+        try log.empty("the log")
+    }
+
+    /// What the server last said, for the message about its failure.
+    func logTail() -> String {
+        let size = log.status.map { Int($0.st_size) } ?? 0
+        let text = String(decoding: log.bytes(at: max(0, size - 2048), count: 2048), as: UTF8.self)
+        return text.split(whereSeparator: \.isNewline).suffix(3).joined(separator: " | ")
+    }
+}

@@ -1,0 +1,75 @@
+import Foundation
+import PostgresClient
+import Testing
+
+/// A database that somebody else runs, on a network.
+@Suite(
+    "A database on a network", .serialized,
+    .enabled(if: NetworkServer.address != nil, "needs an address that is not a loopback one"))
+struct NetworkDatabaseTests {
+    private static let warning = "the connection to the database is not encrypted"
+
+    private static func configure(_ installation: Installation, _ url: String) throws {
+        let data = try Data(contentsOf: installation.configurationFile)
+        var configuration = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+        configuration["database_url"] = url
+        try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
+    }
+
+    @Test("one that is reached without TLS is warned of, at start and by status, whatever the URL asked for")
+    func encryption() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        try Self.configure(installation, server.url("server", parameters: "sslmode=prefer"))
+        try await installation.rightful(
+            "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=prefer"))
+        for (host, mode, isExposed, encryption) in [
+            (nil, "disable", true, nil), (nil, "allow", true, nil), (nil, "prefer", false, "TLSv1.3"),
+            (nil, "require", false, "TLSv1.3"), ("127.0.0.1", "disable", false, nil),
+        ] as [(String?, String, Bool, String?)] {
+            let context = "\(host ?? "network") \(mode)"
+            try Self.configure(installation, server.url("server", host: host, parameters: "sslmode=\(mode)"))
+            let service = try await ServiceProcess.start(installation)
+            #expect(service.logText.contains(Self.warning) == isExposed, "\(context): \(service.logText)")
+            let text = try await installation.rightful("status")
+            #expect(text.contains("not encrypted ") == isExposed, "\(context): \(text)")
+            let status = try await installation.rightful("status", "--json")
+            let document = try JSONSerialization.jsonObject(with: Data(status.utf8)) as? [String: Any]
+            let database = try #require(document?["database"] as? [String: Any], "\(status)")
+            #expect(database["is_exposed"] as? Bool == isExposed, "\(context): \(status)")
+            #expect(database["encryption"] as? String == encryption, "\(context): \(status)")
+            #expect(database["reached_by"] as? String == (host == nil ? NetworkServer.address : "loopback"))
+            let user = geteuid() == 0 ? "rightful" : NSUserName()
+            #expect(document?["serving_as"] as? [String] == [user], "\(context): \(status)")
+            #expect(service.stop() == 0, "\(context)")
+        }
+    }
+
+    /// As PgBouncer's are in transaction mode: nothing that was set at their beginning is believed to last.
+    @Test("with roles that are no superusers, sessions of either begin with the ledger's search path once migrated")
+    func searchPath() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        try Self.configure(installation, server.url("server", parameters: "sslmode=disable"))
+        let owner = server.url("owner", parameters: "sslmode=disable")
+        try await installation.rightful("migrate", "--migrate-database-url", owner)
+        for role in ["owner", "server"] {
+            let connection = try await PostgresConnection.connect(server.url(role, parameters: "sslmode=disable"))
+            let beginning = try await connection.query("SELECT reset_val FROM pg_settings WHERE name = 'search_path'")
+            #expect(try beginning.row(0).text(0) == "public, pg_temp", "\(role)")
+        }
+        let status = try await installation.rightful("status")
+        #expect(!status.contains("guard off"), "\(status)")
+        // The role itself puts it away, which status tells and the next `migrate` mends.
+        let serving = try await PostgresConnection.connect(server.url("server", parameters: "sslmode=disable"))
+        try await serving.execute(script: "ALTER ROLE CURRENT_USER IN DATABASE ledger RESET search_path")
+        #expect(try await installation.rightful("status").contains("do not begin with the search_path"))
+        let said = try await installation.rightful("migrate", "--migrate-database-url", owner)
+        #expect(said == "the schema is current\n")
+        #expect(try await !installation.rightful("status").contains("do not begin with the search_path"))
+    }
+}

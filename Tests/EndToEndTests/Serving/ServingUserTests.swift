@@ -1,0 +1,167 @@
+import EmbeddedPostgres
+import Foundation
+import Glibc
+import StoreSimulator
+import Testing
+
+/// Root starts the service, and nobody serves as root.
+@Suite("The user who serves", .serialized, .enabled(if: geteuid() == 0, "only root can become another user"))
+struct ServingUserTests {
+    /// What the system says of every thread of a process: users, groups, supplementary groups and capabilities.
+    private static func credentials(_ process: pid_t) throws -> Set<[String]> {
+        let directory = "/proc/\(process)/task"
+        let threads = try FileManager.default.contentsOfDirectory(atPath: directory)
+        #expect(threads.count > 3, "threads: \(threads)")
+        return Set(
+            threads.compactMap { thread in
+                // A thread may end meanwhile.
+                guard let status = try? String(contentsOfFile: "\(directory)/\(thread)/status", encoding: .utf8) else {
+                    return nil
+                }
+                return status.split(separator: "\n").compactMap { line in
+                    let words = line.split(whereSeparator: \.isWhitespace)
+                    let names = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:", "CapAmb:"]
+                    return names.contains { $0 == words.first ?? "" } ? words.joined(separator: " ") : nil
+                }
+            })
+    }
+
+    private static func expectServing(_ process: pid_t, as account: ServiceAccount, _ context: String) throws {
+        let (user, group) = (account.user, account.group)
+        let none = "0000000000000000"
+        #expect(
+            try credentials(process) == [
+                [
+                    "Uid: \(user) \(user) \(user) \(user)", "Gid: \(group) \(group) \(group) \(group)", "Groups:",
+                    "CapPrm: \(none)", "CapEff: \(none)", "CapAmb: \(none)",
+                ]
+            ], "\(context)")
+    }
+
+    private static func configure(_ installation: Installation, _ changes: [String: Any]) throws {
+        let data = try Data(contentsOf: installation.configurationFile)
+        let configuration = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+        try JSONSerialization.data(withJSONObject: configuration.merging(changes) { $1 })
+            .write(to: installation.configurationFile)
+    }
+
+    private static func wait(_ what: String, until condition: () async throws -> Bool) async throws {
+        for _ in 0..<300 {
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        Issue.record("not within 30 s: \(what)")
+    }
+
+    @Test("every thread gives up root's rights; restarts, checkpoints, keys, commands and the end work all the same")
+    func serving() async throws {
+        let account = try ServiceAccount.own()
+        let installation = try await Installation()
+        defer { installation.remove() }
+        // Nobody but root may pass where the data are.
+        #expect(chmod(installation.dataDirectory.path(), 0o700) == 0)
+        let checkpoints = installation.dataDirectory.appending(path: "checkpoints").path()
+        let tokens = installation.directory.appending(path: "tokens").path()
+        // Only root may take such a port.
+        try Self.configure(
+            installation, ["checkpoint_dir": checkpoints, "token_key_path": tokens, "listen": "127.0.0.1:919"])
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        try Self.expectServing(service.processIdentifier, as: account, "at start")
+        #expect(service.logText.contains("serving as the user \(account.name)"), "\(service.logText)")
+        let status = try await installation.rightful("status")
+        #expect(status.contains("runs as the user \(account.name)\n"), "\(status)")
+        let json = try JSONSerialization.jsonObject(
+            with: Data(try await installation.rightful("status", "--json").utf8))
+        #expect((json as? [String: Any])?["serving_as"] as? [String] == [account.name])
+
+        // Commands of root work on the same data meanwhile, and what they make is of use to the service.
+        let key = try await installation.rightful("keys", "create", "--name", "k", "--scopes", "admin")
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let client = HTTPClient(service.url, key: key.trimmingCharacters(in: .whitespacesAndNewlines))
+        let made = try await client.send("POST", "/v1/customers/c-1/tokens", body: Array("{}".utf8))
+        let device = HTTPClient(service.url, key: try #require(made.json["token"] as? String, "\(made.text)"))
+        let path = "/v1/customers/c-1/entitlements"
+        #expect(try await device.send("GET", path).status == 403, "a token that is known may not read")
+        #expect(try await installation.rightful("keys", "rotate-tokens", "--at-once").hasPrefix("key 2 makes"))
+        var file = stat()
+        #expect(stat(tokens, &file) == 0 && file.st_uid == account.user && file.st_mode & 0o777 == 0o600)
+        try await Self.wait("the service reads the new key, which ended the former") {
+            try await device.send("GET", path).status == 401
+        }
+
+        // PostgreSQL is started again by the user who serves.
+        let killed = try #require(installation.postmaster)
+        kill(killed, SIGKILL)
+        try await Self.wait("PostgreSQL runs again") {
+            guard let postmaster = installation.postmaster, postmaster != killed else { return false }
+            return try await client.send("GET", "/v1/ledger").status == 200
+        }
+        let postmaster = try #require(installation.postmaster)
+        #expect(stat("/proc/\(postmaster)", &file) == 0 && file.st_uid == account.user)
+        let grant = Array(#"{"entitlement":"premium","reason":"r"}"#.utf8)
+        let granted = try await client.send("POST", "/v1/customers/c-1/actions/grant", body: grant)
+        #expect(granted.status == 200, "\(granted.text)")
+        try Self.expectServing(service.processIdentifier, as: account, "at work")
+
+        #expect(service.stop() == 0, "\(service.logText)")
+        #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
+        let written = try FileManager.default.contentsOfDirectory(atPath: checkpoints).sorted()
+        #expect(written.count == 2, "at start and at stop: \(written)")
+        #expect(!service.logText.contains(#""level":"error","message":"no checkpoint"#), "\(service.logText)")
+        let last = "\(checkpoints)/\(try #require(written.last))"
+        #expect(try await installation.rightful("verify", "--since", last).hasPrefix("verified: "))
+        #expect(try await installation.rightful("status").contains("none is connected"))
+    }
+
+    @Test("a file that the service needs again and again, and that its user cannot read, is refused in one line")
+    func unreadable() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        // Beside the data, where only root may pass.
+        #expect(chmod(installation.dataDirectory.path(), 0o700) == 0)
+        let tokens = installation.dataDirectory.appending(path: "tokens").path()
+        try Self.configure(installation, ["token_key_path": tokens])
+        let (status, _, errors) = try await installation.run(["serve"])
+        let lines = errors.split(separator: "\n").filter { !$0.hasPrefix("{") }
+        #expect(status == 1 && lines.count == 1, "\(errors)")
+        #expect(
+            lines.first?.contains("token_key_path: \(tokens) cannot be read by the user rightful") == true, "\(errors)")
+        #expect(installation.postmaster == nil)
+    }
+
+    private static let canHideAccounts: Bool = {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/unshare")
+        process.arguments = ["--mount", "mount", "--bind", "/etc/passwd", "/etc/passwd"]
+        process.standardError = FileHandle.nullDevice
+        try? process.run()
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }()
+
+    @Test(
+        "without an account to serve as root does not serve, and says how to make one",
+        .enabled(if: canHideAccounts, "needs the right to mount in a name space of its own"))
+    func noAccount() async throws {
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        let passwd = installation.directory.appending(path: "passwd").path()
+        for (pattern, line, says) in [
+            ("^rightful:", "", "useradd --system"),
+            ("^rightful:", "rightful:x:0:0::/nonexistent:/usr/sbin/nologin", "has the rights of root"),
+        ] {
+            let script = """
+                grep -v '\(pattern)' /etc/passwd > "$0"; echo '\(line)' >> "$0"
+                mount --bind "$0" /etc/passwd && exec "$@"
+                """
+            for arguments in [["serve"], ["serve", "--database-url", "postgresql://127.0.0.1:1/d"], ["keys", "list"]] {
+                let (status, output, errors) = try await installation.run(
+                    arguments, through: ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", script, passwd])
+                #expect(status == 1 && output.isEmpty, "\(arguments): \(output)")
+                #expect(errors.split(separator: "\n").count == 1 && errors.contains(says), "\(arguments): \(errors)")
+            }
+        }
+        #expect(!FileManager.default.fileExists(atPath: installation.dataDirectory.path()), "nothing was made")
+    }
+}
