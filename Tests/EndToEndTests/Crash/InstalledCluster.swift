@@ -17,6 +17,12 @@ actor InstalledCluster {
         try await Self.run("/bin/cp", "--archive", original.path(), directory.path())
     }
 
+    /// Copies everything into `directory`, which must exist and be empty.
+    func copy(into directory: URL) async throws {
+        let original = try await original()
+        try await Self.run("/bin/cp", "--archive", original.path() + "/.", directory.path())
+    }
+
     private func original() async throws -> URL {
         if let making { return try await making.value }
         let task = Task {

@@ -26,16 +26,19 @@ final class Installation: Sendable {
     let authority: SimulatedAuthority
     let world: StoreWorld
 
-    /// - Parameter isFresh: whether nothing may be there yet; else a migrated PostgreSQL, stopped, is.
+    /// - Parameters:
+    ///   - isFresh: whether nothing may be there yet; else a migrated PostgreSQL, stopped, is.
+    ///   - settings: for the configuration file, beside what every installation has.
     init(
-        world: StoreWorld = .standard, environments: [String] = ["production", "sandbox"], isFresh: Bool = false
+        world: StoreWorld = .standard, environments: [String] = ["production", "sandbox"], isFresh: Bool = false,
+        settings: [String: any Sendable] = [:]
     ) async throws {
         self.world = world
         directory = ScratchSpace.directory.appending(path: "installation-\(UUID().uuidString)")
         let authorityDirectory = directory.appending(path: "authority")
         try FileManager.default.createDirectory(at: authorityDirectory, withIntermediateDirectories: true)
         authority = try SimulatedAuthority.kept(in: authorityDirectory.path())
-        let configuration: [String: Any] = [
+        var configuration: [String: Any] = [
             "listen": "127.0.0.1:0", "data_dir": dataDirectory.path(),
             "apps": [
                 ["bundle_id": world.bundleID, "app_apple_id": world.appAppleID, "environments": environments]
@@ -44,6 +47,7 @@ final class Installation: Sendable {
                 authorityDirectory.appending(path: SimulatedAuthority.rootCertificateFile).path()
             ],
         ]
+        configuration.merge(settings) { _, new in new }
         try JSONSerialization.data(withJSONObject: configuration).write(to: configurationFile)
         try Data(world.catalogFile.encoded()).write(to: catalogFile)
         if !isFresh { try await InstalledCluster.shared.copy(to: dataDirectory) }
@@ -181,18 +185,25 @@ final class ServiceProcess: Sendable {
         if process.isRunning { kill(process.processIdentifier, number) }
     }
 
-    func killWithoutWarning() {
-        kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
-    }
+    func killWithoutWarning() { end(by: SIGKILL) }
 
     /// Asks it to stop, and returns its exit status.
     @discardableResult
-    func stop() -> Int32 {
-        kill(process.processIdentifier, SIGTERM)
+    func stop() -> Int32 { end(by: SIGTERM) }
+
+    /// Sends it a signal that ends it, waits for the end, and returns its exit status.
+    @discardableResult
+    func end(by signal: Int32) -> Int32 {
+        kill(process.processIdentifier, signal)
         process.waitUntilExit()
         return process.terminationStatus
     }
+
+    /// The process itself, while it runs.
+    var processID: pid_t { process.processIdentifier }
+
+    /// Whether it runs.
+    var isRunning: Bool { process.isRunning }
 }
 
 /// What a process wrote to its log so far.

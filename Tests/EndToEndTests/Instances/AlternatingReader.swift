@@ -18,10 +18,10 @@ struct AlternatingReader {
         random = SplitMix64(seed: load.seed &* 131 &+ UInt64(number))
     }
 
-    /// Reads for a while; returns how many answers it had.
-    mutating func read(until end: ContinuousClock.Instant) async throws -> Int {
+    /// Reads as long as that is wanted; returns how many answers it had.
+    mutating func read(while isWanted: @Sendable () -> Bool) async throws -> Int {
         var turn = 0
-        while ContinuousClock.now < end {
+        while isWanted() {
             turn += 1
             try await ask(turn % load.fleet.count)
             try await Task.sleep(for: .milliseconds(random.number(in: 0...6)))

@@ -41,14 +41,14 @@ struct AlternatingReadersTests {
         try await withThrowingTaskGroup(of: Int.self) { group in
             for number in 0..<writers {
                 group.addTask {
-                    try await load.write(as: number, until: end)
+                    try await load.write(as: number, while: { ContinuousClock.now < end })
                     return 0
                 }
             }
             for number in 0..<readers {
                 group.addTask {
                     var reader = AlternatingReader(load, number: number)
-                    return try await reader.read(until: end)
+                    return try await reader.read(while: { ContinuousClock.now < end })
                 }
             }
             return try await group.reduce(0, +)

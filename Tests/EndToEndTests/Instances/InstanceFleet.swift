@@ -10,10 +10,16 @@ final class InstanceFleet: Sendable {
     let installation: Installation
     private let services: Mutex<[ServiceProcess]>
     private let killed = Mutex(0)
+    private let refused = Mutex(0)
 
     var count: Int { services.withLock(\.count) }
     /// How often a service was killed.
     var kills: Int { killed.withLock { $0 } }
+
+    /// How many requests were answered 503, or not at all.
+    var refusals: Int { refused.withLock { $0 } }
+
+    fileprivate func noteRefusal() { refused.withLock { $0 += 1 } }
 
     static func start(_ count: Int, on installation: Installation) async throws -> InstanceFleet {
         let services = try await withThrowingTaskGroup(of: ServiceProcess.self) { group in
@@ -34,6 +40,31 @@ final class InstanceFleet: Sendable {
         for service in services.withLock({ $0 }) { service.signal(number) }
     }
 
+    /// Ends a service by a signal and starts another in its place, as whoever watches over services does: again and again,
+    /// for a minute, where it does not start.
+    ///
+    /// - Returns: the status with which the service ended.
+    @discardableResult
+    func replace(_ index: Int, after signal: Int32) async throws -> Int32 {
+        let status = service(index).end(by: signal)
+        if signal == SIGKILL { killed.withLock { $0 += 1 } }
+        let end = ContinuousClock.now + .seconds(60)
+        while true {
+            do {
+                // The wait is not cut short by the end of the test.
+                let replacement = try await Task { [installation] in
+                    try await ServiceProcess.start(installation)
+                }.value
+                services.withLock { $0[index] = replacement }
+                return status
+            } catch let failure as CommandFailure where ContinuousClock.now < end {
+                let text = "started again, for it ended: \(failure.errors.suffix(300))\n"
+                FileHandle.standardError.write(Data(text.utf8))
+                try await Task.sleep(for: .milliseconds(500))
+            }
+        }
+    }
+
     /// Kills, and in between pauses or cuts off, until it is cancelled; leaves everything running.
     func disturb(_ random: SplitMix64) async throws {
         var random = random
@@ -44,13 +75,7 @@ final class InstanceFleet: Sendable {
             let index = Int(random.number(in: 0...Int64(self.count - 1)))
             switch random.number(in: 0...4) {
             case _ where count % 2 == 1:
-                service(index).killWithoutWarning()
-                killed.withLock { $0 += 1 }
-                // As whoever watches over services would; the wait is not cut short by the end of the test.
-                let replacement = try await Task { [installation] in
-                    try await ServiceProcess.start(installation)
-                }.value
-                services.withLock { $0[index] = replacement }
+                try await replace(index, after: SIGKILL)
             case 0...3:
                 let service = service(index)
                 service.signal(SIGSTOP)
@@ -101,7 +126,10 @@ struct FleetClient {
         let client = clients[url] ?? HTTPClient(url, key: key)
         clients[url] = client
         let answer = try? await client.send(method, path, query: query, body: body, headers: headers)
-        guard let answer, answer.status != 503 else { return nil }
+        guard let answer, answer.status != 503 else {
+            fleet.noteRefusal()
+            return nil
+        }
         return answer
     }
 }

@@ -18,6 +18,10 @@ struct InstanceLoad: Sendable {
     let key: String
     let truth: Acknowledgements
     let seed: UInt64
+    /// The longest that a request may go without an acknowledgement, whatever happens to the service.
+    private static let patience = Duration.seconds(150)
+    /// Products of somebody else, which every catalog maps too.
+    var alsoSold: [[String: any Sendable]] = []
 
     /// The first catalog, and a purchase of every customer that shows which catalog answers.
     func begin() async throws {
@@ -29,14 +33,14 @@ struct InstanceLoad: Sendable {
         }
     }
 
-    /// Writes for a while; several may, under numbers of their own.
+    /// Writes as long as that is wanted; several may, under numbers of their own.
     ///
     /// What was begun is finished, because nobody else knows what became of it.
-    func write(as number: Int, until end: ContinuousClock.Instant) async throws {
+    func write(as number: Int, while isWanted: @Sendable () -> Bool) async throws {
         var client = FleetClient(fleet, key: key)
         var random = SplitMix64(seed: seed &* 31 &+ UInt64(number))
         var step = 0
-        while ContinuousClock.now < end {
+        while isWanted() {
             try await Task.sleep(for: .milliseconds(random.number(in: 5...40)))
             step += 1
             let name = "\(number)-\(step)"
@@ -133,6 +137,7 @@ struct InstanceLoad: Sendable {
         var products: [[String: Any]] = (0..<Self.products).map {
             ["product_id": "com.example.\($0)", "entitlements": ["item-\($0)"]]
         }
+        products += alsoSold
         products.append(["product_id": "com.example.marker", "entitlements": ["\(Self.catalogPrefix)\(number)"]])
         let body = try JSONSerialization.data(withJSONObject: ["products": products])
         let answer = try await untilAcknowledged(&client) { client, index in
@@ -187,7 +192,9 @@ struct InstanceLoad: Sendable {
         _ client: inout FleetClient, _ send: (inout FleetClient, Int) async -> HTTPClient.Answer?
     ) async throws -> HTTPClient.Answer {
         var index = Int.random(in: 0..<fleet.count)
+        let end = ContinuousClock.now + Self.patience
         while true {
+            try #require(ContinuousClock.now < end, "seed \(seed): nothing was acknowledged in \(Self.patience)")
             if let answer = await send(&client, index) {
                 try #require(answer.status == 200, "seed \(seed): \(answer.status) \(answer.text)")
                 return answer
