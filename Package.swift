@@ -135,7 +135,8 @@ let package = Package(
             .testTarget(name: "TidyTests", dependencies: dependencies(["Schema"]), swiftSettings: settings),
             .testTarget(
                 name: "EndToEndTests",
-                dependencies: dependencies(modules.map(\.name) + executables.map(\.name) + ["TestSupport"]),
+                dependencies: dependencies(
+                    modules.map(\.name) + executables.map(\.name) + ["TestSupport", "FuzzTargets"]),
                 swiftSettings: settings),
             // Shared by the tests, and a process of its own to be killed by them.
             .target(
@@ -150,6 +151,25 @@ let package = Package(
                     "TestSupport", "EntitlementCore", "Ledger", "PostgresClient", "SeededRandom",
                 ]),
                 path: "Tests/LedgerWorker", swiftSettings: settings),
-        ],
+            // What reads bytes of strangers, each with what must hold.
+            .target(
+                name: "FuzzTargets",
+                dependencies: dependencies([
+                    "EntitlementCore", "AppStorePayloads", "AppStoreServer", "EntitlementAPI", "Ledger", "Service",
+                    "HTTPServer", "OpenSSLCrypto", "StoreSimulator", "SeededRandom",
+                ]),
+                path: "Tests/FuzzTargets", swiftSettings: settings),
+            .testTarget(
+                name: "FuzzTests", dependencies: dependencies(["FuzzTargets", "SeededRandom"]),
+                swiftSettings: settings),
+        ]
+        // Needs libFuzzer, which is linked with the sanitizer alone: see deploy/test --fuzz.
+        + (Context.environment["RIGHTFUL_FUZZER"] == nil
+            ? []
+            : [
+                .executableTarget(
+                    name: "rightful-fuzz", dependencies: dependencies(["FuzzTargets"]), path: "Tests/Fuzzer",
+                    swiftSettings: settings + [.enableExperimentalFeature("Extern")])
+            ]),
     swiftLanguageModes: [.v6]
 )

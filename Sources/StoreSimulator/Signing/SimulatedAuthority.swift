@@ -98,6 +98,11 @@ package struct SimulatedAuthority: Sendable {
         try sign(header: header, payload: Self.segment(payload))
     }
 
+    /// Signs bytes that may be no JSON.
+    package func sign(payloadBytes: [UInt8]) throws -> String {
+        try sign(header: header, payload: Base64.encodeURL(payloadBytes))
+    }
+
     /// Signs two encoded segments.
     func sign(header: String, payload: String) throws -> String {
         let message = header + "." + payload
