@@ -51,9 +51,10 @@ struct FailureCampaignTests {
             for round in 0..<rounds {
                 let first = Int(seed) &* Self.faultsOfChapter &+ round
                 let faults = Fault.draw(first, of: stage.faults, &random)
-                if Self.isLong { Self.tell("seed \(seed): \(faults.map(\.rawValue).joined(separator: " and "))") }
-                try await Self.inflict(faults, on: stage, &random)
-                history.append((faults, try await stage.recover()))
+                let happened = try await Self.inflict(faults, on: stage, &random)
+                let recovery = try await stage.recover()
+                history.append((happened, recovery))
+                if Self.isLong { Self.tell("seed \(seed): \(happened.map(\.rawValue)): \(recovery)") }
                 try? await Task.sleep(for: .milliseconds(random.number(in: 0...800)))
             }
             return history
@@ -72,13 +73,16 @@ struct FailureCampaignTests {
     /// Prints at once, for a campaign takes long.
     private static func tell(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
 
-    private static func inflict(_ faults: [Fault], on stage: FailureStage, _ random: inout SplitMix64) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
+    /// Lets faults happen at the same time; returns those that did.
+    private static func inflict(
+        _ faults: [Fault], on stage: FailureStage, _ random: inout SplitMix64
+    ) async throws -> [Fault] {
+        try await withThrowingTaskGroup(of: Fault?.self) { group in
             for fault in faults {
                 let random = SplitMix64(seed: random.next())
-                group.addTask { try await stage.inflict(fault, random) }
+                group.addTask { try await stage.inflict(fault, random) ? fault : nil }
             }
-            try await group.waitForAll()
+            return try await group.reduce(into: []) { if let fault = $1 { $0.append(fault) } }
         }
     }
 

@@ -54,7 +54,9 @@ struct FailureStage: Sendable {
     }
 
     /// Lets a fault happen, to its end.
-    func inflict(_ fault: Fault, _ random: SplitMix64) async throws {
+    ///
+    /// - Returns: whether it did: there is no backend to be killed while PostgreSQL starts.
+    func inflict(_ fault: Fault, _ random: SplitMix64) async throws -> Bool {
         var random = random
         switch fault {
         case .killService: try await replaceService(after: SIGKILL)
@@ -66,18 +68,21 @@ struct FailureStage: Sendable {
             fleet.service(0).signal(SIGCONT)
             probe.expect(fleet.service(0).url)
         case .killPostmaster:
-            if let processes = ServerProcesses(of: installation) { kill(processes.postmaster, SIGKILL) }
+            guard let processes = ServerProcesses(of: installation) else { return false }
+            kill(processes.postmaster, SIGKILL)
         case .killBackend:
-            guard let processes = ServerProcesses(of: installation), !processes.children.isEmpty else { return }
+            guard let processes = ServerProcesses(of: installation), !processes.children.isEmpty else { return false }
             kill(random.pick(processes.children), SIGKILL)
         case .freezePostmaster:
-            guard let processes = ServerProcesses(of: installation) else { return }
+            guard let processes = ServerProcesses(of: installation) else { return false }
             await Self.freeze([processes.postmaster], .milliseconds(random.number(in: 100...5000)))
         case .freezeBackend:
-            guard let processes = ServerProcesses(of: installation), !processes.backends.isEmpty else { return }
+            guard let processes = ServerProcesses(of: installation), !processes.backends.isEmpty else {
+                return false
+            }
             await Self.freeze([random.pick(processes.backends)], .milliseconds(random.number(in: 100...14_000)))
         case .freezeDatabase:
-            guard let processes = ServerProcesses(of: installation) else { return }
+            guard let processes = ServerProcesses(of: installation) else { return false }
             await Self.freeze(
                 processes.children + [processes.postmaster], .milliseconds(random.number(in: 100...14_000)))
         case .fillDisk:
@@ -87,6 +92,7 @@ struct FailureStage: Sendable {
         case .breakOff: try await delivery.breakOff(30)
         case .killClient: for _ in 0..<3 { try await delivery.killClient() }
         }
+        return true
     }
 
     private static func freeze(_ ids: [pid_t], _ duration: Duration) async {
@@ -110,7 +116,6 @@ struct FailureStage: Sendable {
         var since: ContinuousClock.Instant?
         var last = "nothing was asked"
         while ContinuousClock.now - start < Self.recoveryLimit {
-            let begin = ContinuousClock.now
             let client = HTTPClient(fleet.service(0).url, key: key)
             let grant = Data("{\"entitlement\":\"recovered\",\"reason\":\"test\"}".utf8)
             let requests: [(method: String, path: String, body: [UInt8]?)] = [
@@ -121,7 +126,7 @@ struct FailureStage: Sendable {
             for request in requests {
                 statuses.append((try? await client.send(request.method, request.path, body: request.body))?.status ?? 0)
             }
-            since = statuses.allSatisfy { $0 == 200 } ? since ?? begin : nil
+            since = statuses.allSatisfy { $0 == 200 } ? since ?? .now : nil
             if let since, ContinuousClock.now - since > .milliseconds(500) { return since - start }
             last = "\(statuses)"
             try await Task.sleep(for: .milliseconds(100))

@@ -8,7 +8,7 @@ import StoreSimulator
 import Testing
 
 /// Writes the corpus of the fuzz targets anew, which is needed when a format changes: a simulated store signs, a real service
-/// answers, and the store's keys are thrown away.
+/// answers, and the store's keys are thrown away. `RIGHTFUL_WRITE_CORPUS=1 deploy/test --filter CorpusTests` does it.
 @Suite(
     "The corpus of the fuzz targets", .enabled(if: ProcessInfo.processInfo.environment["RIGHTFUL_WRITE_CORPUS"] != nil))
 struct CorpusTests {
@@ -19,6 +19,7 @@ struct CorpusTests {
         let installation = try await Installation()
         defer { installation.remove() }
         let life = StoreLife.random(seed: 5, world: installation.world, customers: 6)
+        try? FileManager.default.removeItem(at: FuzzCorpus.directory)
         try Self.put(FuzzCorpus.rootFile, Array(try installation.authority.root.certificate.pem().utf8))
         try Self.putStatements(life, installation)
         try Self.putTexts()
@@ -74,7 +75,6 @@ struct CorpusTests {
         try put("jws/small", Array(authority.sign(.object(["signedDate": .integer(installation.world.start)])).utf8))
         let chain = [authority.leaf, authority.intermediate.certificate]
         try put("certificate/chain", Array(chain.map { try $0.pem() }.joined().utf8))
-        try put("certificate/leaf", authority.leaf.der)
     }
 
     private static func putTexts() throws {
