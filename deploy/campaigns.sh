@@ -3,6 +3,8 @@
 
 # Lets libFuzzer make up inputs for each reader of strangers' bytes, $1 seconds each, and then sends as many hundreds of
 # hostile requests to a running service. Ends with a table, and fails where anything crashed, hung or was believed.
+#
+# RIGHTFUL_TEST_SEED repeats what was made up without libFuzzer; without it each campaign has a seed of its own, and prints it.
 fuzz() {
     local seconds=$1 work=.build/fuzz program target failed=0 names running=0
     RIGHTFUL_FUZZER=1 swift build -c release --sanitize fuzzer --product rightful-fuzz --scratch-path .build/fuzzer
@@ -41,11 +43,13 @@ fuzz() {
     done
     cat "$work"/*.log | awk '/^Done [0-9]+ runs in/ { inputs += $2; seconds += $5 }
         END { printf "%d inputs in %d s of libFuzzer\n\n", inputs, seconds }'
-    RIGHTFUL_TEST_REQUESTS=$((seconds * 100)) swift test --no-parallel --filter 'ServiceFuzzTests' || failed=1
+    RIGHTFUL_TEST_REQUESTS=$((seconds * 100)) RIGHTFUL_TEST_SEED=${RIGHTFUL_TEST_SEED:-$RANDOM} \
+        swift test --no-parallel --filter 'ServiceFuzzTests' || failed=1
     return "$failed"
 }
 
 # Lets $1 things fail around a service under load: see Tests/EndToEndTests/Failures.
 failures() {
-    RIGHTFUL_TEST_FAILURES=$1 swift test --no-parallel --filter FailureCampaignTests
+    RIGHTFUL_TEST_FAILURES=$1 RIGHTFUL_TEST_SEED=${RIGHTFUL_TEST_SEED:-$RANDOM} \
+        swift test --no-parallel --filter FailureCampaignTests
 }

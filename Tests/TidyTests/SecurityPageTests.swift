@@ -31,9 +31,10 @@ struct SecurityPageTests {
             #expect(files.contains { $0.contains("@Suite") && $0.contains("struct \(mention.1)") }, "\(mention.1)")
             guard let function = mention.2 else { continue }
             let isTest = files.contains { text in
-                guard let place = text.range(of: "func \(function)(") else { return false }
-                // What stands between a test and the declaration before it.
-                return text[..<place.lowerBound].suffix(300).contains("@Test(")
+                guard let place = text.range(of: "func \(function)("),
+                    let attribute = text[..<place.lowerBound].range(of: "@Test(", options: .backwards)
+                else { return false }
+                return !text[attribute.upperBound..<place.lowerBound].contains("func ")
             }
             #expect(isTest, "\(mention.1).\(function)")
         }
