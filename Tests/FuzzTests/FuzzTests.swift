@@ -25,6 +25,16 @@ struct FuzzTests {
         }
     }
 
+    @Test("what is believed and not among what was signed is a finding")
+    func findings() throws {
+        let signed: Set<String> = ["jws", "notification", "statement", "certificate", "note", "export"]
+        let corpus = try FuzzCorpus()
+        for target in try FuzzTarget.all(FuzzCorpus(hiding: signed)) where signed.contains(target.name) {
+            let input = try #require(corpus.inputs(target.name).first)
+            #expect(throws: FuzzFinding.self, "\(target.name)") { try target.run(input) }
+        }
+    }
+
     @Test("no variant of an input crashes, hangs, or is believed")
     func variants() throws {
         let corpus = try FuzzCorpus()

@@ -7,8 +7,10 @@ import SeededRandom
 import StoreSimulator
 import Testing
 
-/// Writes the corpus of the fuzz targets anew, which is needed when a format changes: a simulated store signs, a real service
-/// answers, and the store's keys are thrown away. `RIGHTFUL_WRITE_CORPUS=1 deploy/test --filter CorpusTests` does it.
+/// Writes the corpus of the fuzz targets anew, which is needed when a format changes.
+///
+/// A simulated store signs, a real service answers, and the store's keys are thrown away.
+/// `RIGHTFUL_WRITE_CORPUS=1 deploy/test --filter CorpusTests` does it.
 @Suite(
     "The corpus of the fuzz targets", .enabled(if: ProcessInfo.processInfo.environment["RIGHTFUL_WRITE_CORPUS"] != nil))
 struct CorpusTests {

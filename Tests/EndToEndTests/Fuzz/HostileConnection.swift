@@ -8,7 +8,7 @@ enum HostileConnection {
     /// is none.
     private static let patience = Duration.milliseconds(150)
 
-    /// What is wrong with the answer; `nil` for nothing. It blocks.
+    /// Says what is wrong with the answer, `nil` for nothing; it blocks.
     static func fault(
         of bytes: [UInt8], sent manner: HostileRequests.Manner, to url: URL, statuses: inout [Int: Int]
     ) -> String? {
