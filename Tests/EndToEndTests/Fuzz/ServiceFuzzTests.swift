@@ -10,7 +10,7 @@ import Testing
 @Suite("A service under hostile input", .serialized)
 struct ServiceFuzzTests {
     private static let environment = ProcessInfo.processInfo.environment
-    private static let count = Int(environment["RIGHTFUL_TEST_REQUESTS"] ?? "") ?? 600
+    private static let count = Int(environment["RIGHTFUL_TEST_REQUESTS"] ?? "") ?? 300
     private static let seed = UInt64(environment["RIGHTFUL_TEST_SEED"] ?? "") ?? 1
     private static let workers = 3
     /// How much the service's memory may grow, in bytes.
