@@ -117,6 +117,28 @@ struct ReconciliationTests {
         #expect(try Self.weigh([subscription("1", from: 0, to: 30, signed: 5)], known: [refunded]).news.isEmpty)
     }
 
+    @Test("a post that brings more than are kept exactly is recorded whole, so that the ledger counts the same")
+    func crossing() throws {
+        var state = OriginalState()
+        func renewal(_ second: Int) -> RenewalFact {
+            RenewalFact(
+                payloadHash: .zero, signedDate: day(Double(second) / 86_400), originalTransactionID: "1000",
+                autoRenews: true
+            ).hashed()
+        }
+        for second in 0..<500 { state.join(renewal(second), source: .device, position: 1) }
+        let posted = (500..<540).map(renewal)
+        func weigh(_ state: OriginalState) -> Reconciliation {
+            Reconciliation(
+                of: [], renewals: posted, for: alice, states: ["1000": state], ownership: OwnershipMap())
+        }
+        let news = weigh(state).news.flatMap(\.renewals)
+        #expect(news == posted)
+        for fact in news { state.join(fact, source: .device, position: 2) }
+        #expect(state.isThinned && state.renewals.count == 2)
+        #expect(weigh(state).news.isEmpty)
+    }
+
     @Test(
         "recording the news of a post leaves no news in it, and the state is that of all statements",
         arguments: 0..<40 as Range<UInt64>)

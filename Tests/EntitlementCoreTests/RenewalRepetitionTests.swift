@@ -146,7 +146,7 @@ struct RenewalRepetitionTests {
         #expect(OriginalState(statements).renewals.count == statements.count)
     }
 
-    @Test("what repeats the statement before it is told from what takes it back")
+    @Test("what repeats a statement beside it, or of its day, is told from what takes it back")
     func repetition() {
         func fact(_ signed: Double, renews: Bool) -> RenewalFact? {
             guard case .renewal(let fact, _) = renewalInfo(signed: signed, renews: renews) else { return nil }
@@ -157,7 +157,9 @@ struct RenewalRepetitionTests {
             if let fact = fact(signed, renews: renews) { state.join(fact, source: .device, position: 1) }
         }
         let table: [(Double, Bool, Bool)] = [
-            (0.5, true, false), (2, true, true), (2, false, false), (4, false, true), (4, true, false),
+            (0.5, true, true), (2, true, true), (2, false, true), (4, false, true), (4, true, false),
+            // On the day of the first, behind a statement of other content.
+            (3.5, false, true), (0, false, false), (1.9, true, true),
         ]
         for (signed, renews, repeats) in table {
             #expect(fact(signed, renews: renews).map { state.repeats($0) } == repeats, "\(signed) \(renews)")

@@ -104,6 +104,7 @@ package struct Reconciliation: Sendable {
         _ repeating: Set<String>
     ) -> Fresh {
         var fresh = Fresh()
+        let before = states
         for transaction in transactions.sorted(by: { $1.precedes($0) }) {
             let original = transaction.originalTransactionID
             let isAdvance =
@@ -119,8 +120,12 @@ package struct Reconciliation: Sendable {
             guard states[original, default: OriginalState()].learn(renewal) else { continue }
             if isRepeated { fresh.repeatedRenewals.append(renewal) } else { fresh.renewals.append(renewal) }
         }
-        // Of many that a device repeats, later ones may have put earlier ones in the shade.
-        fresh.repeatedRenewals.removeAll { states[$0.originalTransactionID]?.keeps($0) == false }
+        // Of many that a device repeats, later ones may have put earlier ones in the shade. Not before the ledger has
+        // enough to drop any: it counts what is recorded.
+        fresh.repeatedRenewals.removeAll { renewal in
+            let original = renewal.originalTransactionID
+            return before[original]?.isThinned == true && states[original]?.keeps(renewal) == false
+        }
         return fresh
     }
 

@@ -165,10 +165,13 @@ package struct OriginalState: Hashable, Sendable {
         return true
     }
 
-    /// Whether a renewal statement says what the one before it, by its signed date, said already.
+    /// Whether a renewal statement says what one beside it, by its signed date, or one of the same day says already.
     package func repeats(_ fact: RenewalFact) -> Bool {
+        let content = RenewalContent(fact)
         let index = renewals.insertionIndex(of: fact)
-        return index > 0 && RenewalContent(renewals[index - 1].fact) == RenewalContent(fact)
+        let besides = [index - 1, index].filter(renewals.indices.contains)
+        return besides.contains { RenewalContent(renewals[$0].fact) == content }
+            || renewals.hasSaid(content, onDayOf: fact)
     }
 
     /// The newest statement, and the newest of the store: no other can ever win again.

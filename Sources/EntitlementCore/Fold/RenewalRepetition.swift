@@ -35,6 +35,13 @@ extension [StatedRenewal] {
         let start = partitioningIndex { !($0.fact.day < day) }
         return start..<partitioningIndex { day < $0.fact.day }
     }
+
+    /// Whether a statement of the same day says this.
+    func hasSaid(_ content: RenewalContent, onDayOf fact: RenewalFact) -> Bool {
+        let day = fact.day
+        let start = partitioningIndex { !($0.fact.day < day) }
+        return self[start...].prefix { $0.fact.day == day }.contains { RenewalContent($0.fact) == content }
+    }
 }
 
 extension ArraySlice<StatedRenewal> {

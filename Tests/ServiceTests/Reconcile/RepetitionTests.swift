@@ -62,6 +62,25 @@ struct RepetitionTests {
         #expect(try await rig.verdictOfVerify() == nil)
     }
 
+    @Test("newest first, and with other content between them, they find no way around it")
+    func descending() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let held = HeldTransaction(token: Self.token)
+        _ = try await rig.answer(Self.token, Posted(transactions: [try rig.sign(held)]))
+        for post in 0..<30 {
+            var renewals = try (0..<50).map { number in
+                try rig.sign(HeldRenewal(signed: 10 - Double(post * 50 + number) / 86_400))
+            }
+            renewals.insert(try rig.sign(HeldRenewal(signed: 10 - Double(post * 50) / 86_400, renews: false)), at: 0)
+            _ = try await rig.answer(
+                Self.token, Posted(transactions: [try rig.sign(held)], renewals: renewals))
+        }
+        let evidence = try await rig.pool.withConnection {
+            try $0.query("SELECT sum(octet_length(parts))::bigint FROM evidence").first?.int(0) ?? 0
+        }
+        #expect(evidence < 300 << 10, "the log keeps \(evidence) bytes of evidence of 1,530 statements")
+    }
+
     @Test("a device that repeats too much is told what is known, and another subscription has a budget of its own")
     func budget() async throws {
         var limits = Application.Limits()
