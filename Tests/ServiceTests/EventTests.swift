@@ -1,4 +1,5 @@
 import EntitlementAPI
+import EntitlementCore
 import HTTPServer
 import Ledger
 import Testing
@@ -77,6 +78,27 @@ struct EventTests {
         for query in ["limit=0", "limit=x", "after=-1"] {
             #expect(try await rig.get("/v1/events?" + query).verdict == "400 malformed_request")
         }
+    }
+
+    @Test("which keys there are is told to those that are bound to nothing")
+    func keys() async throws {
+        let rig = try await ServiceRig.make()
+        let bound = [
+            try await rig.keys.create(name: "e", scopes: [.admin], environment: .sandbox).secret,
+            try await rig.keys.create(name: "a", scopes: [.admin], bundleID: "com.example.other").secret,
+        ]
+        let shown = try await rig.get("/v1/events").json
+        #expect(shown["items"]?.count == 3 && shown["items"]?[1]?["facts"]?["name"] == .string("e"))
+        let text = String(decoding: try WireJSON.encode(shown), as: UTF8.self)
+        #expect(!text.contains("sha256\":\"") && !text.contains("secret"), "never a hash of the secret")
+        for key in bound {
+            #expect(try await rig.send("GET", "/v1/events", key: key).json["items"] == .array([]))
+            #expect(try await rig.send("GET", "/v1/events/2", key: key).verdict == "404 not_found")
+            // Nor do they change what holds for all.
+            let put = try await rig.send("PUT", "/v1/catalog", key: key, body: Array(ServiceRig.proCatalog.utf8))
+            #expect(put.verdict == "403 forbidden")
+        }
+        #expect(try await rig.get("/v1/events/2").status == 200)
     }
 
     @Test("the ledger says where it ends")

@@ -59,6 +59,11 @@ extension Credential {
             guard key.allows(scope) else {
                 throw Problem(.forbidden, "The API key lacks the scope \(scope.rawValue).")
             }
+            // The catalog is one for all environments and apps.
+            if scope == .catalogWrite, key.environment != nil || key.bundleID != nil {
+                throw Problem(
+                    .forbidden, "The API key is bound to an environment or an app, and the catalog holds for all.")
+            }
         case .publishableKey:
             throw Problem(
                 .forbidden, "A publishable key may only reconcile; use a secret key of scope \(scope.rawValue).")
