@@ -28,7 +28,8 @@ CREATE TABLE event (
     -- Of the identities whose numbers this event is the first to bear, in the order of the numbers: SHA-256(salt || value)
     -- of each row of table identity. The hash covers them, so that no number can be given to somebody else.
     identity_commitments bytea,
-    PRIMARY KEY (ledger_id, position)
+    PRIMARY KEY (ledger_id, position),
+    CHECK (position > 0)
 );
 
 -- One original transaction's events in order.

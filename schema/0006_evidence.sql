@@ -7,6 +7,14 @@ CREATE TABLE evidence (
     PRIMARY KEY (ledger_id, position)
 );
 
+-- Whose evidence was erased: beside the events `forgotten`, which any role that appends can write, because the owner alone
+-- may write here.
+CREATE TABLE erasure (
+    ledger_id integer NOT NULL,
+    position bigint NOT NULL,
+    PRIMARY KEY (ledger_id, position)
+);
+
 -- Every JWS of one signer repeats the same header with the same three certificates; each is kept once.
 CREATE TABLE jws_header (
     ledger_id integer NOT NULL,

@@ -2,7 +2,7 @@
 -- nothing else.
 CREATE FUNCTION grant_serving_role(serving_role text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('GRANT SELECT ON schema_migration TO %I', serving_role);
+    EXECUTE format('GRANT SELECT ON schema_migration, erasure TO %I', serving_role);
     EXECUTE format('GRANT SELECT, UPDATE ON ledger_head TO %I', serving_role);
     EXECUTE format(
         'GRANT SELECT, INSERT ON event, event_name, evidence, jws_header, identity, server_secret TO %I', serving_role);

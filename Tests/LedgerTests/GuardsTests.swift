@@ -39,7 +39,55 @@ struct GuardsTests {
                 "REVOKE CREATE ON SCHEMA public FROM PUBLIC"
             ),
             (
+                "GRANT INSERT ON erasure TO pg_monitor", "the role pg_monitor may INSERT on table erasure",
+                "REVOKE INSERT ON erasure FROM pg_monitor"
+            ),
+            (
+                """
+                DROP TRIGGER event_append_only ON event;
+                CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE ON event
+                FOR EACH ROW WHEN (false) EXECUTE FUNCTION refuse_change();
+                ALTER TABLE event ENABLE ALWAYS TRIGGER event_append_only
+                """, "the trigger event_append_only on table event does not refuse changes any more",
+                """
+                DROP TRIGGER event_append_only ON event;
+                CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE ON event
+                FOR EACH ROW EXECUTE FUNCTION refuse_change();
+                ALTER TABLE event ENABLE ALWAYS TRIGGER event_append_only
+                """
+            ),
+            (
+                "ALTER TABLE event ENABLE ROW LEVEL SECURITY",
+                "row security on table event, which `rightful migrate` did not make",
+                "ALTER TABLE event DISABLE ROW LEVEL SECURITY"
+            ),
+            (
+                "CREATE RULE quiet AS ON INSERT TO erasure DO INSTEAD NOTHING",
+                "the rule quiet on table erasure, which `rightful migrate` did not make", "DROP RULE quiet ON erasure"
+            ),
+            (
+                """
+                CREATE FUNCTION twist() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+                CREATE TRIGGER twist BEFORE INSERT ON identity FOR EACH ROW EXECUTE FUNCTION twist()
+                """, "the trigger twist on table identity, which `rightful migrate` did not make",
+                "DROP FUNCTION twist CASCADE"
+            ),
+            (
+                "DROP INDEX event_dedup", "no valid unique index on table event (ledger_id, dedup_key)",
+                "CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL"
+            ),
+            (
                 "DROP TRIGGER event_no_truncate ON event", "the trigger event_no_truncate on table event is gone", ""
+            ),
+            (
+                """
+                CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF false THEN RAISE EXCEPTION 'no'; END IF;
+                    RETURN coalesce(NEW, OLD);
+                END $$
+                """, "the trigger event_append_only on table event does not refuse changes any more",
+                ""
             ),
             (
                 "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",

@@ -75,9 +75,10 @@ package struct APIKeyStore: Sendable {
     /// Revokes a key for good; `false` when there is no such key, `true` also when it was revoked before.
     package func revoke(_ id: String) async throws -> Bool {
         let keys = try await keys(from: Self.allEvents, [.int(ledgerID)])
-        guard let hash = keys.first(where: { $0.key.id == id })?.secretHash else { return false }
-        try await append(.keyRevoked(KeyRevocationFact(keyID: id, secretHash: hash)))
-        return true
+        // Each id is one key's; should somebody have slipped in another under it, that is meant as well.
+        let meant = keys.filter { $0.key.id == id }
+        for key in meant { try await append(.keyRevoked(KeyRevocationFact(keyID: id, secretHash: key.secretHash))) }
+        return !meant.isEmpty
     }
 
     /// The key with this secret, if it exists and is not revoked.

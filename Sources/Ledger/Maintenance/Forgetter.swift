@@ -146,6 +146,9 @@ package struct Forgetter: Sendable {
                     "DELETE FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
                     [.int(ledgerID), .intArray(scope.identities.map(\.ref.number))]),
                 PostgresStatement(
+                    "INSERT INTO erasure (ledger_id, position) SELECT $1, unnest($2::bigint[]) ON CONFLICT DO NOTHING",
+                    [.int4(Int32(ledgerID)), .intArray(scope.evidencePositions)]),
+                PostgresStatement(
                     """
                     DELETE FROM evidence USING unnest($2::bigint[]) AS erased (position)
                     WHERE evidence.ledger_id = $1 AND evidence.position = erased.position

@@ -3,7 +3,9 @@ package import PostgresClient
 /// What keeps the database's roles from changing the log by mistake: triggers and privileges.
 package enum LedgerGuards {
     /// The tables that only grow, and those that only the owner may take from.
-    private static let tables = ["event", "event_name", "evidence", "jws_header", "identity", "server_secret"]
+    private static let tables = [
+        "event", "event_name", "evidence", "erasure", "jws_header", "identity", "server_secret",
+    ]
 
     /// The guards that are off, each in words; none in a database as `migrate` made it.
     package static func off(_ pool: PostgresPool) async throws -> [String] {
@@ -12,6 +14,8 @@ package enum LedgerGuards {
                 let results = try connection.pipeline([
                     PostgresStatement(triggers), PostgresStatement(privileges, [.textArray(tables)]),
                     PostgresStatement(searchPath), PostgresStatement(creators),
+                    PostgresStatement(indexes), PostgresStatement(additions, [.textArray(tables)]),
+                    PostgresStatement(members),
                 ])
                 return try results[0].rows.map { try trigger($0) }
                     + results[1].rows.map { row in
@@ -22,6 +26,15 @@ package enum LedgerGuards {
                     + results[3].rows.map { row in
                         "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may CREATE in schema public, "
                             + "and so what stands for tables and functions of the ledger's"
+                    }
+                    + results[4].rows.map { row in
+                        "no valid unique index on table \(try row.text(0)) (\(try row.text(1)))"
+                    }
+                    + results[5].rows.map { row in
+                        "\(try row.text(1)) on table \(try row.text(0)), which `rightful migrate` did not make"
+                    }
+                    + results[6].rows.map { row in
+                        "the role \(try row.text(0)) may act as \(try row.text(1))"
                     }
             }
         } catch {
@@ -67,7 +80,55 @@ package enum LedgerGuards {
             ('event_name', 'event_name_append_only'), ('event_name', 'event_name_no_truncate')) AS expected (tab, name)
         LEFT JOIN pg_trigger AS found ON found.tgrelid = to_regclass(expected.tab) AND found.tgname = expected.name
         LEFT JOIN pg_proc AS function ON function.oid = found.tgfoid
-        WHERE found.tgenabled IS DISTINCT FROM 'A' OR position('RAISE EXCEPTION' IN function.prosrc) = 0
+        WHERE found.tgenabled IS DISTINCT FROM 'A' OR found.tgqual IS NOT NULL
+            -- BEFORE UPDATE OR DELETE for each row, and BEFORE TRUNCATE for each statement.
+            OR found.tgtype <> (CASE WHEN expected.name LIKE '%truncate' THEN 34 ELSE 27 END)
+            OR btrim(function.prosrc, E' \\n') NOT LIKE E'BEGIN\\n    RAISE EXCEPTION %'
+        ORDER BY 1, 2
+        """
+
+    /// What keeps a statement from being two events, and a person from being two numbers.
+    private static let indexes = """
+        SELECT expected.tab, expected.columns
+        FROM (VALUES ('event', 'ledger_id, position'), ('event', 'ledger_id, dedup_key'),
+            ('identity', 'ledger_id, identity'), ('identity', 'ledger_id, value'),
+            ('evidence', 'ledger_id, position')) AS expected (tab, columns)
+        WHERE NOT EXISTS (
+            SELECT FROM pg_index WHERE indrelid = to_regclass(expected.tab) AND indisunique AND indisvalid
+                AND expected.columns = (
+                    SELECT string_agg(attname, ', ' ORDER BY place.ordinality)
+                    FROM unnest(indkey) WITH ORDINALITY AS place (attnum, ordinality)
+                    JOIN pg_attribute ON attrelid = indrelid AND pg_attribute.attnum = place.attnum))
+        ORDER BY 1, 2
+        """
+
+    /// Whatever else could change what is read from these tables, or written to them.
+    private static let additions = """
+        WITH guarded AS (
+            SELECT oid, relname, relrowsecurity FROM pg_class
+            WHERE oid = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)
+        )
+        SELECT relname::text, 'row security' FROM guarded WHERE relrowsecurity
+        UNION ALL
+        SELECT relname::text, 'the policy ' || polname FROM guarded JOIN pg_policy ON polrelid = guarded.oid
+        UNION ALL
+        SELECT relname::text, 'the rule ' || rulename FROM guarded JOIN pg_rewrite ON ev_class = guarded.oid
+        UNION ALL
+        SELECT relname::text, 'the trigger ' || tgname FROM guarded JOIN pg_trigger ON tgrelid = guarded.oid
+        WHERE NOT tgisinternal AND tgname NOT IN ('event_append_only', 'event_no_truncate', 'event_name_append_only',
+            'event_name_no_truncate')
+        ORDER BY 1, 2
+        """
+
+    /// Roles that are members of the owner's, or of one that may write every table.
+    private static let members = """
+        SELECT member.rolname::text, held.rolname::text
+        FROM pg_auth_members JOIN pg_roles AS member ON member.oid = pg_auth_members.member
+        JOIN pg_roles AS held ON held.oid = pg_auth_members.roleid
+        WHERE (held.oid = (SELECT relowner FROM pg_class WHERE oid = to_regclass('event'))
+                OR held.rolname = 'pg_write_all_data')
+            AND NOT member.rolsuper
+            AND member.oid <> (SELECT relowner FROM pg_class WHERE oid = to_regclass('event'))
         ORDER BY 1, 2
         """
 
@@ -82,7 +143,8 @@ package enum LedgerGuards {
         ) AS lists
         CROSS JOIN LATERAL aclexplode(lists.entries) AS acl
         WHERE relation.oid = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)
-            AND acl.grantee <> relation.relowner AND acl.privilege_type NOT IN ('SELECT', 'INSERT')
+            AND acl.grantee <> relation.relowner AND (acl.privilege_type NOT IN ('SELECT', 'INSERT')
+                OR relation.relname = 'erasure' AND acl.privilege_type = 'INSERT')
         ORDER BY 3, 1, 2
         """
 }

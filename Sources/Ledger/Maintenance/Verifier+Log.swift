@@ -13,7 +13,7 @@ extension Verifier {
             let found = try await page {
                 try LogPage(after: after, upTo: upTo, last: last, nextIdentity: nextIdentity, on: $0)
             }
-            walk.add(found, upTo: upTo)
+            try walk.add(found, upTo: upTo)
             if let derive { try await prove(found.signed, by: derive) }
             for hash in found.hashes { try tree.add(hash) }
             if tree.isDue || upTo == head.position {
@@ -26,6 +26,7 @@ extension Verifier {
             lastHash: walk.last.hash, lastRecordedAt: walk.last.recordedAt, lastCatalog: walk.lastCatalog,
             nextIdentity: walk.nextIdentity)
         try await settle(&walk, after: head.position)
+        try await checkPeople()
         summary.root = tree.root
         summary.evidence = walk.evidence
         summary.isProven = derive != nil
@@ -55,6 +56,7 @@ extension Verifier {
             guard let last else { break }
             after = last
         }
+        try await checkErasures(walk.erased.sorted())
         if let position = walk.missingEvidence.min() {
             throw VerificationDifference(
                 "evidence", "position \(position)", "is missing, and no event says that it was erased")
@@ -67,6 +69,49 @@ extension Verifier {
     }
 }
 
+extension Verifier {
+    /// An event that says that evidence was erased is one that any role may append which appends at all: who may erase has
+    /// to say so in a table of the owner's.
+    private func checkErasures(_ positions: [Int64]) async throws {
+        var rest = positions[...]
+        while !rest.isEmpty {
+            let part = Array(rest.prefix(limits.events))
+            rest = rest.dropFirst(part.count)
+            let unsaid = try await page { connection in
+                try connection.query(
+                    """
+                    SELECT claimed.position FROM unnest($2::bigint[]) AS claimed (position)
+                    WHERE NOT EXISTS (
+                        SELECT FROM erasure WHERE ledger_id = $1 AND erasure.position = claimed.position)
+                    ORDER BY 1 LIMIT 1
+                    """, [.int(ledgerID), .intArray(part)]
+                ).first?.int(0)
+            }
+            if let unsaid {
+                throw VerificationDifference(
+                    "evidence", "position \(unsaid)",
+                    "is missing, and though an event says that it was erased, the owner's table of erasures does not")
+            }
+        }
+    }
+
+    /// Nobody may be two numbers: answers are looked up by one of them.
+    private func checkPeople() async throws {
+        let twice = try await page { connection in
+            try connection.query(
+                """
+                SELECT min(identity), max(identity) FROM identity WHERE ledger_id = $1
+                GROUP BY value HAVING count(*) > 1 LIMIT 1
+                """, [.int(ledgerID)]
+            ).first.map { (try $0.int(0), try $0.int(1)) }
+        }
+        if let (first, second) = twice {
+            throw VerificationDifference(
+                "identity", "identity \(second)", "stands for the same person as identity \(first)")
+        }
+    }
+}
+
 /// What the walk has seen so far.
 private struct LogWalk {
     var position: Int64 = 0
@@ -74,10 +119,13 @@ private struct LogWalk {
     /// Where the last catalog was written; 0 before any.
     var lastCatalog: Int64 = 0
     var names: Int64 = 0
+    var keys = KeyWalk()
     /// The number that the next new identity gets.
     var nextIdentity: Int64 = 1
     var evidence: Int64 = 0
-    var erasedEvidence: Int64 = 0
+    /// The events whose evidence was erased, as later ones say.
+    var erased: Set<Int64> = []
+    var erasedEvidence: Int64 { Int64(erased.count) }
     /// Evidence that is not there, until an event says that it was erased.
     var missingEvidence: Set<Int64> = []
     /// Identities that are not there, with the first event that names them, until an event forgets them.
@@ -85,7 +133,8 @@ private struct LogWalk {
 
     var isSettled: Bool { missingEvidence.isEmpty && missingIdentities.isEmpty }
 
-    mutating func add(_ page: LogPage, upTo: Int64) {
+    mutating func add(_ page: LogPage, upTo: Int64) throws {
+        for (position, fact) in page.keyEvents { try keys.add(fact, at: position) }
         position = upTo
         last = page.last
         lastCatalog = page.lastCatalog ?? lastCatalog
@@ -98,8 +147,29 @@ private struct LogWalk {
     }
 
     mutating func forget(_ fact: ForgettingFact) {
-        for position in fact.evidencePositions where missingEvidence.remove(position) != nil { erasedEvidence += 1 }
+        for position in fact.evidencePositions where missingEvidence.remove(position) != nil { erased.insert(position) }
         for identity in fact.identities { missingIdentities[identity.number] = nil }
+    }
+}
+
+/// The API keys made so far: each id is one key's, so that revoking it leaves none.
+private struct KeyWalk {
+    private var made: [String: Digest] = [:]
+
+    mutating func add(_ fact: AccessFact, at position: Int64) throws {
+        switch fact {
+        case .keyCreated(let key):
+            guard made.updateValue(key.secretHash, forKey: key.keyID) == nil else {
+                throw VerificationDifference(event: position, "makes an API key under the id of another, \(key.keyID)")
+            }
+        case .keyRevoked(let key):
+            guard made[key.keyID] == key.secretHash else {
+                throw VerificationDifference(
+                    event: position, "revokes an API key that was not made before it, \(key.keyID)")
+            }
+        case .passKeys:
+            break
+        }
     }
 }
 
@@ -115,6 +185,7 @@ private struct LogPage: Sendable {
     private(set) var missingEvidence: [Int64] = []
     private(set) var missingIdentities: [Int64: Int64] = [:]
     private(set) var forgettings: [ForgettingFact] = []
+    private(set) var keyEvents: [(position: Int64, fact: AccessFact)] = []
     /// The events whose evidence is there.
     private(set) var signed: [SignedEvent] = []
 
@@ -142,6 +213,7 @@ private struct LogPage: Sendable {
             checked.append(check)
             hashes.append(check.record.hash)
             if case .catalog = check.fact { lastCatalog = expected }
+            if case .access(let fact) = check.fact { keyEvents.append((expected, fact)) }
             switch (check.record.evidenceHash, try row.optionalBytes(18)) {
             case (let hash?, let parts?): evidence.append((expected, hash, parts))
             case (.some, nil): missingEvidence.append(expected)

@@ -78,6 +78,85 @@ struct VerifyForgeryTests {
         #expect(try await rig.difference() == nil)
     }
 
+    @Test("an event that says that evidence was erased excuses nothing by itself: the serving role may write it")
+    func forgottenByTheServingRole() async throws {
+        let rig = try await VerifyRig(seed: 17, drafts: 3)
+        var draft = VerifyRig.drafts(seed: 18, count: 1)[0]
+        draft.evidence = .received(VerifyRig.signed("{}"))
+        let minted = try await rig.ledger.writer.append(draft).position
+        try await rig.owner.execute(script: "DELETE FROM evidence WHERE position = \(minted)")
+        #expect(try await rig.difference()?.key == "position \(minted)")
+        _ = try await rig.ledger.writer.append(
+            EventDraft(
+                environment: nil, source: .operatorCommand, occurredAt: nil,
+                fact: .forgetting(ForgettingFact(identities: [], evidencePositions: [minted])), identities: [],
+                deduplication: .unique))
+        let difference = try #require(try await rig.difference())
+        #expect(difference.key == "position \(minted)" && difference.problem.contains("owner's table of erasures"))
+        await #expect(throws: PostgresError.self) {
+            try await PostgresConnection.connect(rig.ledger.database.serveConninfo).execute(
+                script: "INSERT INTO erasure VALUES (1, \(minted))")
+        }
+    }
+
+    @Test("nobody is two numbers: a customer's id under a second one is named")
+    func twoNumbers() async throws {
+        let rig = try await VerifyRig(seed: 19)
+        try await rig.owner.execute(
+            script: """
+                ALTER TABLE identity DROP CONSTRAINT identity_ledger_id_value_key;
+                ALTER TABLE identity DISABLE TRIGGER ALL;
+                """)
+        let victim = try #require(
+            try await rig.owner.query("SELECT value FROM identity WHERE identity = 1").first?.text(0))
+        // Another's commitment is made for the victim's id.
+        _ = try await rig.ledger.writer.append(
+            EventDraft(
+                environment: nil, source: .api, occurredAt: nil,
+                fact: .grant(
+                    GrantFact(grantID: "g", customer: IdentityRef(0), entitlementID: "x", until: nil, reason: "")),
+                identities: ["somebody"], deduplication: .unique))
+        try await rig.owner.execute(script: "UPDATE identity SET value = '\(victim)' WHERE value = 'somebody'")
+        let difference = try #require(try await rig.difference())
+        #expect(difference.table == "identity", "\(difference)")
+        #expect(try await LedgerGuards.off(rig.ledger.pool).contains { $0.contains("identity (ledger_id, value)") })
+    }
+
+    @Test("a second key under the id of another, and a revocation of none, are named; revoking the id leaves neither")
+    func keyIDs() async throws {
+        let rig = try await VerifyRig(seed: 20, drafts: 1)
+        let store = APIKeyStore(pool: rig.ledger.pool, writer: rig.ledger.writer)
+        let (key, secret) = try await store.create(name: "a", scopes: [.metrics])
+        func append(_ fact: AccessFact) async throws -> Int64 {
+            let fact = LedgerFact.access(fact)
+            let name = try #require(fact.statementKey)
+            return try await rig.ledger.writer.append(
+                EventDraft(
+                    environment: nil, source: .operatorCommand, occurredAt: nil, fact: fact, identities: [],
+                    deduplication: .statement(id: name.id, payloadHash: name.payloadHash))
+            ).position
+        }
+        let made = KeyCreationFact(
+            keyID: key.id, secretHash: RandomDrafts.digest("other"), name: "b", isPublishable: false, scopes: ["admin"],
+            environment: nil, bundleID: nil)
+        let second = try await append(.keyCreated(made))
+        #expect(try await rig.difference()?.key == "position \(second)")
+        #expect(try await store.revoke(key.id))
+        #expect(try await store.list().allSatisfy { $0.revokedAt != nil })
+        #expect(try await store.find(secret: secret) == nil)
+
+        let other = try await VerifyRig(seed: 21, drafts: 1)
+        let none = LedgerFact.access(
+            .keyRevoked(KeyRevocationFact(keyID: "key_x", secretHash: RandomDrafts.digest("x"))))
+        let name = try #require(none.statementKey)
+        let position = try await other.ledger.writer.append(
+            EventDraft(
+                environment: nil, source: .operatorCommand, occurredAt: nil, fact: none, identities: [],
+                deduplication: .statement(id: name.id, payloadHash: name.payloadHash))
+        ).position
+        #expect(try await other.difference()?.key == "position \(position)")
+    }
+
     @Test("a forger who computes the whole chain anew is caught by what else the tables say")
     func forgedChain() async throws {
         let rig = try await VerifyRig(seed: 15)
