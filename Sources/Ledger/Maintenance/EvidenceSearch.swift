@@ -12,26 +12,28 @@ struct EvidenceSearch: Sendable {
 
     /// Whose ids are looked for.
     let identities: Set<IdentityRef>
-    private let patterns: [[UInt8]]
+    /// What finds any of them in evidence as PostgreSQL spells bytes; `nil` where there is nothing to look for.
+    private let pattern: String?
     /// The position up to which all evidence was looked through.
     private(set) var searchedTo: Int64 = 0
     private(set) var found: Set<Int64> = []
 
     init(for identities: [(value: String, ref: IdentityRef)]) {
         self.identities = Set(identities.map(\.ref))
-        patterns = identities.flatMap { Self.patterns(of: $0.value) }
+        let patterns = identities.flatMap { Self.patterns(of: $0.value) }
+        pattern = patterns.isEmpty ? nil : patterns.joined(separator: "|")
     }
 
     /// Looks through the next page before `head`; `false` when there is none.
     mutating func advance(to head: Int64, on connection: isolated PostgresConnection) throws -> Bool {
         guard searchedTo < head else { return false }
         let end = min(searchedTo + Self.page, head)
-        if !patterns.isEmpty {
+        if let pattern {
             let rows = try connection.query(
                 """
                 SELECT position FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3
-                    AND EXISTS (SELECT FROM unnest($4::bytea[]) AS pattern WHERE position(pattern IN parts) > 0)
-                """, [.int(ledgerID), .int(searchedTo), .int(end), .bytesArray(patterns)]
+                    AND encode(parts, 'escape') ~* $4
+                """, [.int(ledgerID), .int(searchedTo), .int(end), .text(pattern)]
             ).rows
             found.formUnion(try rows.map { try $0.int(0) })
         }
@@ -39,21 +41,23 @@ struct EvidenceSearch: Sendable {
         return true
     }
 
-    /// How an id stands in evidence: as a text in a decoded payload, or in one that was kept as it was received.
-    private static func patterns(of value: String) -> [[UInt8]] {
+    /// How an id stands in evidence: in a decoded payload, in whatever case, or in one that was kept as it was received.
+    private static func patterns(of value: String) -> [String] {
         let prefix = CustomerID.ofAppTransaction("")?.value ?? ""
-        let spellings: Set<String>
         if value.hasPrefix(prefix) {
-            spellings = [String(value.dropFirst(prefix.count))]
-        } else if CustomerID.isUUID(value) {
-            spellings = [value.lowercased(), value.uppercased()]
-        } else {
-            return []
+            let id = String(value.dropFirst(prefix.count))
+            // Of another word it would say nothing; a longer number is another's.
+            guard !id.isEmpty, id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+                return []
+            }
+            return ["(?<![0-9])\(id)(?![0-9])"] + encodings(of: "\"\(id)\"")
         }
-        return spellings.flatMap { spelling in
-            let text = Array("\"\(spelling)\"".utf8)
-            return [text] + (0..<3).map { base64(of: text, behind: $0) }
-        }
+        guard CustomerID.isUUID(value) else { return [] }
+        return [value] + encodings(of: "\"\(value.lowercased())\"") + encodings(of: "\"\(value.uppercased())\"")
+    }
+
+    private static func encodings(of text: String) -> [String] {
+        (0..<3).map { String(decoding: base64(of: Array(text.utf8), behind: $0), as: UTF8.self) }
     }
 
     /// The characters that bytes certainly have in base64url, where so many bytes of a group of three stand before them.
