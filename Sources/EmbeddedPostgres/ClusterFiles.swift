@@ -50,6 +50,9 @@ struct ClusterFiles: Sendable {
     func logTail() -> String {
         let size = log.status.map { Int($0.st_size) } ?? 0
         let text = String(decoding: log.bytes(at: max(0, size - 2048), count: 2048), as: UTF8.self)
-        return text.split(whereSeparator: \.isNewline).suffix(3).joined(separator: " | ")
+        let lines = text.split(whereSeparator: \.isNewline)
+        // What it died of and what led to that, not what it said on its way down.
+        let cause = lines.lastIndex { $0.contains("FATAL:") || $0.contains("PANIC:") }
+        return (cause.map { lines[...$0] } ?? lines[...]).suffix(3).joined(separator: " | ")
     }
 }

@@ -62,6 +62,12 @@ package actor EmbeddedCluster {
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
+    /// Whether a data directory holds a cluster, as far as can be told; one that may not be looked into is said to.
+    package static func isMade(in dataDirectory: String) -> Bool {
+        var status = stat()
+        return stat("\(dataDirectory)/postgres", &status) == 0 || errno != ENOENT
+    }
+
     /// Joins the cluster of a data directory; makes, starts or recovers it first where needed.
     ///
     /// Returns when it accepts connections and holds the database and both roles. Throws `EmbeddedPostgresError`, or

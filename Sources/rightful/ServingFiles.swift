@@ -13,6 +13,8 @@ struct ServingFiles: Sendable {
     let passKeys: PassKeyFiles
     /// What signs checkpoints; `nil` where there is none.
     let logKey: Ed25519PrivateKey?
+    /// Whether that key was made just now.
+    let hasMadeLogKey: Bool
     let checkpoints: CheckpointDirectory?
     /// What is wrong with files without making them useless.
     private(set) var warnings: [String]
@@ -32,12 +34,14 @@ struct ServingFiles: Sendable {
             }
         warnings = passKeys.warnings
         do {
-            logKey = try LogKeyFile.privateKey(configuration, isMade: true)
+            let isMissing = LogKeyFile.isMissing(configuration)
+            let key = try LogKeyFile.privateKey(configuration, isMade: true)
+            (logKey, hasMadeLogKey) = (key, isMissing)
             warnings += [LogKeyFile.warning(configuration)].compactMap(\.self)
         } catch {
             // With an embedded PostgreSQL, and where one is configured, there must be one.
             guard case .external = configuration.database, configuration.logKeyPath == nil else { throw error }
-            logKey = nil
+            (logKey, hasMadeLogKey) = (nil, false)
             warnings.append(
                 "no checkpoints are signed, for there is no key to sign them with (see log_key_path): \(error)")
         }

@@ -63,4 +63,40 @@ struct CheckpointWriterTests {
         let told = rig.log.lines.first { $0.contains("no checkpoint could be written to /proc/no-such-place") }
         #expect(told?.contains("NSError") == false && told?.contains("Domain") == false, "\(told ?? "nothing")")
     }
+
+    @Test(
+        "a directory that holds a checkpoint of a longer log, or of another one as long, says that a backup was restored"
+    )
+    func restored() async throws {
+        let rig = try await ServiceRig.make()
+        let directory = NSTemporaryDirectory() + UUID().uuidString
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let writer = try Self.writer(rig, directory, .seconds(1))
+        await writer.write()
+        let name = CheckpointWriter.name(size: 1)
+        let real = try String(contentsOfFile: "\(directory)/\(name)", encoding: .utf8)
+        for (forged, said) in [
+            (real.replacing("\n1\n", with: "\n7\n"), "is shorter than it was"),
+            (
+                real.replacing(/\n[A-Za-z0-9+\/]{43}=\n/, with: "\n\(String(repeating: "A", count: 43))=\n"),
+                "is not the one"
+            ),
+        ] {
+            let size: Int64 = said.contains("shorter") ? 7 : 1
+            let path = "\(directory)/\(CheckpointWriter.name(size: size))"
+            try forged.write(toFile: path, atomically: true, encoding: .utf8)
+            let again = try Self.writer(rig, directory, .seconds(1))
+            await again.write()
+            #expect(rig.log.lines.contains { $0.contains(said) && $0.contains("was a backup restored") }, "\(said)")
+            #expect(try await WorkFailures(pool: rig.pool).list().map(\.work) == ["checkpoints"])
+            try FileManager.default.removeItem(atPath: path)
+            await again.write()
+        }
+        // Another log's checkpoints are no business of this one's.
+        try real.replacing("example.com/ledger", with: "example.com/other").write(
+            toFile: "\(directory)/\(CheckpointWriter.name(size: 9))", atomically: true, encoding: .utf8)
+        let lines = rig.log.lines.count { $0.contains("was a backup restored") }
+        await (try Self.writer(rig, directory, .seconds(1))).write()
+        #expect(rig.log.lines.count { $0.contains("was a backup restored") } == lines)
+    }
 }

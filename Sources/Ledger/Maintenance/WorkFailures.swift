@@ -50,11 +50,20 @@ package struct WorkFailures: Sendable {
         }
     }
 
-    /// What fails, in the order of its names.
+    /// Forgets what a machine's earlier services noted: whatever still fails is noted again.
+    package func clear(on host: String) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                "DELETE FROM work_failure WHERE ledger_id = $1 AND host = $2", [.int(ledgerID), .text(host)])
+        }
+    }
+
+    /// What fails, in the order of its names; what nobody has tried for two hours is of a service that is gone.
     package func list() async throws -> [WorkFailure] {
         try await run { connection in
             try connection.query(
-                "SELECT work, host, since, last_at, reason FROM work_failure WHERE ledger_id = $1 ORDER BY work, host",
+                "SELECT work, host, since, last_at, reason FROM work_failure "
+                    + "WHERE ledger_id = $1 AND last_at > now() - interval '2 hours' ORDER BY work, host",
                 [.int(ledgerID)]
             ).rows.map { row in
                 WorkFailure(

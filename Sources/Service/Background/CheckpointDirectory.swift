@@ -43,6 +43,8 @@ package final class CheckpointDirectory: Sendable {
     }
 
     /// Writes the whole file or none of it; one that is there stays as it is.
+    ///
+    /// - Throws: also where what is there is of another past: as after a backup was restored.
     func write(_ text: String, name: String) throws {
         try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         // The one that has the name now, which may be a file system that was mounted since.
@@ -50,6 +52,7 @@ package final class CheckpointDirectory: Sendable {
         defer { if current >= 0 { close(current) } }
         let directory = current >= 0 ? current : kept
         guard directory >= 0 else { throw failure() }
+        try check(text, name: name, in: directory)
         guard faccessat(directory, name, F_OK, 0) != 0 else { return }
         let draft = ".\(name).\(getpid())"
         unlinkat(directory, draft, 0)
@@ -68,6 +71,39 @@ package final class CheckpointDirectory: Sendable {
         guard fsync(file) == 0, renameat(directory, draft, directory, name) == 0, fsync(directory) == 0 else {
             throw failure()
         }
+    }
+
+    /// Compares a checkpoint with what the directory holds of the same log.
+    private func check(_ text: String, name: String, in directory: Int32) throws {
+        func statement(_ note: String) -> Substring {
+            note.prefix(upTo: note.range(of: "\n\n")?.lowerBound ?? note.endIndex)
+        }
+        func isOfThisLog(_ note: String) -> Bool {
+            note.split(separator: "\n").first == text.split(separator: "\n").first
+        }
+        if let known = Self.read(name, in: directory), isOfThisLog(known), statement(known) != statement(text) {
+            throw Failure(
+                description: "the log is not the one that \(path)/\(name) was made of, though it is as long: "
+                    + "was a backup restored? `rightful verify --since` tells")
+        }
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+        let newest = names.filter { $0.hasPrefix("checkpoint-") && $0 > name }.max()
+        if let newest, let known = Self.read(newest, in: directory), isOfThisLog(known) {
+            throw Failure(
+                description:
+                    "the log is shorter than it was when \(path)/\(newest) was written: was a backup restored? "
+                    + "`rightful verify --since` tells")
+        }
+    }
+
+    /// What a file of the directory holds, as far as a checkpoint is long.
+    private static func read(_ name: String, in directory: Int32) -> String? {
+        let file = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: 16 << 10)
+        let count = bytes.withUnsafeMutableBytes { Glibc.read(file, $0.baseAddress, $0.count) }
+        return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
     }
 
     private struct Failure: Error, CustomStringConvertible { let description: String }

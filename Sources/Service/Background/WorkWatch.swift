@@ -28,6 +28,9 @@ package actor WorkWatch {
         self.logger = logger
     }
 
+    /// Forgets what an earlier service of this machine noted.
+    package func begin() async { try? await failures.clear(on: host) }
+
     /// Does some work; returns whether it succeeded.
     ///
     /// While the database is away nothing is noted: every request says so, and the work goes on when it is back.

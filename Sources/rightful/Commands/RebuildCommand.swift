@@ -16,7 +16,9 @@ struct RebuildCommand: Command {
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
 
     func run(_ context: CommandContext) async throws {
-        let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+        let report = try await DatabaseSession.with(
+            arguments, context, connections: Self.connections, needsLedger: true
+        ) { session in
             let meter = ProgressMeter(context)
             defer { meter.end() }
             async let counted: Void = count(SeenProjector(pool: session.pool))

@@ -93,6 +93,13 @@ struct ServeCommand: Command {
             let logKey = files.logKey.map {
                 LogKey(name: LogKeyFile.name(configuration, ownID: ledgerID), privateKey: $0)
             }
+            if files.hasMadeLogKey, try await tree.end().size > 0 {
+                logger.log(
+                    .warning,
+                    "the log's key was missing and another was made: earlier checkpoints are checked with what was "
+                        + "published of theirs (`rightful verify --since FILE --log-key KEY`), and each service on this database "
+                        + "needs the same key (log_key_path)")
+            }
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
@@ -133,6 +140,7 @@ struct ServeCommand: Command {
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
             let watch = WorkWatch(
                 failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
+            await watch.begin()
             let checkpoints: CheckpointWriter? =
                 if let logKey, let directory = files.checkpoints {
                     CheckpointWriter(

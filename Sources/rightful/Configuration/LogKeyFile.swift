@@ -18,6 +18,13 @@ enum LogKeyFile {
             name: name(configuration, ownID: ownID), privateKey: try privateKey(configuration, isMade: isMade))
     }
 
+    /// Whether there is none yet where one would be made.
+    static func isMissing(_ configuration: Configuration) -> Bool {
+        var status = stat()
+        return configuration.logKeyPath == nil && stat("\(configuration.dataDirectory)/\(keptName)", &status) != 0
+            && errno == ENOENT
+    }
+
     /// Reads the key itself, for which nobody has to know yet what the log is called.
     static func privateKey(_ configuration: Configuration, isMade: Bool) throws -> Ed25519PrivateKey {
         let path = configuration.logKeyPath ?? "\(configuration.dataDirectory)/\(keptName)"

@@ -68,11 +68,21 @@ struct DatabaseSession: Sendable {
     }
 
     /// Opens the database for as long as `body` needs it.
+    ///
+    /// - Parameter needsLedger: whether a data directory without a ledger is refused, rather than that an empty one is made
+    ///   there: a directory that was moved, or not mounted, must not look like a ledger that verifies.
     static func with<Value: Sendable>(
         _ arguments: ParsedArguments, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
-        _ body: @Sendable (DatabaseSession) async throws -> Value
+        needsLedger: Bool = false, _ body: @Sendable (DatabaseSession) async throws -> Value
     ) async throws -> Value {
         let configuration = try context.configuration(arguments)
+        if needsLedger, case .embedded = configuration.database {
+            let directory = configuration.dataDirectory
+            guard EmbeddedCluster.isMade(in: directory) else {
+                throw CommandFailure(
+                    description: "there is no ledger in \(directory) (data_dir); `rightful serve` makes one")
+            }
+        }
         let session = try await open(
             configuration, context, connections: connections, refusesSchema: refusesSchema
         ) { context.progress($0) }
