@@ -99,6 +99,25 @@ struct EvidenceTests {
         }
     }
 
+    @Test("what the store signed about an app that is not configured proves nothing here")
+    func otherApp() async throws {
+        let ledger = try await Ledger()
+        let jws = try JWSVerifier(trusting: TrustAnchors([ledger.rig.store.root.certificate]))
+        for (apps, isFound) in [([], false), ([ServiceRig.bundleID], false), (["com.example.other"], true)] {
+            let reading = EvidenceReading(jws: jws, bundleIDs: Set(apps))
+            var found: VerificationDifference?
+            do {
+                _ = try await Verifier(
+                    pool: ledger.rig.pool, derive: { try reading.derive($0, of: $1, fact: $2) }
+                ).run()
+            } catch let difference as VerificationDifference {
+                found = difference
+            }
+            #expect((found != nil) == isFound, "\(apps): \(String(describing: found))")
+            if isFound { #expect(found?.problem.contains("is not configured") == true, "\(String(describing: found))") }
+        }
+    }
+
     @Test("what the store signed is found proven, and without signatures it is said to be unproven")
     func genuine() async throws {
         let ledger = try await Ledger()

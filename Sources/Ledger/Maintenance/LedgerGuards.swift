@@ -15,7 +15,7 @@ package enum LedgerGuards {
                     PostgresStatement(triggers), PostgresStatement(privileges, [.textArray(tables)]),
                     PostgresStatement(searchPath), PostgresStatement(creators),
                     PostgresStatement(indexes), PostgresStatement(additions, [.textArray(tables)]),
-                    PostgresStatement(members),
+                    PostgresStatement(members), PostgresStatement(ahead, [.int(ledgerID)]),
                 ])
                 return try results[0].rows.map { try trigger($0) }
                     + results[1].rows.map { row in
@@ -35,6 +35,10 @@ package enum LedgerGuards {
                     }
                     + results[6].rows.map { row in
                         "the role \(try row.text(0)) may act as \(try row.text(1))"
+                    }
+                    + results[7].rows.map { row in
+                        "the last event is dated \(try row.int(0)) s after the database's clock, and so is whatever is appended: "
+                            + "grants and transfers begin then"
                     }
             }
         } catch {
@@ -118,6 +122,12 @@ package enum LedgerGuards {
         WHERE NOT tgisinternal AND tgname NOT IN ('event_append_only', 'event_no_truncate', 'event_name_append_only',
             'event_name_no_truncate')
         ORDER BY 1, 2
+        """
+
+    /// The log's times never decrease, so one of the future holds for all that comes.
+    private static let ahead = """
+        SELECT extract(epoch FROM recorded_at - clock_timestamp())::bigint FROM ledger_head
+        WHERE ledger_id = $1 AND recorded_at > clock_timestamp() + interval '2 seconds'
         """
 
     /// Roles that are members of the owner's, or of one that may write every table.

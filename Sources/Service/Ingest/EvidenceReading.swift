@@ -5,21 +5,33 @@ package import Ledger
 
 /// Reads the evidence of events again, as it was read when it came.
 ///
-/// Which app a statement is about was asked then; the event names it. Without a date of its own, a statement is verified
-/// as of the instant when it was recorded.
+/// Without a date of its own, a statement is verified as of the instant when it was recorded.
 package struct EvidenceReading: Sendable {
     private let notifications: NotificationVerifier
     private let statements: StatementVerifier
+    private let bundleIDs: Set<String>
 
-    package init(jws: JWSVerifier) {
+    /// - Parameter bundleIDs: the apps that statements may be about; empty where nobody knows.
+    package init(jws: JWSVerifier, bundleIDs: Set<String> = []) {
         notifications = NotificationVerifier(ofAnyApp: jws)
         statements = StatementVerifier(ofAnyApp: jws)
+        self.bundleIDs = bundleIDs
     }
 
     /// What the event must state.
     ///
-    /// - Throws: `NotificationRefusal`, or `EvidenceFault` for evidence of another kind than the event.
+    /// - Throws: `NotificationRefusal`, or `EvidenceFault` for evidence of another kind than the event, or of an app that is
+    ///   not configured: the store signs for every app there is.
     package func derive(_ evidence: [UInt8], of event: EventRecord, fact: LedgerFact) throws -> DerivedEvent {
+        let derived = try read(evidence, of: event, fact: fact)
+        if !bundleIDs.isEmpty, let other = derived.fact.bundleIDs.subtracting(bundleIDs).min() {
+            throw EvidenceFault(
+                description: "is about the app \(other), which is not configured: add it to apps, if it ever was")
+        }
+        return derived
+    }
+
+    private func read(_ evidence: [UInt8], of event: EventRecord, fact: LedgerFact) throws -> DerivedEvent {
         switch fact {
         case .notification:
             let notification = try notifications.verify(signedPayload: evidence, now: event.recordedAt)
@@ -80,4 +92,13 @@ package struct EvidenceReading: Sendable {
 /// Why evidence does not prove its event.
 package struct EvidenceFault: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
+}
+
+extension LedgerFact {
+    /// The apps that its statements are about.
+    fileprivate var bundleIDs: Set<String> {
+        var ids = Set(transactions.map(\.bundleID))
+        if case .notification(let fact) = self { ids.insert(fact.bundleID) }
+        return ids
+    }
 }

@@ -40,7 +40,8 @@ struct VerifyCommand: Command {
     /// Reads evidence again, by the roots that are configured now or that a service trusted before.
     private static func derivation(_ configuration: Configuration) throws -> EvidenceDerivation {
         let reading = EvidenceReading(
-            jws: try JWSVerifier(trusting: try TrustedMaterial.anchorsOfEvidence(configuration)))
+            jws: try JWSVerifier(trusting: try TrustedMaterial.anchorsOfEvidence(configuration)),
+            bundleIDs: Set(configuration.apps.map(\.binding.bundleID)))
         return { evidence, event, fact in try reading.derive(evidence, of: event, fact: fact) }
     }
 
