@@ -1,5 +1,6 @@
 import EntitlementAPI
 import EntitlementCore
+import Foundation
 import HTTPServer
 import Ledger
 import PostgresClient
@@ -98,5 +99,17 @@ struct SurfaceTests {
         }
         #expect(try await arrival.value.status == 200)
         #expect(try await rig.get("/v1/events/2").json["recorded_at"] == .string(later))
+    }
+
+    @Test("the page about HTTP names every code that an answer may have, with its status")
+    func documentedCodes() throws {
+        let page = try String(
+            contentsOf: URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/http.md"),
+            encoding: .utf8)
+        let rows = page.split(separator: "\n").filter { $0.hasPrefix("| `") }
+        for code in ProblemCode.allCases {
+            let row = rows.first { $0.contains("`\(code.rawValue)`") && $0.contains("\(code.status)") }
+            #expect(row != nil, "\(code.rawValue) \(code.status)")
+        }
     }
 }
