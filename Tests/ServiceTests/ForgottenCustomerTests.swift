@@ -47,6 +47,33 @@ struct ForgottenCustomerTests {
         #expect(try await rig.entitlements(Self.customer).first?.givesAccess == true)
     }
 
+    @Test("a purchase that was theirs by a claim is theirs again, and nobody else's whose it says it is")
+    func claimed() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let held = HeldTransaction()
+        let posted = Posted(transactions: [try rig.sign(held)])
+        let first = try await rig.answer("bob-77", posted, key: rig.token("bob-77"))
+        #expect(first.entitlements.first?.givesAccess == true)
+        try await Self.forget("bob-77", rig)
+        _ = try await rig.answer("bob-77", posted, key: rig.token("bob-77"))
+        // The clock stands still, and it is theirs from an instant behind it.
+        rig.clock.now = rig.clock.now.adding(milliseconds: 1000)
+        let again = try await rig.answer("bob-77", posted, key: rig.token("bob-77"))
+        #expect(again.entitlements.first?.givesAccess == true && again.finish == [held.id], "\(again)")
+        // It has an owner again, whom nobody replaces.
+        let other = try await rig.answer("eve", posted, key: rig.token("eve"))
+        #expect(other.entitlements.isEmpty && other.verdicts == ["conflict ownership_conflict"])
+        #expect(try await rig.verdictOfVerify() == nil)
+
+        // Somebody with an older copy of what names a forgotten person does not get that.
+        let named = HeldTransaction(id: "2000000000000002", signed: 5, token: Self.customer)
+        let copy = try rig.sign(named.with { $0.signed = 1 })
+        try await rig.notify(named, uuid: "n-2")
+        try await Self.forget(Self.customer, rig)
+        let thief = try await rig.answer("eve", Posted(transactions: [copy]), key: rig.token("eve"))
+        #expect(thief.entitlements.isEmpty && thief.finish.isEmpty, "\(thief)")
+    }
+
     @Test("a customer with an issued token is issued another, and the purchase that bears the first can be linked")
     func issuedToken() async throws {
         let rig = try await ServiceRig.withCatalog()

@@ -169,11 +169,24 @@ struct ReconcileDecision: Sendable {
         return bytes
     }
 
+    /// The conflicts about purchases that name nobody themselves: their owner claimed them, or was given them.
+    var nameless: [(originalTransactionID: String, owner: IdentityRef)] {
+        reconciliation.conflicts.filter { conflict in
+            reconciliation.periods.allSatisfy {
+                $0.originalTransactionID != conflict.originalTransactionID || $0.statedOwner == nil
+            }
+        }
+    }
+
     /// The claims of what is nobody's, and the conflicts to report: each only while nobody says otherwise first.
     ///
-    /// - Parameter reported: who was found claiming what before.
-    func ownershipDrafts(reported: [String: [IdentityRef]]) -> [EventDraft] {
+    /// - Parameters:
+    ///   - reported: who was found claiming what before.
+    ///   - abandoned: the original transactions whose owner was forgotten. A claim would come too late, behind theirs, so
+    ///     they are transferred.
+    func ownershipDrafts(reported: [String: [IdentityRef]], abandoned: Set<String>) -> [EventDraft] {
         let conflicts = reconciliation.conflicts.map(\.originalTransactionID).filter { original in
+            guard !abandoned.contains(original) else { return false }
             let claimants = reported[original] ?? []
             return claimants.count < LedgerReader.conflictLimit
                 && !claimants.contains { snapshot.facts.ownership.customer(of: $0) == person }
@@ -181,7 +194,10 @@ struct ReconcileDecision: Sendable {
         let me = IdentityRef(0)
         return reconciliation.claims.map {
             draft(.claim(ClaimFact(originalTransactionID: $0, customer: me)), about: $0)
-        } + conflicts.map { draft(.conflict(ConflictFact(originalTransactionID: $0, claimant: me)), about: $0) }
+        }
+            + abandoned.sorted().map {
+                draft(.transfer(TransferFact(originalTransactionID: $0, customer: me)), about: $0)
+            } + conflicts.map { draft(.conflict(ConflictFact(originalTransactionID: $0, claimant: me)), about: $0) }
     }
 
     private func draft(_ fact: LedgerFact, about originalTransactionID: String) -> EventDraft {

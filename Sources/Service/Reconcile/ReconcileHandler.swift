@@ -40,9 +40,11 @@ extension Application {
                 _ = try await append(statements)
                 continue
             }
-            let ownership = decision.ownershipDrafts(reported: try await reported(decision))
+            let abandoned = try await abandoned(decision)
+            let ownership = decision.ownershipDrafts(reported: try await reported(decision), abandoned: abandoned)
             // A conflict that others leave no room for is counted, and reported when the device comes again.
-            let mayWait = attempt == Self.reconcileAttempts && decision.reconciliation.claims.isEmpty
+            let mayWait =
+                attempt == Self.reconcileAttempts && decision.reconciliation.claims.isEmpty && abandoned.isEmpty
             if ownership.isEmpty || mayWait {
                 return try await answer(
                     decision, first: first ?? decision, request, call, isNews: attempt > 1 || !ownership.isEmpty)
@@ -72,6 +74,15 @@ extension Application {
         if spent.isEmpty { for item in repeated { rateLimiter.charge(item.payer, item.bytes, at: now) } }
         for item in spent { metrics.count(.rateLimited, [item.payer.kind]) }
         return spent.map(\.original)
+    }
+
+    /// The purchases whose only owner was forgotten, and which name nobody themselves: like unclaimed ones they are the
+    /// first one's who proves to hold them.
+    private func abandoned(_ decision: ReconcileDecision) async throws -> Set<String> {
+        let candidates = decision.nameless
+        guard !candidates.isEmpty else { return [] }
+        let known = try await reader.customerIDs(of: candidates.map(\.owner))
+        return Set(candidates.filter { known[$0.owner] == nil }.map(\.originalTransactionID))
     }
 
     private func reported(_ decision: ReconcileDecision) async throws -> [String: [IdentityRef]] {
