@@ -202,6 +202,19 @@ struct ForgetTests {
         #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 6)
     }
 
+    @Test("somebody with hundreds of ids is forgotten by all of them")
+    func manyIDs() async throws {
+        let ledger = try await TestLedger()
+        let apps = (0..<300).map { "70000\(10_000 + $0)" }
+        for app in apps { _ = try await ledger.writer.append(Self.link("apple:\(app)", to: Self.ann)) }
+        var other = Self.notification(0, token: Self.bob, app: nil, original: "2002")
+        other.evidence = .received(VerifyRig.signed("{\"x\":\"\(apps[299])\"}"))
+        _ = try await ledger.writer.append(other)
+        let ann = try #require(CustomerID(Self.ann))
+        let outcome = try await Self.forgetter(ledger).forget(ann)
+        #expect(outcome?.identities == 301 && outcome?.evidence == 1)
+    }
+
     @Test("an app's own id is looked for in no evidence, whatever word it is")
     func ordinaryWord() async throws {
         let ledger = try await TestLedger()

@@ -9,31 +9,35 @@ import PostgresClient
 struct EvidenceSearch: Sendable {
     /// Positions that one statement looks through, so that none takes long.
     private static let page: Int64 = 20_000
+    /// Spellings that one regular expression looks for.
+    private static let alternatives = 64
 
     /// Whose ids are looked for.
     let identities: Set<IdentityRef>
-    /// What finds any of them in evidence as PostgreSQL spells bytes; `nil` where there is nothing to look for.
-    private let pattern: String?
+    /// What finds them in evidence as PostgreSQL spells bytes, of a few ids each: one of very many would be refused.
+    private let patterns: [String]
     /// The position up to which all evidence was looked through.
     private(set) var searchedTo: Int64 = 0
     private(set) var found: Set<Int64> = []
 
     init(for identities: [(value: String, ref: IdentityRef)]) {
         self.identities = Set(identities.map(\.ref))
-        let patterns = identities.flatMap { Self.patterns(of: $0.value) }
-        pattern = patterns.isEmpty ? nil : patterns.joined(separator: "|")
+        let all = identities.flatMap { Self.patterns(of: $0.value) }
+        patterns = stride(from: 0, to: all.count, by: Self.alternatives).map {
+            all[$0..<min($0 + Self.alternatives, all.count)].joined(separator: "|")
+        }
     }
 
     /// Looks through the next page before `head`; `false` when there is none.
     mutating func advance(to head: Int64, on connection: isolated PostgresConnection) throws -> Bool {
         guard searchedTo < head else { return false }
         let end = min(searchedTo + Self.page, head)
-        if let pattern {
+        if !patterns.isEmpty {
             let rows = try connection.query(
                 """
                 SELECT position FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3
-                    AND encode(parts, 'escape') ~* $4
-                """, [.int(ledgerID), .int(searchedTo), .int(end), .text(pattern)]
+                    AND encode(parts, 'escape') ~* ANY ($4)
+                """, [.int(ledgerID), .int(searchedTo), .int(end), .textArray(patterns)]
             ).rows
             found.formUnion(try rows.map { try $0.int(0) })
         }
