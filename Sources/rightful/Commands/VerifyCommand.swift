@@ -79,7 +79,7 @@ struct VerifyCommand: Command {
             } else {
                 try context.output.write(summary.line(since: since?.checkpoint) + "\n")
                 for guardOff in guardsOff {
-                    context.complain("what should keep the log from being changed is off: \(guardOff)")
+                    context.complain("a guard of the log needs a look: \(guardOff)")
                 }
             }
         } catch let difference as VerificationDifference {
