@@ -34,8 +34,13 @@ extension PostgresConnection {
     func use<Value: Sendable>(_ body: @Sendable (isolated PostgresConnection) throws -> Value) -> Use<Value> {
         guard isAlive() else { return .stale }
         if planAge.isDue(at: .now) {
-            // What fails here fails again in the body, which says so.
-            try? execute(script: "DISCARD PLANS")
+            do {
+                try execute(script: "DISCARD PLANS")
+            } catch  where isBroken {
+                return .finished(.failure(error), reusable: false)
+            } catch {
+                // The statements go on with the plans they have.
+            }
         }
         let result = Result { try body(self) }
         // A transaction left open by hand must not leak into the next use.

@@ -14,8 +14,8 @@ package actor PostgresConnection {
     private let handle: ConnectionHandle
     /// How long the server may be silent; `nil`: as long as it likes.
     private let silence: Duration?
-    /// Whether the session is not to be used any more, whatever libpq says of it.
-    private var isGivenUp = false
+    /// Why the session is not to be used any more, whatever libpq says of it.
+    private var givenUpFor: PostgresError?
     var statements: StatementCache
     var planAge = PlanAge()
     /// Memory of copied rows, to be used again.
@@ -60,7 +60,7 @@ package actor PostgresConnection {
     package var transport: Transport { Transport(of: pointer) }
     /// Whether the connection is known to be gone; a new one must be made.
     package var isBroken: Bool {
-        isGivenUp || PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF
+        givenUpFor != nil || PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF
     }
     package var isInTransaction: Bool { PQtransactionStatus(pointer) != PQTRANS_IDLE }
     /// How many statements the session holds prepared; never more than the limit it was given.
@@ -146,7 +146,7 @@ extension PostgresConnection {
         withExtendedLifetime(owned) {}
         if error.kind == .stalePlan { statements.orphanAll() }
         // After a failover this is a session with the old server, or with one that does not write; the next one may not be.
-        if error.sqlState == "25006" { isGivenUp = true }
+        if error.sqlState == "25006" { givenUpFor = error }
         throw error
     }
 
@@ -156,7 +156,7 @@ extension PostgresConnection {
         do throws(PostgresError) {
             return try handle.nextResult(silence: silence)
         } catch {
-            isGivenUp = true
+            givenUpFor = error
             throw error
         }
     }
@@ -165,7 +165,7 @@ extension PostgresConnection {
         do throws(PostgresError) {
             return try handle.lastResult(silence: silence)
         } catch {
-            isGivenUp = true
+            givenUpFor = error
             throw error
         }
     }
@@ -175,7 +175,7 @@ extension PostgresConnection {
         do throws(PostgresError) {
             try handle.sendAll(silence: silence)
         } catch {
-            isGivenUp = true
+            givenUpFor = error
             throw error
         }
     }
@@ -183,6 +183,8 @@ extension PostgresConnection {
     /// Takes what libpq says of a command that was to be sent.
     func sent(_ accepted: Int32, _ label: @autoclosure () -> String) throws(PostgresError) {
         guard accepted == 1 else {
+            // Whoever goes on after that is told why, and not that libpq still waits for an answer.
+            if let givenUpFor { throw givenUpFor }
             throw PostgresError(connection: pointer, fallback: "the statement could not be sent", statement: label())
         }
     }

@@ -58,6 +58,31 @@ struct FrozenServerTests {
         await pool.close()
     }
 
+    @Test("whoever gets a session that froze while it was idle is told so, also by what goes on after the first error")
+    func frozenWhileIdle() async throws {
+        let pool = PostgresPool(
+            try TestDatabase.conninfo(), options: Self.options, limits: PostgresPool.Limits(connections: 1))
+        let process = Process()
+        defer { process.thaw() }
+        try await pool.withConnection { process.freeze($0.serverProcessID) }
+        // Until then the pool would not look at the session's plans before it lends it.
+        try await Task.sleep(for: .milliseconds(1100))
+        var error = await #expect(throws: PostgresError.self) {
+            try await pool.withConnection { _ = try $0.query("SELECT 1") }
+        }
+        #expect(error?.message.contains("has said nothing") == true, "\(String(describing: error))")
+
+        error = await #expect(throws: PostgresError.self) {
+            try await pool.withConnection { connection in
+                process.freeze(connection.serverProcessID)
+                _ = try? connection.query("SELECT 1")
+                _ = try connection.query("SELECT 2")
+            }
+        }
+        #expect(error?.message.contains("has said nothing") == true, "\(String(describing: error))")
+        await pool.close()
+    }
+
     @Test("a statement that runs long while its server lives is not taken for frozen")
     func slow() async throws {
         let connection = try await TestDatabase.connect(
@@ -97,16 +122,16 @@ struct FrozenServerTests {
     }
 }
 
-/// A server's process, stopped for a while.
+/// Server processes, stopped for a while.
 private final class Process: Sendable {
-    private let stopped = Mutex<pid_t?>(nil)
+    private let stopped = Mutex<[pid_t]>([])
 
     func freeze(_ id: Int) {
-        stopped.withLock { $0 = pid_t(id) }
+        stopped.withLock { $0.append(pid_t(id)) }
         kill(pid_t(id), SIGSTOP)
     }
 
     func thaw() {
-        if let id = stopped.withLock({ $0 }) { kill(id, SIGCONT) }
+        for id in stopped.withLock({ $0 }) { kill(id, SIGCONT) }
     }
 }
