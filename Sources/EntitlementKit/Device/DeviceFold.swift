@@ -12,6 +12,8 @@ struct DeviceFold: Sendable {
     let facts: CustomerFacts
     /// What the server answered, where its facts cannot be joined.
     private let answer: ServerAnswer?
+    /// The original transactions of which the store has told a refund that the answer does not know.
+    private let refunded: Set<String>
     /// When each original transaction was last confirmed by server or store.
     let confirmedAt: [String: Timestamp]
     /// When the server last confirmed anything.
@@ -34,6 +36,7 @@ struct DeviceFold: Sendable {
         if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }
         let told = answer?.originalTransactionIDs ?? []
+        var refunded: Set<String> = []
 
         let groups = Dictionary(grouping: ledger.book.transactions.values.filter(ledger.isOurs)) {
             $0.payload.originalTransactionID
@@ -44,6 +47,9 @@ struct DeviceFold: Sendable {
                 (ledger.book.renewals[original] ?? []).allSatisfy(memory.hasAnswered)
             {
                 continue
+            }
+            if transactions.contains(where: { $0.payload.revocation != nil && memory?.hasAnswered($0) != true }) {
+                refunded.insert(original)
             }
             let transactions = transactions.sorted { $0.payload.transactionID < $1.payload.transactionID }
             for transaction in transactions {
@@ -60,6 +66,7 @@ struct DeviceFold: Sendable {
         }
         self.facts = facts
         self.answer = answer
+        self.refunded = refunded
         self.confirmedAt = confirmedAt
         serverConfirmedAt = memory?.confirmedAt
         extensions = PeriodExtension.all(
@@ -97,6 +104,8 @@ struct DeviceFold: Sendable {
         }
         let isConfirmed = bound.map { now <= (serverConfirmedAt ?? .earliest).adding(milliseconds: $0) } ?? true
         for entitlement in answer?.entitlements(at: now) ?? [] {
+            // Of what was refunded since the store's word is the newer one.
+            if entitlement.givesAccess, refunded.contains(entitlement.originalTransactionID ?? "") { continue }
             let stated = isConfirmed || !entitlement.givesAccess ? entitlement : entitlement.unconfirmed
             shown[stated.id] = shown[stated.id].map { $0.isShown(before: stated) ? $0 : stated } ?? stated
         }

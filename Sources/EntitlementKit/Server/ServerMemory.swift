@@ -87,14 +87,32 @@ struct ServerMemory: Sendable {
     /// Whether it should be told of a transaction.
     func wantsToHear(_ transaction: DeviceTransaction) -> Bool {
         guard hasAnswered(transaction) else { return true }
-        // Its newest word is a revocation that the store does not state any more: it is to look again.
-        guard transaction.payload.revocation == nil, let facts else { return false }
-        let told = facts.originals[transaction.payload.originalTransactionID]?.transactions.filter {
+        // What was taken back reads as it did before, and is news all the same.
+        return isTakenBack(told(of: transaction).newest, by: transaction) || isToLookAgain(at: transaction)
+    }
+
+    /// Whether it goes by a revocation that the store told it and does not state any more on this device.
+    ///
+    /// A device alone does not withdraw that: the server asks the store, or hears of it later. So it is asked again.
+    func isToLookAgain(at transaction: DeviceTransaction) -> Bool {
+        isTakenBack(told(of: transaction).filter(\.sources.includesStore).newest, by: transaction)
+    }
+
+    private func told(of transaction: DeviceTransaction) -> [StatedTransaction] {
+        (facts?.originals[transaction.payload.originalTransactionID]?.transactions ?? []).filter {
             $0.fact.transactionID == transaction.payload.transactionID
         }
-        let newest = told?.max { ($0.fact.signedDate ?? .earliest) < ($1.fact.signedDate ?? .earliest) }?.fact
-        guard let newest, newest.revocation != nil else { return false }
-        return (newest.signedDate ?? .earliest) < (transaction.payload.signedDate ?? .earliest)
+    }
+
+    private func isTakenBack(_ told: TransactionFact?, by transaction: DeviceTransaction) -> Bool {
+        guard let told, told.revocation != nil, transaction.payload.revocation == nil else { return false }
+        return (told.signedDate ?? .earliest) < (transaction.payload.signedDate ?? .earliest)
+    }
+}
+
+extension [StatedTransaction] {
+    fileprivate var newest: TransactionFact? {
+        self.max { ($0.fact.signedDate ?? .earliest) < ($1.fact.signedDate ?? .earliest) }?.fact
     }
 }
 

@@ -98,6 +98,8 @@ extension EntitlementStore {
     }
 
     private func post(_ batch: SyncQueue.Batch) async {
+        // Whatever became of it, another one may have waited for its place.
+        defer { pump() }
         // Recalled before it was on its way.
         guard queue.isUnderWay(batch) else { return queue.settle(again: batch) }
         let posting = ledger.posting(batch, at: now)
@@ -109,7 +111,6 @@ extension EntitlementStore {
             await settle(posting, answer, results)
         case .failure(let failure): settle(posting, failure)
         }
-        pump()
     }
 
     /// Why no usable answer came.
@@ -185,6 +186,11 @@ extension EntitlementStore {
             case .failed(let detail): failed[id] = detail
             }
         }
+        // The ledger holds what this store signed, and is yet to see that it holds of a refund that it was told of.
+        for transaction in posting.transactions where held[transaction.payload.transactionID] != nil {
+            guard ledger.memory(of: transaction)?.isToLookAgain(at: transaction) ?? false else { continue }
+            failed[transaction.payload.transactionID] = "the server still holds a refund that the store has taken back"
+        }
         let failures = queue.settle(batch, refused: Set(failed.keys), uptime: uptime)
         queue.serverAnswered()
         // Asked before the app's own purchase was there: what it proves is asked about anew, and this says less.
@@ -201,7 +207,7 @@ extension EntitlementStore {
         if isAnotherLog || isOutdated { resend() }
         _ = await persist()
         publish()
-        let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil }
+        let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil && failed[$0] == nil }
         if !taken.isEmpty { report(SyncEvent(kind: .succeeded, transactionIDs: taken)) }
         for (id, detail) in conflicts.sorted(by: { $0.key < $1.key }) {
             report(SyncEvent(kind: .conflict, transactionIDs: [id], detail: detail))

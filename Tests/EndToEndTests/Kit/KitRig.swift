@@ -69,7 +69,12 @@ final class KitDevice {
     func state(
         where isMet: @Sendable (Entitlements) -> Bool
     ) async -> Entitlements {
-        for await state in kit.states where isMet(state) { return state }
+        let (kit, states) = (kit, kit.states)
+        let met = await clock.passing { () -> Entitlements? in
+            for await state in states where isMet(state) { return state }
+            return nil
+        }
+        if let met { return met }
         let state = await kit.current
         Issue.record("device \(number) never came to the awaited state; it is \(state)")
         return state

@@ -212,13 +212,15 @@ final class KitStore: Sendable {
             return state.waiterCount
         }
         await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isOver = state.withLock { state in
-                    if isMet(state.devices) || state.givenUp.contains(number) { return true }
-                    state.waiters.append(Waiter(number: number, isMet: isMet, continuation: continuation))
-                    return false
+            await clock.passing {
+                await withCheckedContinuation { continuation in
+                    let isOver = state.withLock { state in
+                        if isMet(state.devices) || state.givenUp.contains(number) { return true }
+                        state.waiters.append(Waiter(number: number, isMet: isMet, continuation: continuation))
+                        return false
+                    }
+                    if isOver { continuation.resume() }
                 }
-                if isOver { continuation.resume() }
             }
         } onCancel: {
             let waiter = state.withLock { state -> Waiter? in
