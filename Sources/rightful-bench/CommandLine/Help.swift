@@ -34,8 +34,8 @@ enum Help {
                          entitlement is there: p99 from sending to reading
                          limit: p99 of a bare commit of one row by pgbench
           long-lives     subscribers with 60 periods beside those with 5
-          growth         one ledger that grows: reads, explain, append, and start to ready (PostgreSQL being up) at each
-                         of --sizes, beside the smallest; rebuild at the largest
+          growth         one ledger that grows: reads, explain, proofs, append, and start to ready (PostgreSQL being up)
+                         at each of --sizes, beside the smallest; rebuild at the largest
 
           --seconds S        how long each figure is measured, over all rounds; default 4
           --rounds N         default 2

@@ -39,6 +39,27 @@ struct WrkScript: Sendable {
             end
             """)
 
+    /// Asks in turn for the proof that an event is in the log, and that a log goes on from an earlier one, each at random.
+    ///
+    /// Arguments: how long the log is, and the API key.
+    static let proofs = WrkScript(
+        name: "proofs",
+        text: common + """
+            function init(args)
+              math.randomseed(os.time() + id * 7919)
+              head = tonumber(args[1])
+              tail = " HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Bearer " .. args[2] .. "\\r\\n\\r\\n"
+              inclusion = false
+            end
+            function request()
+              inclusion = not inclusion
+              local size = math.random(head)
+              local earlier = math.random(size)
+              if inclusion then return "GET /v1/events/" .. earlier .. "/proof?size=" .. size .. tail end
+              return "GET /v1/ledger/consistency?from=" .. earlier .. "&to=" .. size .. tail
+            end
+            """)
+
     /// Sends whole requests from a file, drawn at random, over and over.
     ///
     /// Argument: a file of requests, each after its length in eight digits and a newline.

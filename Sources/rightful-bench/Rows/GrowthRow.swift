@@ -1,9 +1,10 @@
-/// One ledger that grows: reads, explanations, appends and the service's start at each size, beside the smallest.
+/// One ledger that grows: reads, explanations, proofs, appends and the service's start at each size, beside the smallest.
 struct GrowthRow: Row {
     private struct Rates {
         var firstReads: Sample
         var reads: Sample
         var explanations: Sample
+        var proofs: Sample
         var appends: Sample
         var startup: Double
     }
@@ -37,12 +38,25 @@ struct GrowthRow: Row {
         _ = try reads.firstTimeSample(connections: 8)
         let remembered = try bench.repeated { try reads.sample("entitlements", connections: 8) }
         let explanations = try bench.repeated { try reads.sample("explain", connections: 8) }
+        let proofs = try proofs(bench, rig)
         rig.stopService()
         let appends = try AppendRow.append(
             bench, rig, LifeStream.Shape(), skip: &told, concurrency: 256, seconds: bench.options.seconds)
         return Rates(
-            firstReads: firstReads, reads: remembered, explanations: explanations, appends: appends,
-            startup: startup)
+            firstReads: firstReads, reads: remembered, explanations: explanations, proofs: proofs,
+            appends: appends, startup: startup)
+    }
+
+    private func proofs(_ bench: Bench, _ rig: Rig) throws -> Sample {
+        let service = try rig.serve()
+        let position = try rig.position()
+        return try bench.repeated {
+            let meter = ProcessorMeter(service: service.pid, postmaster: rig.postmaster)
+            return Sample(
+                try bench.wrk.run(
+                    .proofs, ["\(position)", service.key], connections: 8, seconds: bench.roundSeconds,
+                    port: service.port), meter)
+        }
     }
 
     private func report(_ bench: Bench, _ rates: Rates, beside smallest: Rates?, size: Int, empty: Double) {
@@ -61,6 +75,14 @@ struct GrowthRow: Row {
             bench.report.add(
                 Figure("growth", text, unit: unit, sample, limit: ("with \(bench.options.sizes[0]) events", limit))
                     .placed(events: size).judged(target))
+        }
+        bench.report.add(
+            Figure("growth", "\(size) events: proofs, 8 connections", unit: "answers/s", rates.proofs).placed(
+                events: size))
+        if let p99 = rates.proofs.p99Milliseconds {
+            bench.report.add(
+                Figure("growth", "\(size) events: proofs, 8 connections, p99", unit: "ms", value: p99)
+                    .placed(events: size).judged(.value(atMost: 10)))
         }
         bench.report.add(
             Figure("growth", "\(size) events: start to ready", unit: "ms", value: rates.startup)
