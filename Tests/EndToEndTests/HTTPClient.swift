@@ -3,15 +3,21 @@ import FoundationNetworking
 import StoreSimulator
 import Testing
 
-/// Speaks to a service as any client would.
+/// Speaks to a service as any client would: what is refused with a time to come back is sent again then.
+///
+/// On a machine whose disk stands still for seconds, as where a build has just written gigabytes, any answer may take too
+/// long. The campaigns that count refusals ask once.
 struct HTTPClient: Sendable {
+    /// How often a request is sent at most.
+    private let attempts: Int
     let base: URL
     var key: String?
     private let session: URLSession
 
-    init(_ base: URL, key: String? = nil) {
+    init(_ base: URL, key: String? = nil, attempts: Int = 3) {
         self.base = base
         self.key = key
+        self.attempts = attempts
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpMaximumConnectionsPerHost = 8
         configuration.timeoutIntervalForRequest = 60
@@ -42,6 +48,18 @@ struct HTTPClient: Sendable {
         request.httpBody = body.map { Data($0) }
         if let key { request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization") }
         for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
+        for _ in 1..<attempts {
+            let answer = try await send(request)
+            guard answer.status == 503, let wait = answer.headers["retry-after"].flatMap({ Int($0) }) else {
+                return answer
+            }
+            print("\(method) \(path) was answered 503, and is sent again after \(wait) s: \(answer.text)")
+            try await Task.sleep(for: .seconds(min(wait, 10)))
+        }
+        return try await send(request)
+    }
+
+    private func send(_ request: URLRequest) async throws -> Answer {
         let (data, response) = try await session.data(for: request)
         let http = try #require(response as? HTTPURLResponse)
         var fields: [String: String] = [:]

@@ -45,7 +45,7 @@ actor StoreDelivery {
         let end = ContinuousClock.now + .seconds(150)
         while true {
             try #require(ContinuousClock.now < end, "seed \(seed): notification \(index) is never acknowledged")
-            let client = HTTPClient(fleet.service(0).url)
+            let client = HTTPClient(fleet.service(0).url, attempts: 1)
             if let answer = try? await client.send("POST", "/v1/notifications/appstore", body: bodies[index]),
                 answer.status != 503
             {

@@ -123,7 +123,7 @@ struct FleetClient {
         headers: [String: String] = [:]
     ) async -> HTTPClient.Answer? {
         let url = fleet.service(index).url
-        let client = clients[url] ?? HTTPClient(url, key: key)
+        let client = clients[url] ?? HTTPClient(url, key: key, attempts: 1)
         clients[url] = client
         let answer = try? await client.send(method, path, query: query, body: body, headers: headers)
         guard let answer, answer.status != 503 else {

@@ -203,9 +203,14 @@ struct StolenKeyTests {
             var transactions: [Int64] = []
             for customer in ["made-up", Purchase.customer] {
                 _ = try await rig.answer(customer, posted, key: scene.key)
-                let work = try await rig.databaseWork { _ = try await rig.answer(customer, posted, key: scene.key) }
-                rows.append(work.rows)
-                transactions.append(work.transactions)
+                // The middle of several: now and then the key is looked up again, or a session's plans are discarded.
+                var works: [DatabaseWork] = []
+                for _ in 0..<5 {
+                    works.append(
+                        try await rig.databaseWork { _ = try await rig.answer(customer, posted, key: scene.key) })
+                }
+                rows.append(works.map(\.rows).sorted()[2])
+                transactions.append(works.map(\.transactions).sorted()[2])
             }
             #expect(abs(rows[0] - rows[1]) < 10 && transactions[0] == transactions[1], "\(rows) \(transactions)")
         }
