@@ -32,6 +32,8 @@ public struct Entitlements: Sendable, Hashable {
         public static let unproven = OfflineReason(rawValue: "unproven")
         /// Sync is off.
         public static let syncOff = OfflineReason(rawValue: "sync_off")
+        /// An ``EntitlementReader`` has read it, which asks nobody.
+        public static let readOnly = OfflineReason(rawValue: "read_only")
     }
 
     /// How far it can be relied on.

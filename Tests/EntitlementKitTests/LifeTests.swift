@@ -12,7 +12,7 @@ struct LifeTests {
         rig.server.edit { $0.door = door }
         let purchase = try await rig.store.purchase("monthly").get()
         #expect(purchase.entitlements.givesAccess(to: "premium"))
-        #expect(await rig.storage.files["statements.json"] != nil)
+        #expect(await rig.storage.files["statements.jsonl"] != nil)
         #expect(rig.device.state.finished.isEmpty)
         await door.open()
         await eventually("finished") { rig.device.state.finished == ["1"] }

@@ -220,15 +220,23 @@ struct DeviceLedger: Sendable {
 
     // MARK: Disk
 
-    /// Takes what was kept on disk, and what came before it could be read.
+    /// Takes what was kept on disk, beside what came before it could be read.
     mutating func restore(_ file: ServerFile) {
-        let fresher = memories
-        memories = file.memories
-        for memory in fresher {
-            _ = remove(memory.answer)
-            memories.append(memory)
+        for kept in file.memories.reversed() {
+            let index = memories.firstIndex {
+                $0.customerID == kept.customerID && $0.answer.environment == kept.answer.environment
+            }
+            // What is known already was used later.
+            if let index { memories[index].join(kept) } else { memories.insert(kept, at: 0) }
         }
+        memories.removeFirst(max(0, memories.count - Self.memoryLimit))
         serverCatalog = [serverCatalog, file.catalog].compactMap(\.self).max { $0.position < $1.position }
+    }
+
+    /// Takes whom the app said the customer is.
+    mutating func restore(identity kept: WireValue) {
+        identified = kept["customerID"]?.text
+        issuedAccountToken = kept["accountToken"]?.text.flatMap { UUID(uuidString: $0) }
     }
 
     var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories) }

@@ -183,42 +183,8 @@ extension DeviceRenewal {
     }
 }
 
-/// The book as it is kept on disk: the statements as they were signed.
-struct StatementFile: Encodable, Hashable, Sendable {
-    var appTransaction: String?
-    var transactions: [String]
-    var renewals: [String]
-    var confirmed: [String: Timestamp]
-    var current: [String: Timestamp]?
-    var letGo: [String: String]?
-    var acknowledged: [String]?
-
-    init(_ book: StatementBook) {
-        appTransaction = book.appTransaction?.jws
-        transactions = book.transactions.sorted { $0.key < $1.key }.map(\.value.jws)
-        renewals = book.renewals.sorted { $0.key < $1.key }.flatMap(\.value).map(\.jws)
-        confirmed = book.confirmed
-        current = book.current.isEmpty ? nil : book.current
-        letGo = book.letGo.isEmpty ? nil : book.letGo
-        // What was let go of is finished, and does not come again.
-        let known = book.acknowledged.intersection(book.transactions.values.map(\.acknowledgement))
-        acknowledged = known.isEmpty ? nil : known.sorted()
-    }
-
-    /// Reads what was kept, row by row.
-    init(_ file: WireValue) {
-        appTransaction = file["appTransaction"]?.text
-        transactions = file["transactions"]?.entries.compactMap(\.text) ?? []
-        renewals = file["renewals"]?.entries.compactMap(\.text) ?? []
-        confirmed = file["confirmed"]?.members.compactMapValues(\.instant) ?? [:]
-        current = file["current"]?.members.compactMapValues(\.instant)
-        letGo = file["letGo"]?.members.compactMapValues(\.text)
-        acknowledged = file["acknowledged"]?.entries.compactMap(\.text)
-    }
-}
-
 extension StatementBook {
-    /// Reads what was kept; a statement that cannot be read is left out, and the others stand.
+    /// Puts a book together again from what was kept of one; a statement that cannot be read is left out.
     init(_ file: StatementFile) {
         self.init()
         appTransaction = file.appTransaction.flatMap { try? DeviceAppTransaction(SignedStatement(jws: $0)) }
@@ -230,9 +196,13 @@ extension StatementBook {
         }
         confirmed = file.confirmed
         noted = file.confirmed
-        current = file.current ?? [:]
-        acknowledged = Set(file.acknowledged ?? [])
-        letGo = (file.letGo ?? [:]).filter { transactions[$0.key] == nil }
+        current = file.current
+        acknowledged = file.acknowledged
+        // What was let go of stands in the file until that is written anew.
+        for (id, content) in file.letGo where transactions[id].map({ $0.contentHash.hex == content }) ?? true {
+            transactions[id] = nil
+            letGo[id] = content
+        }
     }
 
     /// Joins what another book knows.
@@ -246,5 +216,19 @@ extension StatementBook {
         acknowledged.formUnion(other.acknowledged)
         letGo.merge(other.letGo) { $1 }
         for id in transactions.keys { letGo[id] = nil }
+    }
+
+    /// What is to be on disk, each thing by itself.
+    var rows: [StatementRow] {
+        var rows = [StatementRow.current(current)]
+        if let appTransaction { rows.append(.app(appTransaction)) }
+        rows += transactions.values.map { .transaction($0) }
+        rows += renewals.values.joined().map { .renewal($0) }
+        rows += noted.map { .confirmed($0.key, $0.value) }
+        // What was let go of is finished, and does not come again.
+        let known = acknowledged.intersection(transactions.values.map(\.acknowledgement))
+        rows += known.map { .acknowledged($0) }
+        rows += letGo.map { .letGo($0.key, $0.value) }
+        return rows
     }
 }

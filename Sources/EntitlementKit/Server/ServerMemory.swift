@@ -43,6 +43,20 @@ struct ServerMemory: Sendable {
         confirmedAt = max(confirmedAt, next.at)
     }
 
+    /// Joins what another process knows of the same customer.
+    mutating func join(_ other: ServerMemory) {
+        let isLater = (other.answer.at, other.answer.position) > (answer.at, answer.position)
+        if isOfAnotherLog(than: other.answer) || other.isOfAnotherLog(than: answer) {
+            // What one log has answered says nothing of what the other holds.
+            if isLater { self = other }
+            return
+        }
+        if isLater { take(other.answer) }
+        confirmedAt = max(confirmedAt, other.confirmedAt)
+        answered.merge(other.answered) { isLater ? $1 : $0 }
+        answeredRenewals.formUnion(other.answeredRenewals)
+    }
+
     /// Whether an answer comes of another log than the one that stands.
     ///
     /// Its id is another, or it has become shorter, as after a backup was restored. Then nothing is known of what that log

@@ -1,68 +1,142 @@
 public import Foundation
 
-/// Files in one directory, each replaced as a whole.
+/// Files in one directory, which several processes may share.
 ///
-/// An actor of its own, so that a slow disk keeps nobody else waiting.
+/// Reading takes no lock and changes nothing, so that whoever may only read can do so. Whoever writes holds a lock of the
+/// directory, from the look at what is there until the change has reached the disk.
 public actor FileEntitlementStorage: EntitlementStorage {
-    /// A file that is larger was not written by this, in bytes.
+    /// The most bytes of one file: a larger one is neither written nor read.
     static let sizeLimit = 32 << 20
 
     private let directory: URL
 
     /// Keeps files in a directory, which is made when first written to.
+    ///
+    /// An app whose extensions and widgets read along passes a directory of their App Group:
+    ///
+    ///     let group = FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: "group.com.example.app")
     public init(directory: URL) { self.directory = directory }
 
-    /// The place for it: `Application Support/EntitlementKit` of the app.
-    public static func standardDirectory() -> URL {
+    /// The place for an app's files: a directory of its own in `Application Support`, since the apps of one developer may
+    /// share that; in `Caches` on tvOS, which has no other.
+    ///
+    /// tvOS empties `Caches` when it needs room. Nothing is lost by that but time: store and server tell everything again,
+    /// and your app says again who is logged in.
+    public static func standardDirectory(bundleID: String) -> URL {
+        #if os(tvOS)
+        standardDirectory(bundleID: bundleID, place: .cachesDirectory)
+        #else
+        standardDirectory(bundleID: bundleID, place: .applicationSupportDirectory)
+        #endif
+    }
+
+    static func standardDirectory(bundleID: String, place: FileManager.SearchPathDirectory) -> URL {
         let files = FileManager.default
-        let support = files.urls(for: .applicationSupportDirectory, in: .userDomainMask).first
-        return (support ?? files.temporaryDirectory).appendingPathComponent("EntitlementKit", isDirectory: true)
+        let parent = files.urls(for: place, in: .userDomainMask).first ?? files.temporaryDirectory
+        let allowed = CharacterSet.alphanumerics.union(CharacterSet(charactersIn: ".-_"))
+        let name = bundleID.addingPercentEncoding(withAllowedCharacters: allowed) ?? "app"
+        return parent.appendingPathComponent("EntitlementKit", isDirectory: true)
+            .appendingPathComponent(name.hasPrefix(".") ? "_" + name : name, isDirectory: true)
     }
 
-    /// What a file holds; `nil` where there is none.
-    public func read(_ name: String) throws -> Data? {
-        let file = url(of: name)
-        let attributes: [FileAttributeKey: Any]
-        do {
-            attributes = try FileManager.default.attributesOfItem(atPath: file.path)
-        } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
-            return nil
+    // MARK: Reading
+
+    /// What a file holds.
+    public func read(_ name: String) throws -> StoredContent {
+        guard let file = try OpenFile(path: path(name), flags: O_RDONLY) else {
+            return StoredContent(data: nil, version: .nothing)
         }
-        if let size = attributes[.size] as? NSNumber, size.intValue > Self.sizeLimit {
-            throw CocoaError(.fileReadTooLarge)
-        }
-        return try Data(contentsOf: file)
+        // What somebody appends meanwhile is the next version.
+        let state = try file.state()
+        guard state.size <= Self.sizeLimit else { throw CocoaError(.fileReadTooLarge) }
+        return StoredContent(data: try file.read(state.size), version: state.version)
     }
 
-    /// Replaces a file by way of a draft that has reached the disk.
-    public func write(_ data: Data, as name: String) throws {
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        let target = url(of: name)
-        let draft = url(of: name + ".new")
-        // A leftover of a crash; writing over it would keep what is longer than the new content.
-        try? FileManager.default.removeItem(at: draft)
-        guard FileManager.default.createFile(atPath: draft.path, contents: nil) else {
-            throw CocoaError(.fileWriteUnknown)
+    /// The file's number, size and time of its last change.
+    public func version(of name: String) throws -> StorageVersion {
+        try OpenFile(path: path(name), flags: O_RDONLY)?.state().version ?? .nothing
+    }
+
+    // MARK: Writing
+
+    /// Changes a file: by way of a draft that has reached the disk, or by lines at its end.
+    public func save(
+        _ change: StorageChange, as name: String, over version: StorageVersion
+    ) async throws -> StorageVersion? {
+        try makeDirectory()
+        let lock = try await locked()
+        defer { withExtendedLifetime(lock) {} }
+        guard let present = try OpenFile(path: path(name), flags: O_RDWR | O_APPEND) else {
+            return version == .nothing ? try replace(name, by: change.data) : nil
         }
-        let handle = try FileHandle(forWritingTo: draft)
+        guard try present.state().version == version else { return nil }
+        switch change {
+        case .append(let lines): return try append(lines, to: present)
+        case .replace(let data): return try replace(name, by: data)
+        }
+    }
+
+    private func append(_ lines: Data, to file: borrowing OpenFile) throws -> StorageVersion {
+        let size = try file.state().size
+        var lines = lines
+        // A crash may have cut the last line off, and nothing is to be joined to it.
+        if size > 0, try file.lastByte(of: size) != UInt8(ascii: "\n") { lines.insert(UInt8(ascii: "\n"), at: 0) }
+        guard size + lines.count <= Self.sizeLimit else { throw CocoaError(.fileWriteOutOfSpace) }
         do {
-            try handle.write(contentsOf: data)
-            // Only what has reached the disk may take the old content's place.
-            try handle.synchronize()
-            try handle.close()
+            try file.write(lines)
+            try file.synchronize()
         } catch {
-            try? handle.close()
+            file.truncate(to: size)
             throw error
         }
-        guard rename(draft.path, target.path) == 0 else { throw CocoaError(.fileWriteUnknown) }
+        return try file.state().version
+    }
+
+    private func replace(_ name: String, by data: Data) throws -> StorageVersion {
+        guard data.count <= Self.sizeLimit else { throw CocoaError(.fileWriteOutOfSpace) }
+        let draft = path(name + ".new")
+        // A leftover of a crash; writing over it would keep what is longer than the new content.
+        unlink(draft)
+        guard FileManager.default.createFile(atPath: draft, contents: nil, attributes: Self.protection),
+            let file = try OpenFile(path: draft, flags: O_RDWR)
+        else { throw CocoaError(.fileWriteUnknown) }
+        try file.write(data)
+        // Only what has reached the disk may take the old content's place.
+        try file.synchronize()
+        guard rename(draft, path(name)) == 0 else { throw POSIXError(.current) }
+        try OpenFile(path: directory.path, flags: O_RDONLY)?.synchronize()
+        return try file.state().version
     }
 
     /// Renames a file, for people to look at.
-    public func setAside(_ name: String) {
-        let aside = url(of: name + ".unreadable")
-        try? FileManager.default.removeItem(at: aside)
-        try? FileManager.default.moveItem(at: url(of: name), to: aside)
+    public func setAside(_ name: String) { _ = rename(path(name), path(name + ".unreadable")) }
+
+    private func path(_ name: String) -> String { directory.appendingPathComponent(name, isDirectory: false).path }
+
+    /// Readable whenever the device was unlocked once since it was started, so that a launch in the background can read.
+    private static var protection: [FileAttributeKey: Any] {
+        #if os(iOS) || os(tvOS) || os(watchOS) || os(visionOS)
+        [.protectionKey: FileProtectionType.completeUntilFirstUserAuthentication]
+        #else
+        [:]
+        #endif
     }
 
-    private func url(of name: String) -> URL { directory.appendingPathComponent(name, isDirectory: false) }
+    private func makeDirectory() throws {
+        try FileManager.default.createDirectory(
+            at: directory, withIntermediateDirectories: true, attributes: Self.protection)
+    }
+
+    // MARK: The lock
+
+    /// How often it is tried to have the lock, five milliseconds apart: nobody holds it for longer than a write.
+    private static let lockAttempts = 1000
+
+    private func locked() async throws -> FileLock {
+        for _ in 0..<Self.lockAttempts {
+            if let lock = try FileLock(path: path("lock")) { return lock }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        throw CocoaError(.fileLocking)
+    }
 }

@@ -10,21 +10,30 @@ extension EntitlementStore {
     /// - Parameters:
     ///   - serverURL: your Rightful server.
     ///   - publishableKey: `rightful_pk_…`.
-    public init(configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String) {
+    ///   - directory: where files are kept; `nil` is the app's own place. An app whose extensions and widgets read along with
+    ///     an ``EntitlementReader`` passes a directory of their App Group.
+    public init(
+        configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, directory: URL? = nil
+    ) {
         self.init(
             configuration: configuration, serverURL: serverURL, publishableKey: publishableKey,
-            store: StoreKitDeviceStore())
+            store: StoreKitDeviceStore(), directory: directory)
     }
     #endif
 
     /// The same for an app that says how its products are bought, as it must on visionOS.
+    ///
+    /// - Parameter directory: where files are kept; `nil` is the app's own place. An app whose extensions and widgets read
+    ///   along with an ``EntitlementReader`` passes a directory of their App Group.
     public init(
-        configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, store: StoreKitDeviceStore
+        configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, store: StoreKitDeviceStore,
+        directory: URL? = nil
     ) {
         self.init(
             configuration: configuration, store: store,
             server: HTTPEntitlementServer(baseURL: serverURL, publishableKey: publishableKey),
-            storage: FileEntitlementStorage(directory: FileEntitlementStorage.standardDirectory()))
+            storage: FileEntitlementStorage(
+                directory: directory ?? FileEntitlementStorage.standardDirectory(bundleID: configuration.bundleID)))
         Task { [weak self] in await self?.start() }
         watchForeground()
         watchNetwork()

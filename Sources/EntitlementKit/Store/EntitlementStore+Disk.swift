@@ -2,71 +2,39 @@ import EntitlementAPI
 import EntitlementCore
 import Foundation
 
-/// What is on disk, and what is not yet.
-struct DiskState {
-    /// One concern each, so that what cannot be read takes nothing else with it.
-    enum File: String, CaseIterable {
-        case statements = "statements.json"
-        case server = "server.json"
-        case queue = "queue.json"
-        case identity = "identity.json"
-        case clock = "clock.json"
-    }
-
-    /// Not read yet; it must not be written before.
-    var unread = Set(File.allCases)
-    /// When each last changed.
-    var changed: [File: Int] = [:]
-    /// Up to which change, of whichever file, each is on disk.
-    var durable: [File: Int] = [:]
-    private(set) var changes = 0
-    var writing: Task<Bool, Never>?
-
-    mutating func note(_ file: File) {
-        changes += 1
-        changed[file] = changes
-    }
-
-    var outdated: [File] { File.allCases.filter { (changed[$0] ?? 0) > (durable[$0] ?? 0) } }
-
-    /// Whether everything up to a change is on disk.
-    func isDurable(upTo change: Int) -> Bool { outdated.allSatisfy { (durable[$0] ?? 0) >= change } }
-}
-
-/// Whom the app said the customer is.
-struct IdentityFile: Encodable {
-    var customerID: String?
-    /// What their purchases are signed with, where that is not their id.
-    var accountToken: String?
-}
-
-private struct QueueFile: Encodable {
-    var pending: [SyncQueue.Key]
-}
-
 extension EntitlementStore {
     /// Reads what is on disk and was not read yet.
     func load() async {
-        for file in DiskState.File.allCases where disk.unread.contains(file) {
-            let data: Data?
-            do {
-                data = try await storage.read(file.rawValue)
-            } catch {
-                // The device may not have been unlocked yet. It is tried again before anything is written.
-                report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
-                continue
-            }
-            guard disk.unread.remove(file) != nil, let data else { continue }
-            do {
-                try restore(file, from: Array(data))
-            } catch {
-                await storage.setAside(file.rawValue)
-                report(
-                    SyncEvent(
-                        kind: .storageFailed, transactionIDs: [],
-                        detail: "\(file.rawValue) could not be understood, and was set aside: \(error)"))
-            }
+        for file in DiskState.File.allCases where disk.unread.contains(file) { await loadFile(file) }
+    }
+
+    private func loadFile(_ file: DiskState.File) async {
+        let content: StoredContent
+        do {
+            content = try await storage.read(file.rawValue)
+        } catch CocoaError.fileReadTooLarge {
+            return await setAside(file, because: "it is larger than anything that is written here")
+        } catch {
+            // The device may not have been unlocked yet. It is tried again before anything is written.
+            return report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
         }
+        disk.unread.remove(file)
+        do {
+            try restore(file, from: content.data)
+            disk.versions[file] = content.version
+        } catch {
+            await setAside(file, because: "\(error)")
+        }
+    }
+
+    private func setAside(_ file: DiskState.File, because reason: String) async {
+        await storage.setAside(file.rawValue)
+        disk.unread.remove(file)
+        disk.versions[file] = .nothing
+        report(
+            SyncEvent(
+                kind: .storageFailed, transactionIDs: [],
+                detail: "\(file.rawValue) could not be understood, and was set aside: \(reason)"))
     }
 
     /// Whether it is known on whose behalf this device acts: nothing may be posted, or shown, in another's name.
@@ -83,6 +51,21 @@ extension EntitlementStore {
         scheduleUnlock()
     }
 
+    /// Reads what another process has written since, and writes again what the system has deleted to make room.
+    func loadChanges() async {
+        let customerBefore = ledger.customerID
+        for file in DiskState.File.allCases where !disk.unread.contains(file) {
+            let known = disk.versions[file] ?? .nothing
+            guard let version = try? await storage.version(of: file.rawValue), version != known else { continue }
+            if version == .nothing { disk.note(file) }
+            await loadFile(file)
+        }
+        if !disk.outdated.isEmpty { perform { _ = await $0.persist() } }
+        if ledger.customerID != customerBefore { askAnew() }
+        publish()
+        resend()
+    }
+
     /// How often it is tried to read what could not be read, in milliseconds.
     private static let unlockInterval: Int64 = 15_000
 
@@ -93,12 +76,14 @@ extension EntitlementStore {
         }
     }
 
-    private func restore(_ file: DiskState.File, from bytes: [UInt8]) throws {
+    /// Joins what a file holds to what is known.
+    private func restore(_ file: DiskState.File, from data: Data?) throws {
+        if file == .statements { return try restoreStatements(from: data ?? Data()) }
+        guard let data else { return }
         // Row by row: another version of the app may have written more, or otherwise.
-        let kept = try WireJSON.decode(WireValue.self, from: bytes)
+        let kept = try WireJSON.decode(WireValue.self, from: Array(data))
         switch file {
-        case .statements:
-            ledger.book.join(StatementBook(StatementFile(kept)))
+        case .statements: break
         case .server:
             ledger.restore(ServerFile(kept))
         case .queue:
@@ -106,12 +91,20 @@ extension EntitlementStore {
                 if let key = row.decoded(SyncQueue.Key.self) { _ = queue.add(key, isNews: false) }
             }
         case .identity:
-            guard disk.changed[.identity] == nil else { return }
-            ledger.identified = kept["customerID"]?.text
-            ledger.issuedAccountToken = kept["accountToken"]?.text.flatMap { UUID(uuidString: $0) }
+            // Whom the app names in this process is newer than what it said before.
+            if !disk.isOutdated(.identity) { ledger.restore(identity: kept) }
         case .clock:
             clockGuard.restore(ClockGuard(kept))
         }
+    }
+
+    private func restoreStatements(from data: Data) throws {
+        let file = StatementFile(data)
+        guard file.lineCount > 0 || data.isEmpty else { throw CocoaError(.fileReadCorruptFile) }
+        let book = StatementBook(file)
+        disk.rows = StatementRowLog(book.rows, size: data.count)
+        disk.hasUnknownRows = file.hasUnknownLines
+        ledger.book.join(book)
     }
 
     /// Puts on disk whatever is not there yet; returns whether all that was known when it was called is.
@@ -130,13 +123,8 @@ extension EntitlementStore {
         await loadAgain()
         var isComplete = true
         for file in disk.outdated {
-            let change = disk.changes
-            let kept = ledger.book
             do {
-                guard !disk.unread.contains(file) else { throw CocoaError(.fileReadNoPermission) }
-                try await storage.write(Data(try contents(of: file)), as: file.rawValue)
-                disk.durable[file] = change
-                if file == .statements { gate.stored(kept.content(of:)) }
+                try await write(file)
             } catch {
                 isComplete = false
                 report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
@@ -145,9 +133,59 @@ extension EntitlementStore {
         return isComplete
     }
 
+    /// How often a file is written that others write to as well.
+    private static let writeAttempts = 20
+
+    private func write(_ file: DiskState.File) async throws {
+        guard !disk.unread.contains(file) else { throw CocoaError(.fileReadNoPermission) }
+        for _ in 0..<Self.writeAttempts {
+            let change = disk.changes
+            let kept = ledger.book
+            let isWritten = try await file == .statements ? writeStatements(kept) : writeWhole(file)
+            if isWritten {
+                disk.durable[file] = change
+                if file == .statements { gate.stored(kept.content(of:)) }
+                return
+            }
+            // Somebody else was faster: what they have written is joined, and both are.
+            let content = try await storage.read(file.rawValue)
+            try restore(file, from: content.data)
+            disk.versions[file] = content.version
+        }
+        throw CocoaError(.fileLocking)
+    }
+
+    private func writeStatements(_ book: StatementBook) async throws -> Bool {
+        let rows = book.rows
+        let missing = disk.mustReplaceRows ? nil : disk.rows.missing(from: rows)
+        if let missing, missing.isEmpty { return true }
+        if missing == nil, disk.hasUnknownRows {
+            await storage.setAside(DiskState.File.statements.rawValue)
+            (disk.versions[.statements], disk.hasUnknownRows) = (.nothing, false)
+        }
+        let data = try (missing ?? rows).reduce(into: Data()) { $0.append(try $1.line) }
+        guard
+            let version = try await storage.save(
+                missing == nil ? .replace(data) : .append(data), as: DiskState.File.statements.rawValue,
+                over: disk.versions[.statements] ?? .nothing)
+        else { return false }
+        disk.versions[.statements] = version
+        disk.rows.note(missing ?? rows, replacing: missing == nil)
+        if missing == nil { disk.mustReplaceRows = false }
+        return true
+    }
+
+    private func writeWhole(_ file: DiskState.File) async throws -> Bool {
+        let version = try await storage.save(
+            .replace(Data(try contents(of: file))), as: file.rawValue, over: disk.versions[file] ?? .nothing)
+        guard let version else { return false }
+        disk.versions[file] = version
+        return true
+    }
+
     private func contents(of file: DiskState.File) throws -> [UInt8] {
         switch file {
-        case .statements: try WireJSON.encode(StatementFile(ledger.book))
+        case .statements: []
         case .server: try WireJSON.encode(ledger.serverFile)
         case .queue: try WireJSON.encode(QueueFile(pending: queue.pending))
         case .identity: try WireJSON.encode(ledger.identityFile)

@@ -20,6 +20,7 @@ extension EntitlementStore {
         // A clock that was set forward by mistake is right again: nothing can have been confirmed after now.
         if let shown = passing.shown, now < shown, ledger.book.forgetConfirmations(after: now) {
             disk.note(.statements)
+            disk.mustReplaceRows = true
         }
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
         guard let instant = instantToShow(of: fold, now: now) else { return }

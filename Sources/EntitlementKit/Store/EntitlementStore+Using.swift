@@ -110,6 +110,7 @@ extension EntitlementStore {
     public func refresh() async -> Entitlements {
         await ready()
         await loadAgain()
+        await loadChanges()
         // Normally both are told in one request; a store that takes its time does not keep the server from being asked.
         let asked = now
         let reading = Task { await readStore() }
@@ -176,7 +177,7 @@ extension EntitlementStore {
         }
         foregroundAt = uptime
         await loadAgain()
-        publish()
+        await loadChanges()
         if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()

@@ -24,9 +24,12 @@ struct KitHarnessTests {
         // It dies as its second write comes back: what was written is written.
         let process = KitProcess(dyingAt: 4)
         let disk = KitDisk(process, device.directory)
-        try await disk.write(Data("one".utf8), as: "file")
-        await #expect(throws: KitProcess.Killed.self) { try await disk.write(Data("two".utf8), as: "file") }
-        await #expect(throws: KitProcess.Killed.self) { try await disk.write(Data("three".utf8), as: "file") }
+        let one = try #require(try await disk.save(.replace(Data("one".utf8)), as: "file", over: .nothing))
+        for word in ["two", "three"] {
+            await #expect(throws: KitProcess.Killed.self) {
+                try await disk.save(.replace(Data(word.utf8)), as: "file", over: one)
+            }
+        }
         #expect(process.isDead && process.deathPlace == "after write file")
         let store = KitDeviceStore(device: device.number, process: process, store: rig.store, proxy: device.proxy)
         #expect(await store.unfinishedTransactions().isEmpty)
@@ -37,7 +40,7 @@ struct KitHarnessTests {
         }
         #expect(device.proxy.requestCount == 0)
         let next = KitDisk(KitProcess(), device.directory)
-        #expect(try await next.read("file") == Data("two".utf8))
+        #expect(try await next.read("file").data == Data("two".utf8))
         await rig.close()
         await rig.service.stop()
     }

@@ -73,14 +73,22 @@ actor KitDisk: EntitlementStorage {
         storage = FileEntitlementStorage(directory: directory)
     }
 
-    func read(_ name: String) async throws -> Data? {
+    func read(_ name: String) async throws -> StoredContent {
         try await process.call("read \(name)") { [storage] in try await storage.read(name) }
     }
 
-    func write(_ data: Data, as name: String) async throws {
+    func version(of name: String) async throws -> StorageVersion {
+        try await process.call("version of \(name)") { [storage] in try await storage.version(of: name) }
+    }
+
+    func save(
+        _ change: StorageChange, as name: String, over version: StorageVersion
+    ) async throws -> StorageVersion? {
         begin()
         defer { end() }
-        try await process.call("write \(name)") { [storage] in try await storage.write(data, as: name) }
+        return try await process.call("write \(name)") { [storage] in
+            try await storage.save(change, as: name, over: version)
+        }
     }
 
     func setAside(_ name: String) async {

@@ -48,7 +48,12 @@ struct KitRig {
     /// The process ends, and another begins on the same disk.
     func relaunched(device: ScriptedStore? = nil, clock: ManualClock? = nil) async -> KitRig {
         await store.stop()
-        return KitRig(
+        return another(device: device, clock: clock)
+    }
+
+    /// Another process on the same disk, such as an extension's, beside this one.
+    func another(device: ScriptedStore? = nil, clock: ManualClock? = nil) -> KitRig {
+        KitRig(
             clock: clock ?? self.clock, device: device ?? self.device, server: server, storage: storage,
             configuration: configuration)
     }
@@ -62,34 +67,5 @@ struct KitRig {
 
     func waitUntilGives(_ gives: Bool = true, _ id: String = "premium") async {
         await eventually("\(id) \(gives)") { await self.gives(id) == gives }
-    }
-}
-
-/// A disk that can be full, locked or damaged.
-actor ScriptedStorage: EntitlementStorage {
-    var files: [String: Data] = [:]
-    var isFull = false
-    var isLocked = false
-    private(set) var aside: [String] = []
-
-    func setFull(_ isFull: Bool) { self.isFull = isFull }
-
-    func setLocked(_ isLocked: Bool) { self.isLocked = isLocked }
-
-    func damage(_ name: String) { files[name] = Data("{\"never".utf8) }
-
-    func read(_ name: String) throws -> Data? {
-        if isLocked { throw CocoaError(.fileReadNoPermission) }
-        return files[name]
-    }
-
-    func write(_ data: Data, as name: String) throws {
-        if isFull { throw CocoaError(.fileWriteOutOfSpace) }
-        files[name] = data
-    }
-
-    func setAside(_ name: String) {
-        files[name] = nil
-        aside.append(name)
     }
 }

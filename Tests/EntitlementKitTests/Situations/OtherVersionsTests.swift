@@ -137,11 +137,13 @@ struct OtherVersionsTests {
         var rig = KitRig { $0.current = [Statements.transaction("1")] }
         await rig.launch()
         await rig.store.settled()
-        try await rig.storage.rewrite("statements.json") { file in
-            file["transactions"] = [["jws": "new form"], 7, "a.b.c"] + (file["transactions"] as? [Any] ?? [])
-            file["confirmed"] = ["1": "yesterday"]
-            file["more"] = true
-        }
+        let rows = [
+            #"{"transaction":{"jws":"new form"}}"#, #"{"transaction":"a.b.c"}"#, "7",
+            #"{"confirmed":{"1":"yesterday"}}"#,
+            #"{"more":true}"#,
+        ]
+        let kept = await rig.storage.files["statements.jsonl"] ?? Data()
+        await rig.storage.put(Data(rows.joined(separator: "\n").utf8) + Data("\n".utf8) + kept, as: "statements.jsonl")
         try await rig.storage.rewrite("server.json") { file in
             let memories = (file["memories"] as? [[String: Any]] ?? []).map { memory in
                 memory.merging(["answered": ["1": "new form"], "answeredRenewals": [1]]) { $1 }
@@ -166,6 +168,6 @@ extension ScriptedStorage {
     fileprivate func rewrite(_ name: String, _ edit: (inout [String: Any]) -> Void) throws {
         var file = try files[name].map { try JSONSerialization.jsonObject(with: $0) as? [String: Any] ?? [:] } ?? [:]
         edit(&file)
-        files[name] = try JSONSerialization.data(withJSONObject: file)
+        put(try JSONSerialization.data(withJSONObject: file), as: name)
     }
 }

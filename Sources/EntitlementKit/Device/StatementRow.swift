@@ -1,0 +1,152 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+
+/// One line of the file of statements: a JSON object with one member.
+///
+/// A line is added when there is something new, so that a customer who has much costs no more to keep than one who has
+/// little. Lines join in whatever order they stand, but for the list of what is current, of which the last one counts.
+struct StatementRow: Sendable {
+    /// The same for what says the same.
+    let id: String
+    private let member: String
+    private let value: WireValue
+
+    static func transaction(_ transaction: DeviceTransaction) -> StatementRow {
+        StatementRow(
+            id: "transaction \(transaction.payloadHash.hex)", member: "transaction", value: .string(transaction.jws))
+    }
+
+    static func renewal(_ renewal: DeviceRenewal) -> StatementRow {
+        StatementRow(id: "renewal \(renewal.payloadHash.hex)", member: "renewal", value: .string(renewal.jws))
+    }
+
+    static func app(_ app: DeviceAppTransaction) -> StatementRow {
+        StatementRow(id: "app \(app.jws)", member: "app", value: .string(app.jws))
+    }
+
+    static func confirmed(_ originalTransactionID: String, _ instant: Timestamp) -> StatementRow {
+        StatementRow(
+            id: "confirmed \(originalTransactionID) \(instant.milliseconds)", member: "confirmed",
+            value: .object([originalTransactionID: .string(instant.description)]))
+    }
+
+    static func current(_ listed: [String: Timestamp]) -> StatementRow {
+        let list = listed.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.milliseconds)" }
+        return StatementRow(
+            id: currentPrefix + list.joined(separator: " "), member: "current",
+            value: .object(listed.mapValues { .string($0.description) }))
+    }
+
+    static func acknowledged(_ acknowledgement: String) -> StatementRow {
+        StatementRow(id: "acknowledged \(acknowledgement)", member: "acknowledged", value: .string(acknowledgement))
+    }
+
+    static func letGo(_ transactionID: String, _ content: String) -> StatementRow {
+        StatementRow(
+            id: "letGo \(transactionID) \(content)", member: "letGo", value: .object([transactionID: .string(content)]))
+    }
+
+    static let currentPrefix = "current "
+
+    /// About how many bytes its line has.
+    var size: Int {
+        if case .string(let text) = value { text.utf8.count + 20 } else { id.utf8.count + 40 }
+    }
+
+    /// The line, with its end.
+    var line: Data {
+        get throws {
+            var line = Data(try WireJSON.encode(WireValue.object([member: value])))
+            line.append(UInt8(ascii: "\n"))
+            return line
+        }
+    }
+}
+
+/// What the file of statements holds.
+struct StatementFile: Sendable {
+    private(set) var appTransaction: String?
+    private(set) var transactions: [String] = []
+    private(set) var renewals: [String] = []
+    private(set) var confirmed: [String: Timestamp] = [:]
+    private(set) var current: [String: Timestamp] = [:]
+    private(set) var letGo: [String: String] = [:]
+    private(set) var acknowledged: Set<String> = []
+    /// How many lines were read.
+    private(set) var lineCount = 0
+    /// Whether there are lines that this version does not understand.
+    private(set) var hasUnknownLines = false
+
+    /// Reads it line by line: what another version of the app wrote otherwise, and what a crash cut off, is left out.
+    init(_ data: Data) {
+        for line in data.split(separator: UInt8(ascii: "\n")) {
+            guard let row = try? WireJSON.decode(WireValue.self, from: Array(line)), take(row) else {
+                hasUnknownLines = true
+                continue
+            }
+            lineCount += 1
+        }
+    }
+
+    private mutating func take(_ row: WireValue) -> Bool {
+        if let jws = row["transaction"]?.text {
+            transactions.append(jws)
+        } else if let jws = row["renewal"]?.text {
+            renewals.append(jws)
+        } else if let jws = row["app"]?.text {
+            // The last one: its place was taken.
+            appTransaction = jws
+        } else if let row = row["confirmed"] {
+            confirmed.merge(row.members.compactMapValues(\.instant)) { max($0, $1) }
+        } else if let row = row["current"] {
+            current = row.members.compactMapValues(\.instant)
+        } else if let row = row["letGo"] {
+            letGo.merge(row.members.compactMapValues(\.text)) { $1 }
+        } else if let row = row["acknowledged"]?.text {
+            acknowledged.insert(row)
+        } else {
+            return false
+        }
+        return true
+    }
+}
+
+/// Which rows stand in the file of statements.
+struct StatementRowLog: Sendable {
+    /// Bytes of a file that is never too long for what it holds.
+    private static let freeSize = 1 << 16
+
+    private var known: Set<String> = []
+    private var current: String?
+    /// The length of the file, in bytes, about.
+    private var size = 0
+
+    /// The rows that are not in the file yet; `nil` where it is better written anew than gone on with, because most of it
+    /// is outdated.
+    func missing(from rows: [StatementRow]) -> [StatementRow]? {
+        let missing = rows.filter { !known.contains($0.id) }
+        let live = rows.reduce(0) { $0 + $1.size }
+        let isMostlyOutdated = size + missing.reduce(0) { $0 + $1.size } > 2 * live + Self.freeSize
+        return isMostlyOutdated ? nil : missing
+    }
+
+    /// These were written behind the others, or in their place.
+    mutating func note(_ rows: [StatementRow], replacing: Bool) {
+        if replacing { self = StatementRowLog() }
+        for row in rows {
+            if row.id.hasPrefix(StatementRow.currentPrefix) {
+                if let current { known.remove(current) }
+                current = row.id
+            }
+            known.insert(row.id)
+            size += row.size
+        }
+    }
+
+    /// The file was read: it holds these, and is so long.
+    init(_ rows: [StatementRow] = [], size: Int = 0) {
+        note(rows, replacing: false)
+        self.size = size
+    }
+}

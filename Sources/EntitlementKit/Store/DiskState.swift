@@ -1,0 +1,53 @@
+/// What is on disk, and what is not yet.
+struct DiskState {
+    /// One concern each, so that what cannot be read takes nothing else with it.
+    enum File: String, CaseIterable {
+        case statements = "statements.jsonl"
+        case server = "server.json"
+        case queue = "queue.json"
+        case identity = "identity.json"
+        case clock = "clock.json"
+    }
+
+    /// Not read yet; it must not be written before.
+    var unread = Set(File.allCases)
+    /// What each held when it was last read or written; another process may have changed it since.
+    var versions: [File: StorageVersion] = [:]
+    /// What the file of statements holds.
+    var rows = StatementRowLog()
+    /// It holds something that has become wrong, so nothing can be added to it.
+    var mustReplaceRows = false
+    /// It holds lines that another version of the app wrote, which are kept by for it.
+    var hasUnknownRows = false
+    /// When each last changed.
+    private(set) var changed: [File: Int] = [:]
+    /// Up to which change, of whichever file, each is on disk.
+    var durable: [File: Int] = [:]
+    private(set) var changes = 0
+    var writing: Task<Bool, Never>?
+
+    mutating func note(_ file: File) {
+        changes += 1
+        changed[file] = changes
+    }
+
+    var outdated: [File] { File.allCases.filter(isOutdated) }
+
+    /// Whether it has changed here since it was written.
+    func isOutdated(_ file: File) -> Bool { (changed[file] ?? 0) > (durable[file] ?? 0) }
+
+    /// Whether everything up to a change is on disk.
+    func isDurable(upTo change: Int) -> Bool { outdated.allSatisfy { (durable[$0] ?? 0) >= change } }
+}
+
+/// Whom the app said the customer is.
+struct IdentityFile: Encodable {
+    var customerID: String?
+    /// What their purchases are signed with, where that is not their id.
+    var accountToken: String?
+}
+
+/// What waits to be sent.
+struct QueueFile: Encodable {
+    var pending: [SyncQueue.Key]
+}

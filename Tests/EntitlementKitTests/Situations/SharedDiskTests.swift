@@ -1,0 +1,201 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: files that others write, read or delete", .timeLimit(.minutes(1)))
+struct SharedDiskTests {
+    private static func coins(_ number: Int) -> SignedStatement {
+        Statements.transaction(
+            "\(number)", product: "coins", until: nil, signed: 0.001 * Double(number), type: "Consumable")
+    }
+
+    @Test("two processes that write at once lose nothing of each other's")
+    func twoProcesses() async {
+        let app = KitRig(server: { $0.mood = .unreachable })
+        await app.launch()
+        let widget = app.another(device: ScriptedStore { $0.appTransaction = nil })
+        await widget.launch()
+        // Both look at the same state of the file before either has written.
+        let door = Door()
+        await app.storage.setDoor(door)
+        app.device.push(Statements.transaction("1"))
+        widget.device.push(Statements.transaction("2", product: "lifetime", until: nil))
+        await eventually("both are about to write") { await door.visitors >= 2 }
+        await app.storage.setDoor(nil)
+        await door.open()
+        await app.waitUntilGives()
+        await widget.waitUntilGives(true, "forever")
+        for rig in [app, widget] { await rig.store.settled() }
+        let next = await app.relaunched(device: ScriptedStore { $0.appTransaction = nil })
+        await next.launch()
+        #expect(await next.gives())
+        #expect(await next.gives("forever"))
+        await widget.store.stop()
+    }
+
+    @Test("what another process has written is known here at the next look, also who has logged in there")
+    func learnsFromOthers() async {
+        let app = KitRig()
+        await app.launch()
+        let widget = app.another(device: ScriptedStore { $0.appTransaction = nil })
+        await widget.launch()
+        app.device.push(Statements.transaction("1"))
+        await app.waitUntilGives()
+        await app.store.identify(customerID: "c-1", token: "t")
+        await app.store.settled()
+        #expect(await widget.store.current.customerID == "apple:A")
+        _ = await widget.store.refresh()
+        #expect(await widget.store.current.customerID == "c-1")
+        #expect(await widget.gives())
+        await widget.store.stop()
+    }
+
+    @Test("who logged in is not forgotten because another process writes what it knew before")
+    func identityStays() async {
+        let app = KitRig()
+        await app.launch()
+        let widget = app.another()
+        await widget.launch()
+        await app.store.identify(customerID: "c-1", token: "t")
+        widget.device.push(Statements.transaction("1"))
+        await widget.waitUntilGives()
+        await widget.store.settled()
+        await app.store.settled()
+        let next = await app.relaunched()
+        await next.launch()
+        #expect(await next.store.current.customerID == "c-1")
+        await widget.store.stop()
+    }
+
+    @Test("an extension reads what the app knew, and writes, asks and finishes nothing")
+    func reader() async {
+        let rig = KitRig { $0.unfinished = [Statements.transaction("1")] }
+        let reader = EntitlementReader(configuration: rig.configuration, storage: rig.storage, clock: rig.clock)
+        #expect(await reader.current().kind == .loading)
+        await rig.launch()
+        await rig.store.identify(customerID: "c-1", token: "t")
+        await rig.store.settled()
+        let shown = await rig.store.current.all
+        await rig.store.stop()
+        let (files, requests) = (await rig.storage.files, rig.server.received.count)
+        let read = await reader.current()
+        #expect(read.givesAccess(to: "premium") && read.customerID == "c-1")
+        #expect(read.kind == .offline(asOf: Statements.date(1), reason: .readOnly))
+        #expect(read.all == shown)
+        rig.clock.advance(days: 31)
+        #expect(await !reader.current().givesAccess(to: "premium"))
+        #expect(await rig.storage.files == files)
+        #expect(rig.server.received.count == requests)
+        await rig.storage.setLocked(true)
+        #expect(await reader.current().kind == .loading)
+    }
+
+    @Test("what the system deletes to make room is learned again from store and server, and nothing is granted twice")
+    func purged() async {
+        var rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+            $0.unfinished = [Self.coins(7)]
+        } configuration: {
+            $0.acknowledgedKinds = [.consumable]
+        }
+        await rig.launch()
+        await rig.store.acknowledge("7")
+        await eventually("finished") { rig.device.state.finished.contains("7") }
+        await rig.store.settled()
+        await rig.storage.purge()
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.current.isLive)
+        #expect(await rig.gives())
+        #expect(rig.device.state.finished.filter { $0 == "7" }.count == 1)
+        let all = rig.store.unacknowledgedPurchases
+        await rig.store.stop()
+        #expect(await all.reduce(0) { count, _ in count + 1 } == 0)
+        // And what was purged while the app ran is written again.
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.storage.purge()
+        await rig.store.applicationWillEnterForeground()
+        await rig.store.settled()
+        rig.server.edit { $0.mood = .unreachable }
+        rig = await rig.relaunched(device: ScriptedStore { $0.appTransaction = nil })
+        await rig.launch()
+        #expect(await rig.gives())
+    }
+
+    @Test("a change costs as many bytes as it has, whatever else the customer has bought")
+    func journal() async {
+        let rig = KitRig {
+            $0.all = (1...300).map { Self.coins($0) }
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        let whole = await rig.storage.files["statements.jsonl"]?.count ?? 0
+        let (written, replaced) = (await rig.storage.written, await rig.storage.replacements["statements.jsonl"])
+        rig.device.push(Self.coins(301))
+        await eventually("it is on disk") {
+            String(decoding: await rig.storage.files["statements.jsonl"] ?? Data(), as: UTF8.self).count > whole
+        }
+        await rig.store.settled()
+        #expect(await rig.storage.replacements["statements.jsonl"] == replaced)
+        let cost = await rig.storage.written - written
+        #expect(whole > 100_000 && cost < whole / 3, "\(cost) bytes beside \(whole)")
+    }
+
+    @Test("the file does not grow with what is outdated")
+    func compaction() async throws {
+        var rig = KitRig(server: { $0.mood = .unreachable })
+        await rig.launch()
+        for number in 1...400 {
+            let statement = Statements.transaction("1", until: 30, signed: 0.001 * Double(number))
+            rig.device.push(statement)
+            await eventually("statement \(number)") {
+                await rig.store.ledger.book.transactions["1"]?.jws == statement.jws
+            }
+            await rig.store.settled()
+        }
+        let size = try #require(await rig.storage.files["statements.jsonl"]?.count)
+        #expect(size < 100_000)
+        rig = await rig.relaunched(device: ScriptedStore { $0.appTransaction = nil })
+        await rig.launch()
+        #expect(await rig.gives())
+        #expect(await rig.storage.replacements["statements.jsonl"] ?? 0 < 10)
+    }
+
+    @Test("lines of another version are not thrown away when the file is written anew")
+    func unknownLines() async {
+        var rig = KitRig(server: { $0.mood = .unreachable })
+        await rig.launch()
+        await rig.store.settled()
+        let kept = await rig.storage.files["statements.jsonl"] ?? Data()
+        let foreign = Data("{\"of the future\":\"\(String(repeating: "x", count: 200_000))\"}\n".utf8)
+        await rig.storage.put(kept + foreign, as: "statements.jsonl")
+        rig = await rig.relaunched()
+        await rig.launch()
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        await rig.store.settled()
+        #expect(await rig.storage.aside == ["statements.jsonl"])
+        rig = await rig.relaunched(device: ScriptedStore { $0.appTransaction = nil })
+        await rig.launch()
+        #expect(await rig.gives())
+    }
+
+    @Test("a file that is too large to be one of ours is set aside, and does not stop everything for good")
+    func tooLarge() async throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("kit-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: directory) }
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        try Data(count: FileEntitlementStorage.sizeLimit + 1)
+            .write(to: directory.appendingPathComponent("statements.jsonl"))
+        let (clock, device) = (ManualClock(), ScriptedStore { $0.unfinished = [Statements.transaction("1")] })
+        let store = EntitlementStore(
+            configuration: EntitlementConfiguration(bundleID: Statements.bundleID), store: device,
+            server: ScriptedServer(clock), storage: FileEntitlementStorage(directory: directory), clock: clock)
+        await store.start()
+        await eventually("finished") { device.state.finished == ["1"] }
+        await store.stop()
+    }
+}
