@@ -88,6 +88,13 @@ struct PlanTests {
         ] { _ = try await reader.customers(lookup) }
         _ = try await reader.events(of: customer, environment: .production, after: 0, limit: 50)
         _ = try await reader.events(after: 50, limit: 10)
+        let app = AppScope("com.example")
+        let scope = LogScope(environment: nil, app: app)
+        #expect(try await !reader.customerFacts(customer, environment: .production, app: app).facts.originals.isEmpty)
+        #expect(try await reader.subscription("20001", environment: .production, app: app).subscription != nil)
+        #expect(try await !reader.customers(.appAccountToken(customer.value), only: scope).isEmpty)
+        _ = try await reader.events(of: customer, environment: .production, after: 0, limit: 50, app: app)
+        #expect(try await !reader.events(after: 0, limit: 10, only: scope).events.isEmpty)
         _ = try await reader.drifts(of: customer, .production, limit: 5)
         _ = try await reader.conflicts(on: ["20001"], .production)
         _ = try await reader.otherEnvironments(of: customer, than: .production, upTo: 60)

@@ -16,6 +16,8 @@ import Testing
 struct ServiceRig {
     static let bundleID = "com.example.app"
     static let appAppleID: Int64 = 6_400_000_001
+    /// A second app of the same developer, where a rig has one.
+    static let otherBundleID = "com.example.other"
     static let noon = "2026-11-20T12:00:00.000Z"
 
     static let ledgerID = "5f0f6a1e-0000-4000-8000-000000000001"
@@ -33,7 +35,7 @@ struct ServiceRig {
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
-        trustedProxies: [NetworkRange] = [], connections: Int = 3
+        trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -44,19 +46,23 @@ struct ServiceRig {
         let app = AppBinding(
             bundleID: bundleID, appAppleID: appAppleID,
             environments: Set(environments.compactMap { EntitlementCore.StoreEnvironment(rawValue: $0) }))
+        let other = AppBinding(bundleID: otherBundleID, appAppleID: appAppleID, environments: app.environments)
+        let apps = hasOtherApp ? [app, other] : [app]
         let jws = try JWSVerifier(trusting: TrustAnchors([store.root.certificate]))
         let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
         let log = LogKeeper()
         let writer = LedgerWriter(pool: pool, now: now, report: { metrics.record($0) })
         let keys = APIKeyStore(pool: pool, writer: writer)
         var deviceTrust = DeviceTrustTable()
-        for environment in app.environments { deviceTrust[bundleID, environment] = trust }
+        for app in apps {
+            for environment in app.environments { deviceTrust[app.bundleID, environment] = trust }
+        }
         let application = Application(
             writer: writer,
             reader: LedgerReader(pool: pool, now: now), keys: keys,
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
-            verifier: NotificationVerifier(jws: jws, apps: [app]),
-            statements: StatementVerifier(jws: jws, apps: [app]),
+            verifier: NotificationVerifier(jws: jws, apps: apps),
+            statements: StatementVerifier(jws: jws, apps: apps),
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,

@@ -36,6 +36,18 @@ extension OwnershipMap {
         return LinkFact(identity: app, customer: customer, cause: .login)
     }
 
+    /// Whether it took a login with a token of one app to lead from an app transaction to its customer.
+    ///
+    /// - Parameter links: every link that was ever made about either.
+    package func restsOnAppLogin(_ app: IdentityRef, links: [RecordedLink]) -> Bool {
+        let path = path(of: app)
+        return zip(path, path.dropFirst()).contains { identity, customer in
+            links.contains {
+                $0.fact.cause == .appLogin && $0.fact.identity == identity && $0.fact.customer == customer
+            }
+        }
+    }
+
     /// Whether an app transaction and a customer were ever linked, whichever of the two was made the other's alias.
     func wereLinked(_ app: IdentityRef, _ customer: IdentityRef, links: [RecordedLink]) -> Bool {
         let person = self.customer(of: customer)

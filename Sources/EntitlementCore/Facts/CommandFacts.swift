@@ -6,6 +6,8 @@ package enum LinkCause: UInt8, Hashable, Sendable, CaseIterable {
     case issued = 1
     /// A device brought the customer's token and the app transaction together.
     case login = 2
+    /// The same with a token that is good for one app: by that app transaction alone nothing of other apps is told.
+    case appLogin = 3
 
     /// As people read it.
     package var word: String {
@@ -13,6 +15,7 @@ package enum LinkCause: UInt8, Hashable, Sendable, CaseIterable {
         case .command: "command"
         case .issued: "issued"
         case .login: "login"
+        case .appLogin: "app_login"
         }
     }
 }

@@ -54,17 +54,22 @@ package struct CustomerHistory: Sendable {
     package let identities: Set<IdentityRef>
 
     /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
+    ///
+    /// - Parameter app: keeps only what is about this app, or holds in every app.
     package init(
-        of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, events: [HistoryEvent]
+        of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, events: [HistoryEvent],
+        app: AppScope? = nil
     ) {
         self.customer = customer
         self.environment = environment
         self.position = position
-        let known = events.filter {
+        let recorded = events.filter {
             $0.position <= position && ($0.environment == nil || $0.environment == environment)
         }.sorted { $0.position < $1.position }
-        let identities = Self.identities(linkedTo: customer, by: known)
+        // Also where the links themselves are left out: they say of nobody whose anything is here.
+        let identities = Self.identities(linkedTo: customer, by: recorded)
         self.identities = identities
+        let known = app?.part(of: recorded, about: customer) ?? recorded
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
         let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
         let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: identities) }

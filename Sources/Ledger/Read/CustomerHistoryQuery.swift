@@ -6,8 +6,10 @@ extension LedgerReader {
     package static let historyLimit = 50_000
 
     /// The events that bear on a customer, found by index, and the catalogs of then.
+    ///
+    /// - Parameter app: leaves out what is not about this app.
     package func history(
-        of customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head
+        of customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head, app: AppScope? = nil
     ) async throws -> CustomerHistory {
         try await read { connection in
             let results = try connection.pipeline([Statements.head, Statements.identity(of: customer.value)])
@@ -15,9 +17,11 @@ extension LedgerReader {
             let identity = try results[1].first.map { IdentityRef(try $0.int(0)) }
             var query = CustomerHistoryQuery(environment: environment, upTo: position)
             if let identity { try query.gather(identity, on: connection) }
+            if app != nil { try query.addFirstStatements(on: connection) }
             try query.addCatalogs(latest: CustomerHistory.catalogLimit, on: connection)
             return CustomerHistory(
-                of: identity, environment: environment, position: position, events: query.events.map(\.history))
+                of: identity, environment: environment, position: position, events: query.events.map(\.history),
+                app: app)
         }
     }
 }
@@ -98,6 +102,15 @@ struct CustomerHistoryQuery {
             throw LedgerError(.invalid, "a customer has more than \(LedgerReader.historyLimit) events")
         }
         add(try result.rows.map { try DecodedEvent(EventRecord($0)) })
+    }
+
+    /// Adds what tells which app those original transactions are of about which only somebody's word was found.
+    mutating func addFirstStatements(on connection: isolated PostgresConnection) throws {
+        let groups = Dictionary(grouping: byPosition.values) { $0.record.originalKey }
+        let unnamed = groups.compactMap { key, events in
+            events.allSatisfy(\.fact.bundleIDs.isEmpty) ? key : nil
+        }
+        add(try OriginalApps.firstStatements(of: unnamed, on: connection).values.flatMap(\.self))
     }
 
     /// The last catalogs; `nil`: all of them.

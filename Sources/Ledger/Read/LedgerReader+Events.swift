@@ -10,37 +10,53 @@ extension LedgerReader {
 
     /// The log after a position, in order.
     ///
-    /// - Parameter environment: where given, only its events and those of none; a page may then hold fewer than there are,
-    ///   or none, and still say that there is more.
-    package func events(
-        after: Int64, limit: Int, only environment: StoreEnvironment? = nil
-    ) async throws -> EventPage {
-        if let environment {
-            let head = try await status().position
-            let end = after < head ? min(head, after + Self.scanLimit) : after
+    /// - Parameter scope: unless it is the whole log, a page may hold fewer events than there are, or none, and still say
+    ///   that there is more.
+    package func events(after: Int64, limit: Int, only scope: LogScope = .whole) async throws -> EventPage {
+        guard !scope.isWhole else {
+            return try await page(
+                """
+                SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2
+                ORDER BY position LIMIT $3
+                """, [.int(ledgerID), .int(after)], after: after, limit: limit)
+        }
+        let limit = min(max(limit, 1), Self.pageLimit)
+        let head = try await status().position
+        let end = after < head ? min(head, after + Self.scanLimit) : after
+        // Which app an event is about stands in its facts, so more is read than is shown.
+        var read = scope.app == nil ? limit : min(4 * limit, Self.pageLimit)
+        var events: [ShownEvent] = []
+        var last = after
+        while events.count < limit {
             let page = try await page(
                 """
                 SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $4
-                    AND (environment IS NULL OR environment = $5)
+                    AND ($5::smallint IS NULL OR environment IS NULL OR environment = $5)
                 ORDER BY position LIMIT $3
-                """, [.int(ledgerID), .int(after)], after: after, limit: limit,
-                more: [.int(end), .int2(environment.number)])
-            return page.hasMore ? page : EventPage(events: page.events, hasMore: end < head, nextAfter: end)
+                """, [.int(ledgerID), .int(last)], after: last, limit: read,
+                more: [.int(end), .int2(scope.environment?.number)])
+            events += try await self.read { try scope.shown(page.events, on: $0) }
+            if events.count > limit {
+                let events = Array(events.prefix(limit))
+                return EventPage(events: events, hasMore: true, nextAfter: events.last?.record.position ?? after)
+            }
+            guard page.hasMore else { return EventPage(events: events, hasMore: end < head, nextAfter: end) }
+            last = page.nextAfter
+            read = min(2 * read, Self.pageLimit)
         }
-        return try await page(
-            """
-            SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2
-            ORDER BY position LIMIT $3
-            """, [.int(ledgerID), .int(after)], after: after, limit: limit)
+        return EventPage(events: events, hasMore: true, nextAfter: last)
     }
 
     /// The events that bear on this customer by what they state themselves, in order: those that name the customer or
     /// somebody linked to them, those of original transactions that were claimed by or transferred to one of them, and
     /// the transfers of those that statements say are theirs.
+    ///
+    /// - Parameter app: leaves out what is not about this app.
     package func events(
-        of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int
+        of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int, app: AppScope? = nil
     ) async throws -> EventPage {
-        let (people, originals, own) = try await read { connection in
+        let own = try await ownPositions(of: customer, environment, app: app)
+        let (people, received, stated) = try await read { connection in
             let rows = try connection.query(
                 """
                 WITH RECURSIVE person (number, environment, own, identity) AS (
@@ -71,45 +87,61 @@ extension LedgerReader {
         return try await page(
             """
             SELECT \(EventColumns.list(of: "event")) FROM (
-                SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number) \(Statements.search(
-                    """
-                    SELECT position FROM event_name AS stored
-                    WHERE stored.ledger_id = $1 AND stored.identity = key.number AND stored.environment IN (0, $4)
-                        AND stored.kind IN (2, 3) AND stored.position > $2
-                    """, as: "name"))
-                UNION
-                SELECT event.position FROM unnest($6::text[]) AS key (original) \(Statements.search(
-                    """
-                    SELECT position FROM event
-                    WHERE event.ledger_id = $1 AND event.environment = $4
-                        AND event.original_transaction_id = key.original AND event.position > $2
-                    """, as: "event"))
-                UNION
-                SELECT event.position FROM unnest($7::text[]) AS key (original) \(Statements.search(
-                    """
-                    SELECT position FROM event
-                    WHERE event.ledger_id = $1 AND event.environment = $4
-                        AND event.original_transaction_id = key.original AND event.position > $2
-                        AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
-                    """, as: "event"))
+                SELECT found FROM (
+                    SELECT name.position AS found FROM unnest($5::bigint[]) AS key (number) \(Statements.search(
+                        """
+                        SELECT position FROM event_name AS stored
+                        WHERE stored.ledger_id = $1 AND stored.identity = key.number AND stored.environment IN (0, $4)
+                            AND stored.kind IN (2, 3) AND stored.position > $2
+                        """, as: "name"))
+                    UNION
+                    SELECT event.position FROM unnest($6::text[]) AS key (original) \(Statements.search(
+                        """
+                        SELECT position FROM event
+                        WHERE event.ledger_id = $1 AND event.environment = $4
+                            AND event.original_transaction_id = key.original AND event.position > $2
+                        """, as: "event"))
+                    UNION
+                    SELECT event.position FROM unnest($7::text[]) AS key (original) \(Statements.search(
+                        """
+                        SELECT position FROM event
+                        WHERE event.ledger_id = $1 AND event.environment = $4
+                            AND event.original_transaction_id = key.original AND event.position > $2
+                            AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
+                        """, as: "event"))
+                OFFSET 0) AS bearing \(own == nil ? "" : "WHERE found = ANY ($8)")
                 ORDER BY 1 LIMIT $3
             ) AS page
             \(Statements.search(
                 "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = page.found", as: "event"))
             ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
-            more: [.int2(environment.number), .intArray(people), .textArray(originals), .textArray(own)])
+            more: [.int2(environment.number), .intArray(people), .textArray(received), .textArray(stated)]
+                + (own.map { [.intArray($0)] } ?? []))
     }
 
-    /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position.
-    package func event(at position: Int64) async throws -> (event: ShownEvent, evidence: [UInt8]?)? {
+    /// The positions of a customer's events that are about an app, or hold in every app; `nil` without an app.
+    private func ownPositions(
+        of customer: CustomerID, _ environment: StoreEnvironment, app: AppScope?
+    ) async throws -> [Int64]? {
+        guard let app else { return nil }
+        let history = try await history(of: customer, environment: environment, app: app)
+        return history.events.map(\.position)
+    }
+
+    /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position, and
+    /// for one that is not within `scope`.
+    package func event(
+        at position: Int64, only scope: LogScope = .whole
+    ) async throws -> (event: ShownEvent, evidence: [UInt8]?)? {
         try await read { connection in
             let row = try connection.query(
                 "SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position = $2",
                 [.int(ledgerID), .int(position)]
             ).first
             guard let row else { return nil }
-            let shown = try Self.shown([EventRecord(row)], on: connection)
+            let shown = try scope.shown(Self.shown([EventRecord(row)], on: connection), on: connection)
+            guard !shown.isEmpty else { return nil }
             let parts = try connection.query(
                 "SELECT parts FROM evidence WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(position)]
             ).first?.bytes(0)

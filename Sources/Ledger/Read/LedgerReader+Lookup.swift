@@ -20,7 +20,7 @@ extension LedgerReader {
     /// Whose the periods are that bear what is asked for, in the order of environments and original transactions.
     ///
     /// What nobody owns, or somebody who was forgotten, is left out.
-    package func customers(_ lookup: CustomerLookup) async throws -> [CustomerMatch] {
+    package func customers(_ lookup: CustomerLookup, only scope: LogScope = .whole) async throws -> [CustomerMatch] {
         // Either a transaction's id, or an identity's value and how events name it.
         var transaction: String?
         var bearer: String?
@@ -46,7 +46,7 @@ extension LedgerReader {
                 """
                 SELECT environment, original_transaction_id FROM event
                 WHERE ledger_id = $1 AND transaction_id = $2 AND transaction_id <> original_transaction_id
-                    AND environment IS NOT NULL
+                    AND environment = ANY ($5)
                 UNION
                 SELECT key.environment, $2 FROM unnest($5::smallint[]) AS key (environment)
                 CROSS JOIN LATERAL (
@@ -60,13 +60,13 @@ extension LedgerReader {
                 """,
                 [
                     .int(ledgerID), .text(transaction), .text(bearer), .int2Array(kinds),
-                    .int2Array(StoreEnvironment.allCases.map(\.number)),
+                    .int2Array(StoreEnvironment.allCases.filter { scope.holds($0) }.map(\.number)),
                 ])
             let keys = try found.rows.map {
                 OriginalKey(
                     environment: try StoreEnvironment(stored: $0.int(0)), originalTransactionID: try $0.text(1))
             }
-            let states = try StateQuery.states(of: keys, upTo: position, on: connection)
+            let states = try StateQuery.states(of: keys, upTo: position, app: scope.app, on: connection)
             let asked = try bearer.flatMap { value in
                 let statement = Statements.identity(of: value)
                 return try connection.query(statement.sql, statement.parameters).first.map {

@@ -43,12 +43,12 @@ package struct LedgerReader: Sendable {
     /// Everything that bears on a customer, and the position it rests on.
     ///
     /// What is known now is looked up in one round trip and one snapshot, through the views. What was known then is
-    /// folded from the log, with the catalog, links and transfers of then.
+    /// folded from the log, with the catalog, links and transfers of then; and so is what is about one app.
     package func customerFacts(
-        _ customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head
+        _ customer: CustomerID, environment: StoreEnvironment, knownAt: KnownAt = .head, app: AppScope? = nil
     ) async throws -> (facts: CustomerFacts, position: Int64) {
-        guard knownAt == .head else {
-            let history = try await history(of: customer, environment: environment, knownAt: knownAt)
+        guard knownAt == .head, app == nil else {
+            let history = try await history(of: customer, environment: environment, knownAt: knownAt, app: app)
             return (history.facts(), history.position)
         }
         let snapshot = try await snapshot(LedgerQuestion(of: customer, environment))
@@ -57,9 +57,18 @@ package struct LedgerReader: Sendable {
 
     /// The environments other than `environment` in which something of this customer was known at a position.
     package func otherEnvironments(
-        of customer: CustomerID, than environment: StoreEnvironment, upTo position: Int64
+        of customer: CustomerID, than environment: StoreEnvironment, upTo position: Int64, app: AppScope? = nil
     ) async throws -> [StoreEnvironment] {
-        try await read { connection in
+        if let app {
+            var known: [StoreEnvironment] = []
+            for other in StoreEnvironment.allCases where other != environment {
+                let history = try await history(
+                    of: customer, environment: other, knownAt: .position(position), app: app)
+                if history.knowsCustomer { known.append(other) }
+            }
+            return known
+        }
+        return try await read { connection in
             let result = try connection.query(
                 """
                 SELECT other.environment FROM unnest($3::smallint[]) AS other (environment)
@@ -80,15 +89,17 @@ package struct LedgerReader: Sendable {
     }
 
     /// One original transaction as known at a position; `nil` when nothing is known of it.
+    ///
+    /// - Parameter app: leaves out what is not about this app.
     package func subscription(
-        _ originalTransactionID: String, environment: StoreEnvironment, knownAt: KnownAt = .head
+        _ originalTransactionID: String, environment: StoreEnvironment, knownAt: KnownAt = .head, app: AppScope? = nil
     ) async throws -> (subscription: SubscriptionFacts?, position: Int64) {
         try await read { connection in
             let head = try connection.query(Statements.head.sql, Statements.head.parameters)
             let position = try settle(knownAt, head: head, on: connection)
             let catalog = try catalogs.catalog(at: position, on: connection)
             let key = OriginalKey(environment: environment, originalTransactionID: originalTransactionID)
-            guard let state = try StateQuery.states(of: [key], upTo: position, on: connection)[key] else {
+            guard let state = try StateQuery.states(of: [key], upTo: position, app: app, on: connection)[key] else {
                 return (nil, position)
             }
             let ownership = try OwnershipQuery.ownership(

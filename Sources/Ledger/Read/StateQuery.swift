@@ -80,11 +80,14 @@ enum StateQuery {
         return states
     }
 
-    /// Reads and folds originals up to a position.
+    /// Reads and folds originals up to a position; what is about one app is folded from the log alone, since a snapshot does
+    /// not tell apps apart.
     static func states(
-        of originals: [OriginalKey], upTo position: Int64, on connection: isolated PostgresConnection
+        of originals: [OriginalKey], upTo position: Int64, app: AppScope? = nil,
+        on connection: isolated PostgresConnection
     ) throws -> [OriginalKey: OriginalState] {
         guard !originals.isEmpty else { return [:] }
+        if let app { return try fold(originals, upTo: position, app: app, on: connection) }
         let statement = lives(of: originals, upTo: position)
         return try states(
             from: connection.query(statement.sql, statement.parameters), of: originals, upTo: position, on: connection)
@@ -92,7 +95,8 @@ enum StateQuery {
 
     /// Folds originals from the log alone; those without events up to `position` are left out.
     static func fold(
-        _ originals: [OriginalKey], upTo position: Int64, on connection: isolated PostgresConnection
+        _ originals: [OriginalKey], upTo position: Int64, app: AppScope? = nil,
+        on connection: isolated PostgresConnection
     ) throws -> [OriginalKey: OriginalState] {
         let result = try connection.query(
             """
@@ -115,7 +119,7 @@ enum StateQuery {
                 position: row.int(1), source: row.optionalInt(2), bytes: row.bytes(3))
         }
         var states: [OriginalKey: OriginalState] = [:]
-        for (key, life) in zip(originals, lives) where !life.isEmpty { states[key] = try life.state() }
+        for (key, life) in zip(originals, lives) where !life.isEmpty { states[key] = try life.state(of: app) }
         return states
     }
 }
@@ -142,9 +146,12 @@ struct Life: Sendable {
 
     /// The fold of all that was added; `nil` when the snapshot does not prove itself.
     ///
+    /// - Parameter app: leaves out the events that are not about this app; `nil` when none is. There must be no snapshot.
     /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
-    func state() throws -> OriginalState? {
+    func state(of app: AppScope? = nil) throws -> OriginalState? {
         var state = OriginalState()
+        var isKept = app == nil
+        var sieve = app.map { AppScope.Life(of: $0) }
         var sorted = events
         if zip(sorted, sorted.dropFirst()).contains(where: { $0.position > $1.position }) {
             sorted.sort { $0.position < $1.position }
@@ -164,10 +171,12 @@ struct Life: Sendable {
             } catch {
                 throw LedgerError(.corrupt, "event \(event.position) cannot be folded: \(error)")
             }
+            guard sieve?.keeps(fact) ?? true else { continue }
+            isKept = true
             state.join(
                 fact, originalTransactionID: originalTransactionID,
                 source: try EventSource(stored: event.source).statementSource, position: event.position)
         }
-        return state
+        return isKept ? state : nil
     }
 }

@@ -26,6 +26,16 @@ enum Credential: Sendable {
         }
     }
 
+    /// What of the log it may hear of: nothing of another environment or app than its own.
+    ///
+    /// What a publishable key is told of is proven by what was posted, and by that alone.
+    var scope: LogScope {
+        switch self {
+        case .secretKey, .customerToken: LogScope(environment: onlyEnvironment, app: onlyBundleID.map { AppScope($0) })
+        case .publishableKey: LogScope(environment: onlyEnvironment, app: nil)
+        }
+    }
+
     /// The only app it may speak for; `nil` for any.
     var onlyBundleID: String? {
         switch self {
@@ -38,12 +48,16 @@ enum Credential: Sendable {
 extension Credential {
     /// Whether it may send what a route takes.
     ///
-    /// - Parameter customer: the customer the path names, where it names one.
+    /// - Parameters:
+    ///   - reach: how far what it takes reaches; `nil`: as far as `access` does.
+    ///   - customer: the customer the path names, where it names one.
     /// - Throws: `forbidden`.
-    func check(for access: Route.Access, customer: CustomerID?) throws(Problem) {
+    func check(for access: Route.Access, reach: Route.Reach? = nil, customer: CustomerID?) throws(Problem) {
         switch (access, self) {
         case (.open, _), (.reconcile, .publishableKey): return
-        case (.scope(let scope), _): try check(for: scope)
+        case (.scope(let scope), _):
+            try check(for: scope)
+            try check(for: reach ?? access.reach)
         case (.reconcile, .secretKey): try check(for: .customersWrite)
         case (.reconcile, .customerToken(let token)):
             // Byte for byte: Swift takes two spellings of one character for the same, and the ledger does not.
@@ -59,17 +73,27 @@ extension Credential {
             guard key.allows(scope) else {
                 throw Problem(.forbidden, "The API key lacks the scope \(scope.rawValue).")
             }
-            // The catalog is one for all environments and apps.
-            if scope == .catalogWrite, key.environment != nil || key.bundleID != nil {
-                throw Problem(
-                    .forbidden, "The API key is bound to an environment or an app, and the catalog holds for all.")
-            }
         case .publishableKey:
             throw Problem(
                 .forbidden, "A publishable key may only reconcile; use a secret key of scope \(scope.rawValue).")
         case .customerToken:
             throw Problem(
                 .forbidden, "A customer token may only reconcile; use a secret key of scope \(scope.rawValue).")
+        }
+    }
+
+    /// Whoever is bound to an app or an environment neither does nor hears what holds beyond it.
+    private func check(for reach: Route.Reach) throws(Problem) {
+        switch reach {
+        case .bounds: return
+        case .everyApp:
+            guard scope.app == nil else {
+                throw Problem(.forbidden, "The API key is bound to an app, and this holds for all apps.")
+            }
+        case .everything:
+            guard scope.isWhole else {
+                throw Problem(.forbidden, "The API key is bound to an environment or an app, and this holds for all.")
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ extension Application {
                 key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id)
             try take(subject, for: request)
         }
-        try credential.check(for: route.access, customer: customer)
+        try credential.check(for: route.access, reach: route.reach, customer: customer)
         return credential
     }
 

@@ -10,7 +10,7 @@ final class RememberedKeys {
     /// A key that was recognised lately.
     final class Key {
         let key: APIKey
-        /// Whether it may read customers.
+        /// Whether it may read customers, and all of them alike: what is about one app is not kept in memory.
         let readsCustomers: Bool
         fileprivate let header: [UInt8]
         fileprivate let until: ContinuousClock.Instant
@@ -20,7 +20,7 @@ final class RememberedKeys {
 
         fileprivate init(_ key: APIKey, header: [UInt8], until: ContinuousClock.Instant) {
             self.key = key
-            readsCustomers = !key.isPublishable && key.allows(.customersRead)
+            readsCustomers = !key.isPublishable && key.allows(.customersRead) && key.bundleID == nil
             self.header = header
             self.until = until
         }

@@ -10,7 +10,7 @@ extension Application {
         let request = try call.command(TransferRequest.self)
         let command = TransferCommand(
             customer: customer, environment: try call.environment(named: request.environment),
-            change: request.change, deduplication: try deduplication(of: call))
+            change: request.change, deduplication: try deduplication(of: call), scope: call.scope)
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
             if let key = try commandKey(of: call) {
@@ -48,11 +48,15 @@ extension Application {
         var undone: TransferFact?
         switch command.change {
         case .move(let originalID, let receiver):
+            let key = OriginalKey(environment: command.environment, originalTransactionID: originalID)
+            if let app = command.scope.app, !(try await reader.isKnown(key, in: app)) {
+                throw Problem(TransferRefusal.unknownOriginal)
+            }
             question.originals = [originalID]
             question.customers = [receiver.value]
         case .undo(let position):
-            guard let event = try await reader.event(at: position)?.event, case .transfer(let fact) = event.fact,
-                event.record.environment == command.environment
+            guard let event = try await reader.event(at: position, only: command.scope)?.event,
+                case .transfer(let fact) = event.fact, event.record.environment == command.environment
             else { throw Problem(TransferRefusal.notTheirs) }
             question.originals = [fact.originalTransactionID]
             undone = fact
@@ -94,7 +98,7 @@ extension Application {
         func history(of id: String) async throws -> CustomerHistory {
             guard let customer = CustomerID(id) else { throw Problem.forgotten }
             return try await reader.history(
-                of: customer, environment: scene.environment, knownAt: .position(position))
+                of: customer, environment: scene.environment, knownAt: .position(position), app: scene.scope.app)
         }
         var histories = [ExactText(scene.customer): try await history(of: scene.customer)]
         let parties = try await parties(to: scene, as: scene.history(histories[ExactText(scene.customer)], []))
@@ -145,6 +149,8 @@ private struct TransferCommand: Sendable {
     let environment: StoreEnvironment
     let change: TransferRequest.Change
     let deduplication: Deduplication
+    /// What of the log whoever asks may hear of.
+    let scope: LogScope
 }
 
 /// A transfer, or the undoing of one, that was or would be recorded, and who asked for it.
@@ -155,12 +161,14 @@ private struct TransferScene: Sendable {
     /// Who asked.
     let customer: String
     let environment: StoreEnvironment
+    let scope: LogScope
 
     init(_ event: HistoryEvent, receiver: String?, _ command: TransferCommand) {
         self.event = event
         self.receiver = receiver
         customer = command.customer.value
         environment = command.environment
+        scope = command.scope
     }
 
     /// Somebody's history with the event, whether or not it is in the log.

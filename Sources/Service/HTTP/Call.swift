@@ -14,6 +14,9 @@ struct Call: Sendable {
     /// The API key that sends it; `nil` for a customer token, and where none is needed.
     var key: APIKey? { credential?.key }
 
+    /// What of the log its sender may hear of.
+    var scope: LogScope { credential?.scope ?? .whole }
+
     /// The longest transaction id or token looked for, in bytes: as long as a signed one can be.
     private static let identifierLimit = 512
 

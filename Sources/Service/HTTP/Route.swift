@@ -12,20 +12,32 @@ struct Route: Sendable {
         case reconcile
     }
 
+    /// Whom what a request does or tells concerns.
+    enum Reach: Sendable, Hashable {
+        /// What lies in one environment of one app: whoever is bound to these is held to them.
+        case bounds
+        /// Every app of an environment, as a grant does.
+        case everyApp
+        /// Every app and environment, as the catalog does.
+        case everything
+    }
+
     let method: String
     /// Such as `/v1/customers/{id}/timeline`; what logs and metrics show in place of a path.
     let template: String
     let access: Access
+    let reach: Reach
     let answer: @Sendable (Application, Call) async throws -> HTTPResponse
     private let segments: [String]
 
     init(
-        _ method: String, _ template: String, _ access: Access,
+        _ method: String, _ template: String, _ access: Access, reach: Reach? = nil,
         _ answer: @escaping @Sendable (Application, Call) async throws -> HTTPResponse
     ) {
         self.method = method
         self.template = template
         self.access = access
+        self.reach = reach ?? access.reach
         self.answer = answer
         segments = template.dropFirst().split(separator: "/").map(String.init)
     }
@@ -68,10 +80,14 @@ struct Route: Sendable {
         Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
         Route("POST", "/v1/customers/{id}/reconcile", .reconcile) { try await $0.reconcile($1) },
         Route("POST", "/v1/customers/{id}/tokens", .scope(.customersWrite)) { try await $0.makeCustomerToken($1) },
-        Route("POST", "/v1/customers/{id}/actions/link", .scope(.customersWrite)) { try await $0.link($1) },
+        Route("POST", "/v1/customers/{id}/actions/link", .scope(.customersWrite), reach: .everyApp) {
+            try await $0.link($1)
+        },
         Route("POST", "/v1/customers/{id}/actions/transfer", .scope(.customersWrite)) { try await $0.transfer($1) },
-        Route("POST", "/v1/customers/{id}/actions/grant", .scope(.customersWrite)) { try await $0.grant($1) },
-        Route("POST", "/v1/customers/{id}/actions/revoke_grant", .scope(.customersWrite)) {
+        Route("POST", "/v1/customers/{id}/actions/grant", .scope(.customersWrite), reach: .everyApp) {
+            try await $0.grant($1)
+        },
+        Route("POST", "/v1/customers/{id}/actions/revoke_grant", .scope(.customersWrite), reach: .everyApp) {
             try await $0.revokeGrant($1)
         },
         Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
@@ -86,10 +102,15 @@ struct Route: Sendable {
         Route("GET", "/v1/ledger/consistency", .scope(.eventsRead)) { try await $0.consistencyProof($1) },
         Route("GET", "/v1/catalog", .scope(.customersRead)) { try await $0.catalog($1) },
         Route("PUT", "/v1/catalog", .scope(.catalogWrite)) { try await $0.putCatalog($1) },
-        Route("GET", "/metrics", .scope(.metrics)) { try await $0.showMetrics($1) },
+        Route("GET", "/metrics", .scope(.metrics), reach: .everyApp) { try await $0.showMetrics($1) },
         Route("GET", "/.well-known/rightful-keys", .open) { try await $0.publishPassKeys($1) },
         Route("GET", "/.well-known/rightful-log-key", .open) { try await $0.publishLogKey($1) },
         Route("GET", "/healthz", .open) { try await $0.health($1) },
         Route("GET", "/readyz", .open) { try await $0.readiness($1) },
     ]
+}
+
+extension Route.Access {
+    /// How far what it takes reaches, unless a route says otherwise.
+    var reach: Route.Reach { self == .scope(.catalogWrite) ? .everything : .bounds }
 }

@@ -93,12 +93,3 @@ package struct EvidenceReading: Sendable {
 package struct EvidenceFault: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
 }
-
-extension LedgerFact {
-    /// The apps that its statements are about.
-    fileprivate var bundleIDs: Set<String> {
-        var ids = Set(transactions.map(\.bundleID))
-        if case .notification(let fact) = self { ids.insert(fact.bundleID) }
-        return ids
-    }
-}

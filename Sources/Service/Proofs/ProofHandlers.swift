@@ -33,7 +33,7 @@ extension Application {
             throw Problem(.malformedRequest, "A position is a whole number.", param: "position")
         }
         let head = try await reader.tree.end().size
-        guard (1...max(1, head)).contains(position), head > 0 else {
+        guard (1...max(1, head)).contains(position), head > 0, try await isShown(position, call) else {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
         }
         let size = try call.wholeNumber("size") ?? head
@@ -48,6 +48,12 @@ extension Application {
             InclusionProofDocument(
                 position: position, size: size, leafHash: proof.leaf.hex, hashes: proof.hashes.map(\.hex)),
             position: head)
+    }
+
+    /// Whether the sender may see the event at a position; another is no more proven than shown.
+    private func isShown(_ position: Int64, _ call: Call) async throws -> Bool {
+        if call.scope.isWhole { return true }
+        return try await reader.event(at: position, only: call.scope) != nil
     }
 
     /// `GET /v1/ledger/consistency`.

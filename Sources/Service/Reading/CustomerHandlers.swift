@@ -12,7 +12,8 @@ extension Application {
         let knownAt = try call.knownAt()
         if let position = try call.wholeNumber("min_position") { try await wait(for: position) }
 
-        let (facts, position) = try await reader.customerFacts(customer, environment: environment, knownAt: knownAt)
+        let (facts, position) = try await reader.customerFacts(
+            customer, environment: environment, knownAt: knownAt, app: call.scope.app)
         let entitlements = facts.answers(at: at).map { EntitlementDocument($0) }
         func encode(alsoIn: [StoreEnvironment]) throws -> EncodedEntitlements {
             try EncodedEntitlements(
@@ -29,8 +30,9 @@ extension Application {
             return HTTPResponse(status: 304, headers: headers)
         }
         // A key of one environment is not told of others.
-        if entitlements.isEmpty, call.credential?.onlyEnvironment == nil {
-            let others = try await reader.otherEnvironments(of: customer, than: environment, upTo: position)
+        if entitlements.isEmpty, call.scope.environment == nil {
+            let others = try await reader.otherEnvironments(
+                of: customer, than: environment, upTo: position, app: call.scope.app)
             if !others.isEmpty { answer = try encode(alsoIn: others) }
         }
         return .json(
@@ -44,7 +46,7 @@ extension Application {
         let environment = try call.environment()
         let wanted = call.request.queryValue("entitlement")
         let (facts, position) = try await reader.customerFacts(
-            customer, environment: environment, knownAt: try call.knownAt())
+            customer, environment: environment, knownAt: try call.knownAt(), app: call.scope.app)
         let timelines = facts.timelines().filter { wanted == nil || $0.entitlementID == wanted }
         return try .document(
             TimelineDocument(
@@ -66,8 +68,7 @@ extension Application {
                 .malformedRequest, "Give exactly one of transaction_id, app_account_token and app_transaction_id.")
         }
         let position = try await reader.status().position
-        let only = call.credential?.onlyEnvironment
-        let matches = try await reader.customers(lookup).filter { only == nil || $0.environment == only }.map {
+        let matches = try await reader.customers(lookup, only: call.scope).map {
             CustomerMatchDocument(
                 customerID: $0.customerID, environment: $0.environment,
                 originalTransactionID: $0.originalTransactionID)

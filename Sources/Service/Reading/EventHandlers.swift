@@ -9,9 +9,7 @@ extension Application {
     func events(_ call: Call) async throws -> HTTPResponse {
         let (after, limit) = try call.page()
         let head = try await reader.status().position
-        return try Self.page(
-            try await reader.events(after: after, limit: limit, only: call.credential?.onlyEnvironment), head: head,
-            showing: { call.shows($0) })
+        return try Self.page(try await reader.events(after: after, limit: limit, only: call.scope), head: head)
     }
 
     /// `GET /v1/customers/{id}/events`.
@@ -20,8 +18,9 @@ extension Application {
         let environment = try call.environment()
         let (after, limit) = try call.page()
         let head = try await reader.status().position
-        return try Self.page(
-            try await reader.events(of: customer, environment: environment, after: after, limit: limit), head: head)
+        let page = try await reader.events(
+            of: customer, environment: environment, after: after, limit: limit, app: call.scope.app)
+        return try Self.page(page, head: head)
     }
 
     /// `GET /v1/events/{position}`.
@@ -30,10 +29,7 @@ extension Application {
             throw Problem(.malformedRequest, "A position is a whole number.", param: "position")
         }
         let head = try await reader.status().position
-        let only = call.credential?.onlyEnvironment
-        guard let (event, evidence) = try await reader.event(at: position),
-            only == nil || event.record.environment == nil || event.record.environment == only, call.shows(event)
-        else {
+        guard let (event, evidence) = try await reader.event(at: position, only: call.scope) else {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
         }
         var document = EventDocument(event)
@@ -53,12 +49,10 @@ extension Application {
     }
 
     /// The page may hold events that came after `head` was read.
-    private static func page(
-        _ page: EventPage, head: Int64, showing isShown: (ShownEvent) -> Bool = { _ in true }
-    ) throws -> HTTPResponse {
+    private static func page(_ page: EventPage, head: Int64) throws -> HTTPResponse {
         try .document(
             ListDocument(
-                items: page.events.filter(isShown).map { EventDocument($0) }, hasMore: page.hasMore,
+                items: page.events.map { EventDocument($0) }, hasMore: page.hasMore,
                 nextAfter: page.nextAfter),
             position: max(head, page.events.last?.record.position ?? 0))
     }
@@ -66,15 +60,6 @@ extension Application {
     private static func evidence(_ bytes: [UInt8]) -> EventDocument.Evidence {
         let payload = try? WireJSON.decode(WireValue.self, from: UnverifiedJWS(bytes).payload)
         return EventDocument.Evidence(signedPayload: String(decoding: bytes, as: UTF8.self), payload: payload)
-    }
-}
-
-extension Call {
-    /// Whether the sender may see an event that is about no environment: which other keys there are is not told to one
-    /// that is bound to an environment or an app.
-    fileprivate func shows(_ event: ShownEvent) -> Bool {
-        guard case .access = event.fact else { return true }
-        return credential?.onlyEnvironment == nil && credential?.onlyBundleID == nil
     }
 }
 

@@ -16,7 +16,7 @@ extension Application {
             entitlementID: try call.entitlementID(), at: try call.instant("at") ?? now())
         // A key of one environment is not told of others.
         let (history, others) = try await question.histories(
-            from: reader, knownAt: try call.knownAt(), looksElsewhere: call.credential?.onlyEnvironment == nil)
+            from: reader, knownAt: try call.knownAt(), only: call.scope)
         let answer: @Sendable (() throws -> Void) throws -> HTTPResponse = { check in
             let document = try question.answer(from: history, isKnown: { others.contains($0) }, check: check).document
             return try .document(document, position: document.knownAt)
@@ -55,14 +55,15 @@ package struct ExplainQuestion: Sendable {
     /// What the customer's answer is folded from, and the other environments that know the customer where this one does
     /// not.
     func histories(
-        from reader: LedgerReader, knownAt: KnownAt, looksElsewhere: Bool = true
+        from reader: LedgerReader, knownAt: KnownAt, only scope: LogScope = .whole
     ) async throws -> (history: CustomerHistory, others: Set<StoreEnvironment>) {
-        let history = try await reader.history(of: customer, environment: environment, knownAt: knownAt)
+        let history = try await reader.history(
+            of: customer, environment: environment, knownAt: knownAt, app: scope.app)
         var others: Set<StoreEnvironment> = []
-        if looksElsewhere, !history.knowsCustomer {
+        if scope.environment == nil, !history.knowsCustomer {
             for other in StoreEnvironment.allCases where other != environment {
                 let known = try await reader.history(
-                    of: customer, environment: other, knownAt: .position(history.position))
+                    of: customer, environment: other, knownAt: .position(history.position), app: scope.app)
                 if known.knowsCustomer { others.insert(other) }
             }
         }

@@ -10,7 +10,7 @@ extension Application {
         let environment = try call.environment()
         let at = try call.instant("at") ?? now()
         let (found, position) = try await reader.subscription(
-            originalID, environment: environment, knownAt: try call.knownAt())
+            originalID, environment: environment, knownAt: try call.knownAt(), app: call.scope.app)
         guard let found else {
             throw Problem(
                 .notFound, "No event about this original transaction is known in \(environment.rawValue).",

@@ -76,13 +76,13 @@ extension ReconcileDecision {
 }
 
 extension ReconcileDecision {
-    /// What the answer depends on; `nil` where it is not to be given again: something posted was refused, is somebody
-    /// else's, or was verified only as of now, or nothing is proven.
+    /// What the answer depends on; `nil` where it is not to be given again: it is held to one app, something posted was
+    /// refused, is somebody else's, or was verified only as of now, or nothing is proven.
     var dependencies: CustomerDependencies? {
         let isDated =
             posting.accepted.allSatisfy { $0.signedDate != nil }
             && posting.acceptedRenewals.allSatisfy { $0.signedDate != nil }
-        guard proof != .none, reconciliation.conflicts.isEmpty, isDated,
+        guard ownFacts == nil, proof != .none, reconciliation.conflicts.isEmpty, isDated,
             posting.accepted.count == posting.transactions.count,
             posting.acceptedRenewals.count == posting.renewals.count
         else { return nil }

@@ -21,6 +21,10 @@ struct ReconcileDecision: Sendable {
     let app: IdentityRef?
     /// Everybody who is this customer, every link followed, as a number of the ledger.
     let person: IdentityRef
+    /// The app to which what the sender is told is held; `nil`: all that is the customer's.
+    let only: AppScope?
+    /// What of the customer's is about `only`; whoever answers looks it up.
+    var ownFacts: CustomerFacts?
     /// Whom of those the posting names the ledger does not know.
     let unknown: Set<String>
     private let renewals: [RenewalFact]
@@ -68,13 +72,15 @@ struct ReconcileDecision: Sendable {
         let proof: ReconciliationDocument.Proof
         var login: LinkFact?
         var refusal: ReconcilePosting.Refusal?
+        var only = credential?.scope.app
         switch credential {
         case .secretKey:
             proof = .secretKey
-        case .customerToken:
+        case .customerToken(let token):
             proof = .customerToken
             if let app, posting.trust.linksOnLogin {
                 login = ownership.decideLogin(with: app, of: people.number(of: customer.value), links: links)
+                if token.bundleID != nil { login?.cause = .appLogin }
             }
         case .publishableKey, nil:
             refusal = app.flatMap {
@@ -82,7 +88,10 @@ struct ReconcileDecision: Sendable {
             }
             let isProven = refusal == nil && app.map { ownership.customer(of: $0) } == person
             proof = isProven ? .appTransaction : .none
+            // Who holds a key of one app could have made that link with an Apple account of their own.
+            if isProven, let app, ownership.restsOnAppLogin(app, links: links) { only = AppScope(posting.app) }
         }
+        self.only = only
         (self.proof, self.login, appTransactionRefusal) = (proof, login, refusal)
         transactions = posting.accepted.map { statement in
             var ids = IdentityList()
@@ -97,13 +106,23 @@ struct ReconcileDecision: Sendable {
 
     /// The facts the sender may be told of: all of the customer's on proof, else only what was proven in this request.
     var facts: CustomerFacts {
-        var facts = snapshot.facts
+        var facts = ownFacts ?? snapshot.facts
         facts.customer = person
         guard proof == .none else { return facts }
         let proven = Set(transactions.map(\.originalTransactionID))
         facts.originals = facts.originals.filter { proven.contains($0.key) }
         facts.grants = []
         return facts
+    }
+
+    /// The same with what is about the app to which the sender is held, as of the same position.
+    func withOwnFacts(from reader: LedgerReader) async throws -> ReconcileDecision {
+        guard let only, proof != .none else { return self }
+        var decision = self
+        decision.ownFacts = try await reader.customerFacts(
+            customer, environment: posting.environment, knownAt: .position(snapshot.position), app: only
+        ).facts
+        return decision
     }
 
     /// The customer's own facts, and by which numbers they mean whom the device knows itself.

@@ -143,6 +143,7 @@ extension Application {
         _ decision: ReconcileDecision, first: ReconcileDecision, _ request: ReconcileRequest, _ call: Call, isNews: Bool
     ) async throws -> HTTPResponse {
         let at = now()
+        let decision = try await decision.withOwnFacts(from: reader)
         let facts = decision.facts
         let (answers, answersUntil) = facts.answersHolding(at: at)
         let (drift, driftUntil) = decision.drift(from: request.claims, at: at)

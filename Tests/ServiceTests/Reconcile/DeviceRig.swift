@@ -123,9 +123,10 @@ extension ServiceRig {
     /// A rig whose catalog, at position 1, knows the devices' products.
     static func withCatalog(
         limits: Application.Limits = .init(), passKeys: PassKeyRing = .empty, trust: DeviceTrust = DeviceTrust(),
-        connections: Int = 3
+        connections: Int = 3, hasOtherApp: Bool = false
     ) async throws -> ServiceRig {
-        let rig = try await make(limits: limits, trust: trust, passKeys: passKeys, connections: connections)
+        let rig = try await make(
+            limits: limits, trust: trust, passKeys: passKeys, connections: connections, hasOtherApp: hasOtherApp)
         #expect(try await rig.put(deviceCatalog).status == 200)
         return rig
     }
