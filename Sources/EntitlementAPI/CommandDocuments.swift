@@ -90,10 +90,12 @@ package struct GrantDocument: Codable, Hashable, Sendable {
     /// `null` for a grant without end.
     @Nullable package private(set) var until: Timestamp?
     package let reason: String
+    /// What a person should look at; `nil` and left out where there is nothing.
+    package let remarks: [String]?
 
     package init(
         position: Int64, environment: StoreEnvironment, grantID: String, customerID: String, entitlement: String,
-        until: Timestamp?, reason: String
+        until: Timestamp?, reason: String, remarks: [String]? = nil
     ) {
         self.position = position
         self.environment = environment
@@ -101,11 +103,12 @@ package struct GrantDocument: Codable, Hashable, Sendable {
         self.customerID = customerID
         self.entitlement = entitlement
         self.reason = reason
+        self.remarks = remarks
         _until = Nullable(wrappedValue: until)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, position, environment, entitlement, until, reason
+        case object, position, environment, entitlement, until, reason, remarks
         case grantID = "grant_id"
         case customerID = "customer_id"
     }

@@ -93,6 +93,21 @@ struct CommandLineTests {
         #expect(try await installation.rightful("keys", "--help").contains("keys revoke"))
     }
 
+    @Test("a key for an app that is not configured is made, with a word to whoever makes it")
+    func unknownApp() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        for (app, words) in [(installation.world.bundleID, ""), ("com.example.typo", "com.example.typo")] {
+            let made = try await installation.run([
+                "keys", "create", "--name", "k", "--scopes", "customers:read", "--app", app,
+            ])
+            #expect(made.status == 0 && made.output.hasPrefix("rightful_sk_"), "\(made)")
+            #expect(made.output.filter(\.isWhitespace).count == 1)
+            #expect(words.isEmpty ? made.errors.isEmpty : made.errors.contains(words), "\(made)")
+            #expect(words.isEmpty || made.errors.contains(installation.world.bundleID), "\(made)")
+        }
+    }
+
     @Test("the key of customer tokens is rotated by a command, in the database or in the file that is configured")
     func rotateTokens() async throws {
         let installation = try await Installation()

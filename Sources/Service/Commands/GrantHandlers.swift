@@ -70,10 +70,15 @@ extension Application {
             throw LedgerError(.corrupt, "the event at position \(position) is no grant")
         }
         guard let customer = event.customerID else { throw Problem.forgotten }
+        // That of then, so that a repetition is answered the same.
+        let (catalog, writtenAt, _) = try await reader.catalog(knownAt: .position(position))
+        let isGivenByNothing =
+            writtenAt > 0 && !catalog.products.contains { $0.entitlements.contains(fact.entitlementID) }
         return try .document(
             GrantDocument(
                 position: position, environment: environment, grantID: fact.grantID, customerID: customer,
-                entitlement: fact.entitlementID, until: fact.until, reason: fact.reason), position: position)
+                entitlement: fact.entitlementID, until: fact.until, reason: fact.reason,
+                remarks: isGivenByNothing ? ["unknown_entitlement:\(fact.entitlementID)"] : nil), position: position)
     }
 
     private func revocationAnswer(_ position: Int64) async throws -> HTTPResponse {

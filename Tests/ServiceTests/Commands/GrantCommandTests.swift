@@ -56,6 +56,21 @@ struct GrantCommandTests {
                         + "UTC was taken back on 20 November 2026, 12:01 UTC."))
     }
 
+    @Test("what no product of the catalog gives is granted, and remarked, also when the request comes again")
+    func remarks() async throws {
+        let rig = try await ServiceRig.make()
+        let body = #"{"entitlement":"premiun","reason":"goodwill"}"#
+        #expect(try await rig.command("grant", "c-1", body).json["remarks"] == nil, "there is no catalog yet")
+        _ = try await rig.put(ServiceRig.proCatalog)
+        let first = try await rig.command("grant", "c-1", body, idempotencyKey: "k")
+        #expect(first.status == 200)
+        #expect(try first.json["remarks"] == .array([.string("unknown_entitlement:premiun")]))
+        #expect(try await rig.command("grant", "c-1", Self.endless).json["remarks"] == nil)
+        _ = try await rig.put(#"{"products":[{"product_id":"p","entitlements":["premiun"]}]}"#)
+        #expect(try await rig.command("grant", "c-1", body, idempotencyKey: "k").body == first.body)
+        #expect(try await rig.command("grant", "c-1", body).json["remarks"] == nil)
+    }
+
     @Test("what makes no sense is refused, and writes nothing")
     func refusals() async throws {
         let rig = try await ServiceRig.make()

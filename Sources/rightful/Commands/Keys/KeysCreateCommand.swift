@@ -1,3 +1,4 @@
+import AppStoreServer
 import EntitlementCore
 import Ledger
 
@@ -65,12 +66,18 @@ struct KeysCreateCommand: Command {
     }
 
     func run(_ context: CommandContext) async throws {
+        let apps = try context.configuration(arguments).apps.map(\.binding.bundleID)
         let secret = try await DatabaseSession.with(arguments, context) { session in
             try await session.apiKeys.create(
                 name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID
             ).secret
         }
         try context.output.write(secret + "\n")
+        // Where none is configured, this may be another machine than the one that serves.
+        if let bundleID, !apps.isEmpty, !apps.contains(where: { $0.utf8.elementsEqual(bundleID.utf8) }) {
+            context.complain(
+                "the key was made, but no app \(bundleID) is configured (apps), only \(apps.joined(separator: ", "))")
+        }
     }
 }
 
