@@ -61,6 +61,46 @@ struct Cluster: Sendable {
         return postmaster
     }
 
+    /// The server's processes: those that work in the cluster's directory, as its account, and are PostgreSQL's.
+    ///
+    /// Like the postmaster they are found by where they are, not by what a file says.
+    private func processes() -> [pid_t] {
+        guard let own = directory.status, let listing = opendir("/proc") else { return [] }
+        defer { closedir(listing) }
+        var found: [pid_t] = []
+        while let entry = readdir(listing) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            guard let process = pid_t(name), process > 1 else { continue }
+            var (place, status) = (stat(), stat())
+            guard stat("/proc/\(process)/cwd", &place) == 0, place.st_dev == own.st_dev, place.st_ino == own.st_ino,
+                stat("/proc/\(process)", &status) == 0, status.st_uid == server.user,
+                Self.state(of: process)?.name == "postgres"
+            else { continue }
+            found.append(process)
+        }
+        return found
+    }
+
+    /// Whether one of the server's processes was stopped by a signal, and hears no other until it goes on.
+    var isFrozen: Bool { processes().contains { Self.state(of: $0)?.isStopped ?? false } }
+
+    /// Ends the server's processes, frozen ones too, the postmaster first: it would start others.
+    func killProcesses() {
+        if let postmaster = postmaster() { kill(postmaster, SIGKILL) }
+        for process in processes() { kill(process, SIGKILL) }
+    }
+
+    /// A process's name and state: `1234 (postgres) T …`.
+    private static func state(of process: pid_t) -> (name: String, isStopped: Bool)? {
+        guard let file = try? Descriptor.open("/proc/\(process)/stat", O_RDONLY) else { return nil }
+        let text = String(decoding: file.bytes(at: 0, count: 256), as: UTF8.self)
+        guard let start = text.firstIndex(of: "("), let end = text.lastIndex(of: ")") else { return nil }
+        let state = text[text.index(after: end)...].drop { $0 == " " }.first
+        return (String(text[text.index(after: start)..<end]), state == "T" || state == "t")
+    }
+
     static let processFile = "postmaster.pid"
 
     /// Writes who may log in, as whom; the server reads it when it starts.

@@ -17,6 +17,8 @@ package actor EmbeddedCluster {
         package var durability: Durability
         /// How long to wait for the server: long enough to replay `max_wal_size` of log after a crash.
         package var startLimit: Duration
+        /// How long a server that runs may leave whoever joins it without any answer; one that recovers says that it does.
+        package var silenceLimit: Duration
         /// How long a clean stop may take before it becomes an immediate one.
         package var stopLimit: Duration
         /// Directories to look in for `pg_config` and the server's programs, after the usual places; as in `PATH`.
@@ -24,10 +26,12 @@ package actor EmbeddedCluster {
 
         package init(
             durability: Durability = .durable, startLimit: Duration = .seconds(180),
-            stopLimit: Duration = .seconds(60), searchPath: String = "/usr/local/bin:/usr/bin:/bin"
+            silenceLimit: Duration = .seconds(60), stopLimit: Duration = .seconds(60),
+            searchPath: String = "/usr/local/bin:/usr/bin:/bin"
         ) {
             self.durability = durability
             self.startLimit = startLimit
+            self.silenceLimit = silenceLimit
             self.stopLimit = stopLimit
             self.searchPath = searchPath
         }
@@ -102,7 +106,7 @@ package actor EmbeddedCluster {
         // Exclusive holders hold the start lock too.
         guard files.usersLock.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
         do {
-            try await bringUp()
+            try await bringUp(silenceLimit: options.silenceLimit)
             try await prepareDatabase()
             isUser = true
         } catch {
@@ -112,11 +116,26 @@ package actor EmbeddedCluster {
     }
 
     /// Starts the server again if it was killed; does nothing while it runs.
+    ///
+    /// One that runs and does not answer is not waited for: others, who want to know, need the lock.
     package func ensureRunning() async throws {
         guard isUser else { return }
         try await lockStart()
         defer { unlockStart() }
-        try await bringUp()
+        try await bringUp(silenceLimit: .zero)
+    }
+
+    /// Ends a server that is and stays frozen, unless somebody else uses it: for a service that is to stop, so that whoever
+    /// waits for an answer gets none at once.
+    package func endIfFrozen() async throws {
+        guard isUser, let cluster, cluster.isFrozen else { return }
+        try await lockStart()
+        defer { unlockStart() }
+        guard files.usersLock.tryLock(.exclusive) else { return }
+        // Those who would join hold the start lock, so nobody took it meanwhile.
+        defer { _ = files.usersLock.tryLock(.shared) }
+        guard try await !poll(for: Self.frozenLimit, { !cluster.isFrozen }) else { return }
+        try await end(cluster)
     }
 
     /// Ends this use, and stops the server if nobody else uses it; releasing again does nothing.
@@ -132,11 +151,12 @@ package actor EmbeddedCluster {
 
     // MARK: - Up and down, with the start lock held
 
-    private func bringUp() async throws {
+    private func bringUp(silenceLimit: Duration) async throws {
         let cluster = try cluster ?? openOrMake()
         self.cluster = cluster
         try files.limitLog()
         var child: pid_t?
+        var silentSince: ContinuousClock.Instant?
         let isUp = try await poll(for: options.startLimit) {
             if let child {
                 guard ChildProcess.isRunning(child) else {
@@ -146,7 +166,17 @@ package actor EmbeddedCluster {
             } else if let directory = try cluster.lockForServer() {
                 child = try start(cluster, directory)
             }
-            return try await isReady()
+            let asked = ContinuousClock.now
+            if try await isReady() { return true }
+            // Whoever is starting or recovering says so at once. One that we started is not left alone: nobody would stop it.
+            guard child == nil, .now - asked >= Self.silence else {
+                silentSince = nil
+                return false
+            }
+            let since = silentSince ?? asked
+            silentSince = since
+            guard .now - since < silenceLimit else { throw doesNotAnswer(cluster) }
+            return false
         }
         guard isUp else {
             throw EmbeddedPostgresError(
@@ -155,6 +185,13 @@ package actor EmbeddedCluster {
                     + "recovering, see \(layout.log)")
         }
         if let child, options.durability == .throwaway { try layout.removeAfterThisProcess(child) }
+    }
+
+    private func doesNotAnswer(_ cluster: Cluster) -> EmbeddedPostgresError {
+        let process = cluster.postmaster().map { " (process \($0))" } ?? ""
+        let state = cluster.isFrozen ? "is frozen: it was stopped by a signal, and SIGCONT lets it go on" : "runs"
+        return EmbeddedPostgresError(
+            .timedOut, "PostgreSQL in \(layout.cluster)\(process) does not answer; it \(state). See \(layout.log)")
     }
 
     private func openOrMake() throws -> Cluster {
@@ -177,21 +214,51 @@ package actor EmbeddedCluster {
             installation, cluster, locked: directory, log: files.log, durability: options.durability)
     }
 
-    /// Asks for a fast shutdown, then for an immediate one, which costs the next start a recovery but loses nothing.
+    /// Asks for a fast shutdown, then for an immediate one, and ends what does not hear that either: both cost the next start
+    /// a recovery, and lose nothing.
     private func stop(_ cluster: Cluster) async throws {
         let postmaster = cluster.postmaster()
+        func ends(within limit: Duration) async throws -> Bool {
+            try await poll(for: limit) { try cluster.lockForServer() != nil }
+        }
         for (signal, limit) in [(SIGINT, options.stopLimit), (SIGQUIT, .seconds(10))] {
             if let postmaster, try cluster.lockForServer() == nil { kill(postmaster, signal) }
-            if try await poll(for: limit, { try cluster.lockForServer() != nil }) {
-                // Who may not write to its parent leaves an empty directory to the next.
-                rmdir(layout.socketDirectory)
-                // If it was our child, it is collected too, a moment after it let go of its files.
-                if let postmaster { _ = try await poll(for: .seconds(1)) { !ChildProcess.isRunning(postmaster) } }
-                return
-            }
+            if try await ends(within: min(limit, Self.frozenLimit)) { return try await clearUp(after: postmaster) }
+            // What is frozen hears no signal.
+            if cluster.isFrozen { break }
+            if try await ends(within: limit) { return try await clearUp(after: postmaster) }
         }
-        throw EmbeddedPostgresError(.timedOut, "PostgreSQL in \(layout.cluster) does not stop; see \(layout.log)")
+        try await end(cluster)
+        try await clearUp(after: postmaster)
     }
+
+    /// Ends the server's processes, whatever they do: what was committed is in its log, from which the next start recovers.
+    private func end(_ cluster: Cluster) async throws {
+        log(
+            "PostgreSQL in \(layout.cluster) does not stop\(cluster.isFrozen ? ", it is frozen" : ""); ending its processes, "
+                + "after which the next start recovers what was committed")
+        let isEnded = try await poll(for: .seconds(10)) {
+            if try cluster.lockForServer() != nil { return true }
+            cluster.killProcesses()
+            return false
+        }
+        guard isEnded else {
+            throw EmbeddedPostgresError(.timedOut, "PostgreSQL in \(layout.cluster) does not end; see \(layout.log)")
+        }
+    }
+
+    private func clearUp(after postmaster: pid_t?) async throws {
+        // Who may not write to its parent leaves an empty directory to the next.
+        rmdir(layout.socketDirectory)
+        // If it was our child, it is collected too, a moment after it let go of its files.
+        if let postmaster { _ = try await poll(for: .seconds(1)) { !ChildProcess.isRunning(postmaster) } }
+    }
+
+    /// How long one that is told to stop may stay frozen.
+    private static let frozenLimit = Duration.seconds(3)
+    /// How long a connection is waited for, and what of that is silence.
+    private static let connectSeconds = 3
+    private static let silence = Duration.milliseconds(2500)
 
     private func isReady() async throws -> Bool {
         do throws(PostgresError) {
@@ -218,7 +285,8 @@ package actor EmbeddedCluster {
     private func connect(to database: String) async throws(PostgresError) -> PostgresConnection {
         try await PostgresConnection.connect(
             layout.conninfo(user: Self.owner, database: database),
-            options: ConnectionOptions(connectTimeoutSeconds: 5, statementTimeoutMilliseconds: 120_000))
+            options: ConnectionOptions(
+                connectTimeoutSeconds: Self.connectSeconds, statementTimeoutMilliseconds: 120_000))
     }
 
     private func lockStart() async throws {

@@ -199,7 +199,11 @@ struct ServeCommand: Command {
             group.addTask { await sweep.run() }
             group.addTask { await clocks.run() }
             if let checkpoints { group.addTask { await checkpoints.run() } }
-            group.addTask { await Interruption.wait() }
+            group.addTask {
+                await Interruption.wait()
+                // What waits for a frozen server would wait for half a minute, one after the other.
+                try? await uninterrupted { try await session.cluster?.endIfFrozen() }
+            }
         }
     }
 

@@ -25,7 +25,7 @@ struct DatabaseSession: Sendable {
     ) async throws -> DatabaseSession {
         try await open(
             configuration, context, connections: connections, refusesSchema: refusesSchema,
-            as: ConnectionOptions().applicationName, log: log, ready: { _ in }
+            as: ConnectionOptions().applicationName, silenceLimit: silenceLimit, log: log, ready: { _ in }
         ).session
     }
 
@@ -33,19 +33,20 @@ struct DatabaseSession: Sendable {
     ///
     /// - Parameters:
     ///   - applicationName: what the database is told of who connects.
+    ///   - silenceLimit: how long an embedded PostgreSQL that runs may say nothing.
     ///   - ready: called once nothing more has to be done with the rights of whoever started the program: with an
     ///     embedded PostgreSQL that runs, but before anything connects to another one, so that it is asked by the same
     ///     user from the first time on.
     static func open<Prepared>(
         _ configuration: Configuration, _ context: CommandContext, connections: Int, refusesSchema: Bool = true,
-        as applicationName: String, log: @escaping @Sendable (String) -> Void,
+        as applicationName: String, silenceLimit: Duration = .seconds(60), log: @escaping @Sendable (String) -> Void,
         ready: (EmbeddedCluster?) async throws -> Prepared
     ) async throws -> (session: DatabaseSession, prepared: Prepared) {
         let limits = PostgresPool.Limits(connections: connections)
         let options = ConnectionOptions(applicationName: applicationName)
         switch configuration.database {
         case .embedded:
-            let cluster = try await acquire(configuration, context, log: log)
+            let cluster = try await acquire(configuration, context, silenceLimit: silenceLimit, log: log)
             do {
                 try Task.checkCancellation()
                 for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
@@ -137,15 +138,19 @@ struct DatabaseSession: Sendable {
     ///
     /// Not interrupted half-way: a server that was just started would be left running with nobody to stop it.
     static func acquire(
-        _ configuration: Configuration, _ context: CommandContext, log: @escaping @Sendable (String) -> Void
+        _ configuration: Configuration, _ context: CommandContext, silenceLimit: Duration = silenceLimit,
+        log: @escaping @Sendable (String) -> Void
     ) async throws -> EmbeddedCluster {
-        var options = EmbeddedCluster.Options()
+        var options = EmbeddedCluster.Options(silenceLimit: silenceLimit)
         if let path = context.environment["PATH"] { options.searchPath += ":" + path }
         return try await uninterrupted { [options] in
             try await EmbeddedCluster.acquire(
                 dataDirectory: configuration.dataDirectory, options: options, log: log)
         }
     }
+
+    /// How long a command waits for a PostgreSQL that runs and says nothing: somebody sits before it.
+    static let silenceLimit = Duration.seconds(5)
 
     /// Brings the embedded database to this program's schema; returns what was applied.
     ///

@@ -19,7 +19,7 @@ struct EmbeddedKeeper: Sendable {
             if Task.isCancelled { break }
             do {
                 try await pool.withConnection { try $0.execute(script: "SELECT 1") }
-            } catch let error as PostgresError where error.kind == .connection {
+            } catch let error as PostgresError where error.kind == .connection && !Task.isCancelled {
                 await restart()
             } catch {
                 // Slow or overloaded, and so alive.
@@ -35,7 +35,7 @@ struct EmbeddedKeeper: Sendable {
             try await uninterrupted { try await cluster.ensureRunning() }
             logger.log(.info, "the embedded PostgreSQL is back")
         } catch {
-            logger.log(.error, "the embedded PostgreSQL does not start", [("error", .string("\(error)"))])
+            logger.log(.error, "the embedded PostgreSQL is not back", [("error", .string("\(error)"))])
         }
     }
 }
