@@ -1,3 +1,14 @@
+package import Foundation
+
+/// Tells whether the App Store has signed a statement, by the certificates in its header (`x5c`) and Apple's root.
+///
+/// StoreKit verifies what it hands over, and nothing that was kept. An app that links a library for certificates can verify
+/// that with it. The certificates have to be valid when the statement was signed, not now.
+public protocol StatementVerifier: Sendable {
+    /// Whether a compact JWS was signed by the App Store.
+    func isSignedByStore(_ jws: String) -> Bool
+}
+
 /// What an app tells its ``EntitlementStore``, once.
 public struct EntitlementConfiguration: Sendable {
     /// What one product gives, as the app was built to know it.
@@ -56,6 +67,16 @@ public struct EntitlementConfiguration: Sendable {
     public var acknowledgedKinds: Set<PurchaseKind>
     /// Where checkout outside of the store happens, if anywhere.
     public var webCheckout: (any WebCheckout)?
+    /// The keys of your server's passes; none unless told.
+    ///
+    /// With them nothing counts of what a server, a proxy or the disk says the customer holds, unless one of them has signed
+    /// it.
+    public var passKeys: PassKeySet?
+    /// Asked about each statement that is read from the disk, which anybody may have written on a device that is not
+    /// guarded; `nil` believes them until the server refuses them.
+    public var statementVerifier: (any StatementVerifier)?
+    /// Verifies signatures where the system does not.
+    package var es256: (@Sendable (_ key: Data, _ signature: Data, _ message: Data) -> Bool)?
 
     /// Puts one together from its parts.
     public init(

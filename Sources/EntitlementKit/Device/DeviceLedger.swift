@@ -12,6 +12,8 @@ struct DeviceLedger: Sendable {
     static let memoryLimit = 8
 
     let bundleID: String
+    /// What of an answer is believed; `nil`: all.
+    let passCheck: PassCheck?
     private let configuredEnvironment: String?
     private let bundledCatalog: Catalog
     var book = StatementBook()
@@ -24,6 +26,7 @@ struct DeviceLedger: Sendable {
 
     init(_ configuration: EntitlementConfiguration) {
         bundleID = configuration.bundleID
+        passCheck = PassCheck(configuration)
         configuredEnvironment = configuration.environment?.rawValue
         bundledCatalog = Catalog(
             products: configuration.bundledCatalog.map {
@@ -152,7 +155,7 @@ struct DeviceLedger: Sendable {
             switch fate {
             case .held: memory.noteAnswered(transaction, isConflict: false)
             case .conflict(let reason, _): memory.noteAnswered(transaction, isConflict: true, reason: reason)
-            case .failed: break
+            case .failed, .untrusted: break
             }
         }
         for (renewal, fate) in zip(posted.renewals, results.renewals) where fate == .held {
@@ -219,6 +222,19 @@ struct DeviceLedger: Sendable {
     }
 
     // MARK: Disk
+
+    /// What the disk says to have been confirmed after the present instant proves nothing.
+    ///
+    /// Returns whether there was any.
+    mutating func forgetConfirmations(after now: Timestamp) -> Bool {
+        for index in memories.indices { memories[index].forgetConfirmation(after: now) }
+        return book.dropConfirmations(after: now)
+    }
+
+    /// The latest instant that the store or the server has named, which therefore has passed.
+    var latestWitness: Timestamp? {
+        (book.transactions.values.compactMap(\.payload.signedDate) + memories.map(\.answer.at)).max()
+    }
 
     /// Takes what was kept on disk, beside what came before it could be read.
     mutating func restore(_ file: ServerFile) {

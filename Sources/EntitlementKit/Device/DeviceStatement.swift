@@ -21,9 +21,7 @@ private struct DecodedJWS {
         guard statement.jws.utf8.count <= Self.lengthLimit, parts.count == 3 else {
             throw StatementRefusal(reason: "it is not a compact JWS")
         }
-        var text = String(parts[1]).replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        guard let data = Data(base64Encoded: text) else {
+        guard let data = Data(base64URL: parts[1]) else {
             throw StatementRefusal(reason: "its payload is not base64url")
         }
         payload = Array(data)

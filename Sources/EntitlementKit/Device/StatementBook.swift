@@ -113,6 +113,38 @@ struct StatementBook: Sendable {
         return true
     }
 
+    /// What the disk says to have been confirmed after an instant was not; returns whether there was any.
+    mutating func dropConfirmations(after now: Timestamp) -> Bool {
+        let before = confirmed.count + current.count
+        confirmed = confirmed.filter { $0.value <= now }
+        noted = noted.filter { $0.value <= now }
+        current = current.filter { $0.value <= now }
+        return confirmed.count + current.count != before
+    }
+
+    /// Takes the store's own text of a statement in the place of another that says the same; returns whether it was another.
+    mutating func restate(_ transaction: DeviceTransaction) -> Bool {
+        let id = transaction.payload.transactionID
+        guard let known = transactions[id], known.payloadHash == transaction.payloadHash, known.jws != transaction.jws
+        else { return false }
+        transactions[id] = transaction
+        return true
+    }
+
+    /// Forgets a statement that nobody trusted has signed.
+    mutating func remove(_ transaction: DeviceTransaction) {
+        let id = transaction.payload.transactionID
+        if transactions[id]?.jws == transaction.jws { transactions[id] = nil }
+    }
+
+    /// The same of renewal information.
+    mutating func remove(_ renewal: DeviceRenewal) {
+        renewals[renewal.payload.originalTransactionID]?.removeAll { $0.jws == renewal.jws }
+    }
+
+    /// The same of the app's own purchase.
+    mutating func removeApp() { appTransaction = nil }
+
     /// The store listed what is owned now; returns whether that is worth keeping on disk.
     ///
     /// A list without entries says nothing: stores have been seen to answer so before they are ready.
@@ -185,13 +217,17 @@ extension DeviceRenewal {
 
 extension StatementBook {
     /// Puts a book together again from what was kept of one; a statement that cannot be read is left out.
-    init(_ file: StatementFile) {
+    ///
+    /// - Parameter isSigned: whether the store has signed a statement, since anybody may have written the disk.
+    init(_ file: StatementFile, isSigned: (String) -> Bool = { _ in true }) {
         self.init()
-        appTransaction = file.appTransaction.flatMap { try? DeviceAppTransaction(SignedStatement(jws: $0)) }
-        for jws in file.transactions {
+        appTransaction = file.appTransaction.flatMap {
+            isSigned($0) ? try? DeviceAppTransaction(SignedStatement(jws: $0)) : nil
+        }
+        for jws in file.transactions where isSigned(jws) {
             if let transaction = try? DeviceTransaction(SignedStatement(jws: jws)) { _ = join(transaction) }
         }
-        for jws in file.renewals {
+        for jws in file.renewals where isSigned(jws) {
             if let renewal = try? DeviceRenewal(SignedStatement(jws: jws)) { _ = join(renewal) }
         }
         confirmed = file.confirmed

@@ -42,16 +42,16 @@ struct ServerAnswer: Sendable {
     /// Which log the position is one of; `nil` where the server does not tell.
     let ledgerID: String?
     let at: Timestamp
-    let entitlements: [Held]
-    let timelines: [Timeline]
+    private(set) var entitlements: [Held]
+    private(set) var timelines: [Timeline]
     /// `nil` where there is none that can be read.
-    let catalog: AnsweredCatalog?
+    private(set) var catalog: AnsweredCatalog?
     let finish: Set<String>
     /// What told whose device it is; `none` where nothing did.
-    let proof: String
+    private(set) var proof: String
     let pass: String?
     /// The customer's facts, where this version can read them and what they are folded with.
-    let facts: CustomerFacts?
+    private(set) var facts: CustomerFacts?
     /// The numbers by which the facts mean people.
     let identities: [String: Int64]
     /// The answer as it came, without what is about one request alone.
@@ -83,6 +83,46 @@ struct ServerAnswer: Sendable {
 
     /// Whether it tells everything of the customer, rather than only what was posted.
     var isProven: Bool { proof != ReconciliationDocument.Proof.none.rawValue }
+
+    // MARK: What a pass makes of it
+
+    /// What gives access at an instant, and until when (`nil`: without end), by all that it tells.
+    func given(at instant: Timestamp) -> [(id: String, until: Timestamp?)] {
+        if let facts {
+            return facts.answers(at: instant).filter(\.givesAccess).map { ($0.entitlementID, $0.until) }
+        }
+        return timelines.compactMap { timeline in
+            guard let index = timeline.intervals.lastIndex(where: { $0.from <= instant }) else { return nil }
+            let run = timeline.intervals[index...].prefix(while: \.givesAccess)
+            return run.last.map { (timeline.id, $0.until) }
+        }
+    }
+
+    /// The same where nobody has signed it: it says what became of what was posted, and nothing of what anybody holds.
+    var unvouched: ServerAnswer {
+        var answer = self
+        (answer.entitlements, answer.timelines, answer.facts, answer.catalog) = ([], [], nil, nil)
+        answer.proof = ReconciliationDocument.Proof.none.rawValue
+        return answer
+    }
+
+    /// The same with what its pass states, and no more.
+    func stating(_ claims: PassClaims) -> ServerAnswer {
+        var answer = unvouched
+        answer.proof = proof
+        answer.timelines = claims.entitlements.map { entitlement in
+            let given = Interval(
+                from: claims.issuedAt, until: entitlement.until, state: entitlement.state, givesAccess: true,
+                productID: entitlement.productID, source: entitlement.source, originalTransactionID: nil)
+            let after = entitlement.until.map {
+                Interval(
+                    from: $0, until: nil, state: EntitlementState.expired.rawValue, givesAccess: false,
+                    productID: entitlement.productID, source: entitlement.source, originalTransactionID: nil)
+            }
+            return Timeline(id: entitlement.id, intervals: [given, after].compactMap(\.self))
+        }
+        return answer
+    }
 }
 
 extension ServerAnswer.Held {
@@ -173,15 +213,26 @@ struct PostingResults: Sendable {
         case conflict(reason: String?, detail: String?)
         /// It was refused, or this version does not understand what became of it.
         case failed(detail: String)
+        /// Nobody whom the ledger trusts has signed it.
+        case untrusted(detail: String)
     }
 
     let transactions: [Fate]
     let renewals: [Fate]
+    /// Whether nobody whom the ledger trusts has signed the app's own purchase.
+    let distrustsApp: Bool
 
     /// Reads the results of as many transactions and pieces of renewal information as were posted.
     init(_ answer: WireValue, transactions: Int, renewals: Int) {
         self.transactions = Self.fates(answer["results"]?.entries ?? [], count: transactions)
         self.renewals = Self.fates(answer["renewal_results"]?.entries ?? [], count: renewals)
+        distrustsApp = answer["app_transaction"].map(Self.isUntrusted) ?? false
+    }
+
+    /// Whether a row says that its statement proves nothing, and never will.
+    private static func isUntrusted(_ row: WireValue) -> Bool {
+        row["status"]?.text == TransactionResult.Status.refused.rawValue
+            && ["untrusted_signature", "malformed_jws"].contains(row["code"]?.text)
     }
 
     private static func fates(_ rows: [WireValue], count: Int) -> [Fate] {
@@ -195,6 +246,8 @@ struct PostingResults: Sendable {
             case TransactionResult.Status.recorded.rawValue, TransactionResult.Status.known.rawValue: return .held
             case TransactionResult.Status.conflict.rawValue:
                 return .conflict(reason: row["reason"]?.text, detail: detail)
+            case TransactionResult.Status.refused.rawValue where isUntrusted(row):
+                return .untrusted(detail: detail ?? "nobody trusted has signed it")
             case TransactionResult.Status.refused.rawValue:
                 return .failed(detail: detail ?? "it was refused")
             case let status:

@@ -43,6 +43,9 @@ struct ServerMemory: Sendable {
         confirmedAt = max(confirmedAt, next.at)
     }
 
+    /// What was confirmed after an instant, by the disk alone, was confirmed when the answer came.
+    mutating func forgetConfirmation(after now: Timestamp) { if confirmedAt > now { confirmedAt = answer.at } }
+
     /// Joins what another process knows of the same customer.
     mutating func join(_ other: ServerMemory) {
         let isLater = (other.answer.at, other.answer.position) > (answer.at, answer.position)
@@ -132,10 +135,13 @@ extension [StatedTransaction] {
 
 extension ServerMemory: Encodable {
     /// Reads what was kept; `nil` where it holds no answer.
-    init?(_ row: WireValue) {
+    ///
+    /// - Parameter check: what the answer has to bear, since anybody may have written the disk; `nil`: nothing.
+    init?(_ row: WireValue, check: PassCheck?) {
         guard let answer = row["answer"].flatMap({ ServerAnswer($0) }) else { return nil }
-        self.init(answer)
-        confirmedAt = row["confirmedAt"]?.instant ?? answer.at
+        self.init(check?.limit(answer) ?? answer)
+        // When it was confirmed is not signed, and its pass says when that was made.
+        confirmedAt = check == nil ? row["confirmedAt"]?.instant ?? answer.at : answer.at
         answered = row["answered"]?.members.compactMapValues { $0.decoded(Answered.self) } ?? [:]
         answeredRenewals = Set(row["answeredRenewals"]?.entries.compactMap(\.text) ?? [])
     }
@@ -162,8 +168,12 @@ struct ServerFile: Encodable, Sendable {
 
 extension ServerFile {
     /// Reads what was kept, row by row.
-    init(_ file: WireValue) {
-        catalog = file["catalog"].flatMap { AnsweredCatalog($0) }
-        memories = file["memories"]?.entries.compactMap { ServerMemory($0) } ?? []
+    ///
+    /// - Parameter check: what answers have to bear; see ``ServerMemory``.
+    init(_ file: WireValue, check: PassCheck?) {
+        memories = file["memories"]?.entries.compactMap { ServerMemory($0, check: check) } ?? []
+        // A catalog bears no signature of its own, so only one that came with a signed answer counts.
+        catalog =
+            check == nil ? file["catalog"].flatMap { AnsweredCatalog($0) } : memories.compactMap(\.answer.catalog).last
     }
 }

@@ -74,6 +74,9 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         if (-Self.disagreement...Self.freshness).contains(age) { claimed = min(claimed, max(wall, signedDate)) }
     }
 
+    /// Something was signed at an instant, so that instant has passed, whatever became of the file that told so.
+    mutating func witness(_ instant: Timestamp) { signed = max(signed, instant) }
+
     /// Remembers how late it is, should the process end and the clock be set back.
     ///
     /// Returns whether that is worth keeping on disk.

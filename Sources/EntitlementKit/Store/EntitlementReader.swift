@@ -38,13 +38,14 @@ public struct EntitlementReader: Sendable {
         do {
             var ledger = DeviceLedger(configuration)
             let statements = try await storage.read(DiskState.File.statements.rawValue).data
-            if let statements { ledger.book.join(StatementBook(StatementFile(statements))) }
-            if let kept = try await read(.server) { ledger.restore(ServerFile(kept)) }
+            if let statements { ledger.book.join(StatementBook(StatementFile(statements), configuration)) }
+            if let kept = try await read(.server) { ledger.restore(ServerFile(kept, check: ledger.passCheck)) }
             if let kept = try await read(.identity) { ledger.restore(identity: kept) }
             guard statements != nil || ledger.memory != nil else { return .loading }
             var clockGuard = ClockGuard()
             if let kept = try await read(.clock) { clockGuard.restore(ClockGuard(kept)) }
-            return read(ledger, at: clockGuard.now(wall: Timestamp(clock.now()), uptime: 0))
+            if let witness = ledger.latestWitness { clockGuard.witness(witness) }
+            return read(&ledger, at: clockGuard.now(wall: Timestamp(clock.now()), uptime: 0))
         } catch {
             return .loading
         }
@@ -55,7 +56,8 @@ public struct EntitlementReader: Sendable {
         try await storage.read(file.rawValue).data.flatMap { try? WireJSON.decode(WireValue.self, from: Array($0)) }
     }
 
-    private func read(_ ledger: DeviceLedger, at now: Timestamp) -> Entitlements {
+    private func read(_ ledger: inout DeviceLedger, at now: Timestamp) -> Entitlements {
+        _ = ledger.forgetConfirmations(after: now)
         let bound = configuration.isSyncEnabled ? configuration.offlineBound.milliseconds : nil
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
         return Entitlements(

@@ -37,6 +37,14 @@ extension EntitlementStore {
                 detail: "\(file.rawValue) could not be understood, and was set aside: \(reason)"))
     }
 
+    /// Holds what the disk says against what store and server have signed: it may have been written by anybody.
+    func doubtDisk() {
+        if let witness = ledger.latestWitness { clockGuard.witness(witness) }
+        guard !disk.unread.contains(.clock), ledger.forgetConfirmations(after: now) else { return }
+        disk.note(.statements)
+        disk.mustReplaceRows = true
+    }
+
     /// Whether it is known on whose behalf this device acts: nothing may be posted, or shown, in another's name.
     var isIdentityKnown: Bool { !disk.unread.contains(.identity) || disk.changed[.identity] != nil }
 
@@ -85,7 +93,7 @@ extension EntitlementStore {
         switch file {
         case .statements: break
         case .server:
-            ledger.restore(ServerFile(kept))
+            ledger.restore(ServerFile(kept, check: ledger.passCheck))
         case .queue:
             for row in kept["pending"]?.entries ?? [] {
                 if let key = row.decoded(SyncQueue.Key.self) { _ = queue.add(key, isNews: false) }
@@ -101,7 +109,7 @@ extension EntitlementStore {
     private func restoreStatements(from data: Data) throws {
         let file = StatementFile(data)
         guard file.lineCount > 0 || data.isEmpty else { throw CocoaError(.fileReadCorruptFile) }
-        let book = StatementBook(file)
+        let book = StatementBook(file, configuration)
         disk.rows = StatementRowLog(book.rows, size: data.count)
         disk.hasUnknownRows = file.hasUnknownLines
         ledger.book.join(book)

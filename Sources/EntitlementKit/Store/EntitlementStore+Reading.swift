@@ -138,6 +138,11 @@ extension EntitlementStore {
                 throw StatementRefusal(reason: "it is of another app, \(transaction.payload.bundleID)")
             }
             intake.transactions.append(transaction)
+            shown.insert(transaction.jws)
+            if ledger.book.restate(transaction) {
+                intake.isChanged = true
+                disk.mustReplaceRows = true
+            }
             switch ledger.book.join(transaction) {
             case .nothing: break
             case .newerDate: intake.isChanged = true
@@ -159,6 +164,7 @@ extension EntitlementStore {
             guard renewal.payload.originalTransactionID == transaction.payload.originalTransactionID,
                 renewal.payload.environment == transaction.payload.environment
             else { throw StatementRefusal(reason: "it is of another subscription than its transaction") }
+            shown.insert(renewal.jws)
             switch ledger.book.join(renewal) {
             case .nothing: break
             case .newerDate: intake.isChanged = true
@@ -177,6 +183,7 @@ extension EntitlementStore {
             guard appTransaction.payload.bundleID == configuration.bundleID else {
                 throw StatementRefusal(reason: "it is of another app, \(appTransaction.payload.bundleID)")
             }
+            shown.insert(appTransaction.jws)
             guard ledger.book.join(appTransaction) != .nothing else { return }
             intake.isChanged = true
             intake.hasNewApp = true

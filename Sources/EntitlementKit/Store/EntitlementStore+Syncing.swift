@@ -159,15 +159,15 @@ extension EntitlementStore {
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
         if let token { tokens.accepted(token) }
-        guard let wire = try? WireJSON.decode(WireValue.self, from: body), let read = ServerAnswer(wire),
-            read.customerID == customerID
+        guard let wire = try? WireJSON.decode(WireValue.self, from: body), let told = ServerAnswer(wire),
+            told.customerID == customerID
         else {
             return .failure(
                 SendFailure(reason: .refused, detail: "the answer could not be understood", mayBeContent: true))
         }
         let results = PostingResults(
             wire, transactions: posting.transactions.count, renewals: posting.renewals.count)
-        return .success((read, results))
+        return .success((ledger.passCheck?.limit(told) ?? told, results))
     }
 
     private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {
@@ -184,8 +184,13 @@ extension EntitlementStore {
                 held[id] = transaction.contentHash
                 conflicts[id] = detail ?? "it is somebody else's"
             case .failed(let detail): failed[id] = detail
+            case .untrusted(let detail): if !distrust(transaction, detail) { failed[id] = detail }
             }
         }
+        for (renewal, fate) in zip(posting.renewals, results.renewals) {
+            if case .untrusted = fate { distrust(renewal) }
+        }
+        if results.distrustsApp { distrustApp(posting.request.appTransaction) }
         // The ledger holds what this store signed, and is yet to see that it holds of a refund that it was told of.
         for transaction in posting.transactions where held[transaction.payload.transactionID] != nil {
             guard ledger.memory(of: transaction)?.isToLookAgain(at: transaction) ?? false else { continue }

@@ -25,6 +25,8 @@ public actor EntitlementStore {
     var connection = Connection.notYetAsked
     /// About whom it was asked last.
     var askedCustomer: String?
+    /// What the store has shown in this process, as it was signed; anything else comes from the disk.
+    var shown: Set<String> = []
     /// The app's own purchase as it was last posted.
     var postedApp: String?
     /// The number of the request that ``connection`` tells of.
@@ -123,6 +125,7 @@ public actor EntitlementStore {
 
     private func bootstrap() async {
         await loading?.value
+        doubtDisk()
         passing.resume(at: clockGuard.lastKnown ?? now)
         publish()
         scheduleHeartbeat()

@@ -114,12 +114,7 @@ final class ScriptedServer: EntitlementServer {
     private static func answer(
         _ request: ReconcileRequest, _ customerID: String, _ script: inout Script, at now: Timestamp
     ) throws -> ReconciliationDocument {
-        func number(_ id: String) -> IdentityRef {
-            let number = script.numbers[id] ?? Int64(script.numbers.count + 1)
-            script.numbers[id] = number
-            return IdentityRef(number)
-        }
-        let me = number(customerID)
+        let me = script.number(of: customerID)
         var results: [TransactionResult] = []
         var finish: [String] = []
         for jws in request.signedTransactions {
@@ -129,11 +124,7 @@ final class ScriptedServer: EntitlementServer {
                 results.append(TransactionResult(transactionID: id, status: .refused, code: "untrusted_signature"))
                 continue
             }
-            var ids = IdentityList()
-            let fact = transaction.fact(&ids).replacingIdentities { number(ids.customerIDs[Int($0.number)]) }
-            script.position += 1
-            script.states[fact.originalTransactionID, default: OriginalState()]
-                .join(fact, source: .device, position: script.position)
+            let fact = script.hold(transaction, source: .device)
             if script.ownership.owner(of: fact) == nil, script.proof != .none {
                 script.ownership.apply(
                     .claim(ClaimFact(originalTransactionID: fact.originalTransactionID, customer: me)),
@@ -161,6 +152,25 @@ final class ScriptedServer: EntitlementServer {
             renewalResults: renewals, appTransaction: nil, proof: script.proof, drift: [], pass: nil,
             facts: script.tellsFacts && script.proof != .none
                 ? FactsCopy(facts.ofCustomerAlone(), identities: script.numbers) : nil)
+    }
+}
+
+extension ScriptedServer.Script {
+    /// The number of a person.
+    mutating func number(of customerID: String) -> IdentityRef {
+        let number = numbers[customerID] ?? Int64(numbers.count + 1)
+        numbers[customerID] = number
+        return IdentityRef(number)
+    }
+
+    /// The ledger learns of a transaction, from whomever.
+    @discardableResult
+    mutating func hold(_ transaction: DeviceTransaction, source: StatementSource) -> TransactionFact {
+        var ids = IdentityList()
+        let fact = transaction.fact(&ids).replacingIdentities { number(of: ids.customerIDs[Int($0.number)]) }
+        position += 1
+        states[fact.originalTransactionID, default: OriginalState()].join(fact, source: source, position: position)
+        return fact
     }
 }
 

@@ -1,4 +1,3 @@
-import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
 import Foundation
@@ -15,18 +14,7 @@ struct RefundTests {
     /// The store tells the app's server by itself, and no device.
     private func notify(_ rig: KitRig, _ statement: SignedStatement) throws {
         let transaction = try DeviceTransaction(statement)
-        rig.server.edit { script in
-            var ids = IdentityList()
-            let fact = transaction.fact(&ids).replacingIdentities { number in
-                let id = ids.customerIDs[Int(number.number)]
-                let known = script.numbers[id] ?? Int64(script.numbers.count + 1)
-                script.numbers[id] = known
-                return IdentityRef(known)
-            }
-            script.position += 1
-            script.states["1", default: OriginalState()]
-                .join(fact, source: .notification, position: script.position)
-        }
+        rig.server.edit { _ = $0.hold(transaction, source: .notification) }
     }
 
     @Test("a reversal that the device states before the server has heard of it is asked about again, without a launch")
