@@ -141,6 +141,33 @@ struct AppKeyTests {
         }
     }
 
+    @Test("one of an environment and an app is held to both, in one way")
+    func bothBounds() async throws {
+        let scene = try await Self.scene()
+        var sandbox = HeldTransaction(id: "5", token: Self.both, environment: "Sandbox")
+        try await scene.rig.notify(sandbox, uuid: "s1")
+        let shown = try await scene.rig.head()
+        sandbox = .lifetime("555000000000005", token: Self.both).with {
+            ($0.environment, $0.bundleID) = ("Sandbox", ServiceRig.otherBundleID)
+        }
+        try await scene.rig.notify(sandbox, uuid: "s2")
+        let key = try await scene.rig.keys.create(
+            name: "b", scopes: [.admin], environment: .sandbox, bundleID: ServiceRig.bundleID
+        ).secret
+        func get(_ path: String) async throws -> HTTPResponse { try await scene.rig.send("GET", path, key: key) }
+        let items = try await get("/v1/events").json["items"]
+        #expect(items?.count == 2 && items?[1]?["position"] == .int(shown))
+        #expect(try await get("/v1/customers?app_account_token=\(Self.both)").json["items"]?.count == 1)
+        let path = "/v1/customers/\(Self.both)/entitlements"
+        #expect(try await get(path).json["entitlements"]?.count == 1)
+        #expect(try await get(path + "?environment=production").verdict == "403 forbidden")
+        #expect(try await get("/v1/subscriptions/1").status == 404, "it is in production")
+        for position in 1...(try await scene.rig.head()) {
+            let status = try await get("/v1/events/\(position)/proof").status
+            #expect(status == (position == shown || position == 2 ? 200 : 404), "\(position)")
+        }
+    }
+
     @Test("it changes nothing that holds in other apps, and nothing of theirs")
     func commands() async throws {
         let scene = try await Self.scene()
