@@ -98,7 +98,7 @@ extension Application {
         func history(of id: String) async throws -> CustomerHistory {
             guard let customer = CustomerID(id) else { throw Problem.forgotten }
             return try await reader.history(
-                of: customer, environment: scene.environment, knownAt: .position(position), app: scene.scope.app)
+                of: customer, environment: scene.environment, knownAt: .position(position))
         }
         var histories = [ExactText(scene.customer): try await history(of: scene.customer)]
         let parties = try await parties(to: scene, as: scene.history(histories[ExactText(scene.customer)], []))
@@ -173,13 +173,16 @@ private struct TransferScene: Sendable {
 
     /// Somebody's history with the event, whether or not it is in the log.
     ///
+    /// What is not about the app of whoever asked is left out here, because the event itself may give a side its first part
+    /// in that app.
+    ///
     /// - Parameter others: events of the other side, of which the original transaction's become this side's too.
     func history(_ history: CustomerHistory?, _ others: [HistoryEvent]) -> CustomerHistory {
         let told = (history?.events ?? []) + others + [event]
         let byPosition = Dictionary(told.map { ($0.position, $0) }) { first, _ in first }
         return CustomerHistory(
             of: history?.customer ?? LedgerSnapshot.nobody, environment: environment, position: event.position,
-            events: Array(byPosition.values))
+            events: Array(byPosition.values), app: scope.app)
     }
 }
 
