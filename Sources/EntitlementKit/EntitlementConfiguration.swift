@@ -4,7 +4,7 @@ package import Foundation
 ///
 /// StoreKit verifies what it hands over, and nothing that was kept. An app that links a library for certificates can verify
 /// that with it. The certificates have to be valid when the statement was signed, not now.
-public protocol StatementVerifier: Sendable {
+public protocol SignedStatementVerifier: Sendable {
     /// Whether a compact JWS was signed by the App Store.
     func isSignedByStore(_ jws: String) -> Bool
 }
@@ -74,7 +74,7 @@ public struct EntitlementConfiguration: Sendable {
     public var passKeys: PassKeySet?
     /// Asked about each statement that is read from the disk, which anybody may have written on a device that is not
     /// guarded; `nil` believes them until the server refuses them.
-    public var statementVerifier: (any StatementVerifier)?
+    public var statementVerifier: (any SignedStatementVerifier)?
     /// Verifies signatures where the system does not.
     package var es256: (@Sendable (_ key: Data, _ signature: Data, _ message: Data) -> Bool)?
 

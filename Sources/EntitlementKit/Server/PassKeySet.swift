@@ -51,6 +51,9 @@ struct PassCheck: Sendable {
     /// Whether a signature (64 bytes) is one of a message by a key in X9.63 form.
     typealias ES256 = @Sendable (_ key: Data, _ signature: Data, _ message: Data) -> Bool
 
+    /// How old a pass in an answer may be, in milliseconds: a server signs no other for a launch that follows soon.
+    private static let passAge: Int64 = 60_000
+
     private let keys: PassKeySet
     private let bundleID: String
     private let isValid: ES256
@@ -100,7 +103,7 @@ struct PassCheck: Sendable {
         else { return nil }
         let issuedAt = Timestamp(milliseconds: issued * 1000)
         // An answer of another time than its pass is put together from two.
-        guard (0..<1000).contains(answer.at.milliseconds - issuedAt.milliseconds) else { return nil }
+        guard (0..<Self.passAge).contains(answer.at.milliseconds - issuedAt.milliseconds) else { return nil }
         let entitlements = claims["entitlements"]?.entries.compactMap { row -> PassClaims.Entitlement? in
             guard let id = row["id"]?.text else { return nil }
             return PassClaims.Entitlement(

@@ -11,7 +11,7 @@ extension SimulatedDevices {
             requests.append(Request(device: device, productID: productID, token: token))
             return (.pending, [])
         }
-        let payment = pay(productID, token: token, account: devices[device].account)
+        let payment = pay(productID, token: token, account: payer(device))
         let updates = try announce(payment).filter { $0.device != device }
         return (.success(try statement(payment, for: device)), updates)
     }
@@ -20,7 +20,7 @@ extension SimulatedDevices {
     package mutating func approve(_ request: Request) throws -> [DeviceUpdate] {
         requests.removeAll { $0 == request }
         return try announce(
-            pay(request.productID, token: request.token, account: devices[request.device].account))
+            pay(request.productID, token: request.token, account: payer(request.device)))
     }
 
     /// A parent does not agree: nobody is told.
@@ -29,6 +29,19 @@ extension SimulatedDevices {
     /// Somebody redeems an offer code outside the app, which so passes no login.
     package mutating func redeem(_ productID: String, account: Int) throws -> [DeviceUpdate] {
         try announce(pay(productID, token: nil, account: account, offer: .offerCode))
+    }
+
+    /// A family member shares a purchase of theirs, which passes no login; every device of the account is told.
+    package mutating func share(_ productID: String, with account: Int) throws -> [DeviceUpdate] {
+        let product = storyteller.world.product(productID)
+        // Whoever has it already gets nothing by it.
+        guard sibling(of: product, account: account) == nil else { return [] }
+        let key =
+            product.kind == .autoRenewable
+            ? storyteller.subscribe(accounts[account], to: productID, at: now, familyShared: true)
+            : storyteller.buy(accounts[account], productID, at: now, familyShared: true)
+        originals[account, default: []].append(key)
+        return try announce(PaymentKey(original: key, number: 0))
     }
 
     /// The next payment of a subscription: charged when the present one ended, early where it still runs, and now after
@@ -80,6 +93,15 @@ extension SimulatedDevices {
     /// The ids of the payments of an original, in order.
     package func transactionIDs(of key: OriginalKey) -> [String] {
         storyteller.book(key).payments.map(\.transactionID)
+    }
+
+    /// Whether a transaction paid for a consumable.
+    package func isConsumable(_ transactionID: String) -> Bool {
+        originals.values.joined().contains { key in
+            storyteller.book(key).payments.contains {
+                $0.transactionID == transactionID && $0.product.kind == .consumable
+            }
+        }
     }
 
     /// Whether an original renews at all.
@@ -148,7 +170,7 @@ extension SimulatedDevices {
             preconditionFailure("\(payment.original.originalTransactionID) belongs to no account")
         }
         var updates: [DeviceUpdate] = []
-        for number in devices.indices where devices[number].account == account {
+        for number in devices.indices where payer(number) == account {
             change(number) { device in
                 if !device.unfinished.contains(payment) { device.unfinished.append(payment) }
             }

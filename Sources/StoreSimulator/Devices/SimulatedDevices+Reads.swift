@@ -31,7 +31,7 @@ extension SimulatedDevices {
 
     /// What the app never finished on this device.
     package mutating func unfinishedTransactions(of device: Int) throws -> [DeviceStatement] {
-        guard !devices[device].readsNothing else { return [] }
+        guard !devices[device].readsNothing, !devices[device].isUnready else { return [] }
         return try redelivery(to: device)
     }
 
@@ -53,7 +53,7 @@ extension SimulatedDevices {
         return statuses
     }
 
-    private func keys(of device: Int) -> [OriginalKey] { originals[devices[device].account] ?? [] }
+    private func keys(of device: Int) -> [OriginalKey] { originals[payer(device)] ?? [] }
 
     /// Whether the store counts the last payment as owned, as `currentEntitlements` does: consumables never, grace yes.
     private func gives(_ book: StoreBook) -> Bool {

@@ -26,8 +26,10 @@ package struct PaymentKey: Sendable, Hashable {
 
 /// One device, signed in to an Apple account.
 package struct SimulatedDevice: Sendable {
-    /// The number of the Apple account.
+    /// The number of the Apple account that downloaded the app.
     package let account: Int
+    /// The number of the Apple account that buys, where the device is signed in to another one by now.
+    package var buyer: Int?
     /// Whether a parent has to approve what is bought here.
     package var asksToBuy = false
     /// Whether its verification fails, so that it believes nothing that it is handed.
@@ -38,6 +40,10 @@ package struct SimulatedDevice: Sendable {
     package var omission = 0
     /// Whether the store cannot be reached: no app transaction, no purchase.
     package var isOffline = false
+    /// Whether the store is not ready to finish anything, nor to list what is unfinished, as right after a start.
+    package var isUnready = false
+    /// Whether the store loses its connection in the middle of a purchase: it is made, and the call throws.
+    package var losesItsConnection = false
     /// What the app has not finished on this device, in the order in which it came.
     package internal(set) var unfinished: [PaymentKey] = []
     /// Statements that nobody but a forger signed.
@@ -102,9 +108,9 @@ package struct SimulatedDevices: Sendable {
         self.now = now
     }
 
-    /// Another Apple account.
-    package mutating func addAccount() -> Int {
-        accounts.append(storyteller.account(hasToken: false))
+    /// Another Apple account; one of the sandbox is a tester's, as in TestFlight.
+    package mutating func addAccount(_ environment: StoreEnvironment = .production) -> Int {
+        accounts.append(storyteller.account(environment, hasToken: false))
         return accounts.count - 1
     }
 
@@ -129,6 +135,12 @@ package struct SimulatedDevices: Sendable {
         }
         return id
     }
+
+    /// The environment in which a device buys.
+    package func environment(of device: Int) -> StoreEnvironment { accounts[devices[device].account].environment }
+
+    /// The Apple account whose purchases a device's store shows.
+    func payer(_ device: Int) -> Int { devices[device].buyer ?? devices[device].account }
 
     /// The truth so far.
     package var record: Record { storyteller.record }
@@ -194,24 +206,30 @@ package struct SimulatedDevices: Sendable {
         let id = appTransactionID(account: devices[device].account)
         return DeviceStatement(
             transactionID: id,
-            jws: try authority.signAppTransaction(id, .production, world: storyteller.world),
+            jws: try authority.signAppTransaction(id, environment(of: device), world: storyteller.world),
             isVerified: !devices[device].distrustsAll)
     }
 
     /// Somebody puts a purchase onto a device that was never made.
     package mutating func forge(_ productID: String, on device: Int) throws -> DeviceUpdate {
+        let statement = try forgery(of: productID, on: device)
+        devices[device].forged.append(statement)
+        return DeviceUpdate(device: device, statement: statement)
+    }
+
+    /// A purchase that was never made, signed by nobody who is trusted; the store knows nothing of it.
+    package mutating func forgery(of productID: String, on device: Int) throws -> DeviceStatement {
         let id = storyteller.newID()
         let product = storyteller.world.product(productID)
         let jws = try forger.sign(
             .object([
                 "transactionId": .string(id), "originalTransactionId": .string(id), "productId": .string(productID),
                 "bundleId": .string(storyteller.world.bundleID), "type": .string(product.kind.rawValue),
-                "purchaseDate": .integer(now), "signedDate": .integer(now), "environment": .string("Production"),
+                "purchaseDate": .integer(now), "signedDate": .integer(now),
+                "environment": .string(environment(of: device).payloadName),
                 "inAppOwnershipType": .string("PURCHASED"), "transactionReason": .string("PURCHASE"),
                 "appTransactionId": .string(appTransactionID(account: devices[device].account)),
             ]))
-        let statement = DeviceStatement(transactionID: id, jws: jws, isVerified: false)
-        devices[device].forged.append(statement)
-        return DeviceUpdate(device: device, statement: statement)
+        return DeviceStatement(transactionID: id, jws: jws, isVerified: false)
     }
 }

@@ -65,20 +65,28 @@ final class KitProcess: Sendable {
 actor KitDisk: EntitlementStorage {
     private let process: KitProcess
     private let storage: FileEntitlementStorage
+    private let condition: KitCondition
     private var underWay = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    init(_ process: KitProcess, _ directory: URL) {
+    init(_ process: KitProcess, _ directory: URL, _ condition: KitCondition = KitCondition()) {
         self.process = process
+        self.condition = condition
         storage = FileEntitlementStorage(directory: directory)
     }
 
     func read(_ name: String) async throws -> StoredContent {
-        try await process.call("read \(name)") { [storage] in try await storage.read(name) }
+        try await process.call("read \(name)") { [storage, condition] in
+            if condition.isLocked { throw CocoaError(.fileReadNoPermission) }
+            return try await storage.read(name)
+        }
     }
 
     func version(of name: String) async throws -> StorageVersion {
-        try await process.call("version of \(name)") { [storage] in try await storage.version(of: name) }
+        try await process.call("version of \(name)") { [storage, condition] in
+            if condition.isLocked { throw CocoaError(.fileReadNoPermission) }
+            return try await storage.version(of: name)
+        }
     }
 
     func save(
@@ -86,8 +94,9 @@ actor KitDisk: EntitlementStorage {
     ) async throws -> StorageVersion? {
         begin()
         defer { end() }
-        return try await process.call("write \(name)") { [storage] in
-            try await storage.save(change, as: name, over: version)
+        return try await process.call("write \(name)") { [storage, condition] in
+            if condition.isLocked { throw CocoaError(.fileWriteNoPermission) }
+            return try await storage.save(change, as: name, over: version)
         }
     }
 

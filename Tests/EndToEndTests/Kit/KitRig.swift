@@ -11,11 +11,15 @@ final class KitDevice {
     let number: Int
     let proxy: KitProxy
     let directory: URL
+    let condition = KitCondition()
+    let configuration: EntitlementConfiguration
     private(set) var process = KitProcess()
     private var app: EntitlementStore?
     private var disk: KitDisk?
+    /// An extension of the app, a process of its own on the same disk.
+    private var widget: (process: KitProcess, kit: EntitlementStore, disk: KitDisk)?
+    private var granting: Task<Void, Never>?
     private let store: KitStore
-    private let configuration: EntitlementConfiguration
     private let clock: WorldClock
 
     init(_ number: Int, _ service: KitService, _ store: KitStore, _ configuration: EntitlementConfiguration) {
@@ -42,14 +46,60 @@ final class KitDevice {
     func launch(dyingAt dyingCall: Int? = nil, starting: Bool = true) async -> EntitlementStore {
         await kill()
         let process = KitProcess(dyingAt: dyingCall)
-        let disk = KitDisk(process, directory)
-        let kit = EntitlementStore(
-            configuration: configuration,
-            store: KitDeviceStore(device: number, process: process, store: store, proxy: proxy),
-            server: KitConnection(process: process, proxy: proxy), storage: disk, clock: clock)
+        let (kit, disk) = make(process)
         (self.process, self.disk, app) = (process, disk, kit)
+        if !configuration.acknowledgedKinds.isEmpty { grantConsumables(kit, process) }
         if starting { await kit.start() }
         return kit
+    }
+
+    private func make(_ process: KitProcess) -> (EntitlementStore, KitDisk) {
+        let disk = KitDisk(process, directory, condition)
+        let kit = EntitlementStore(
+            configuration: configuration,
+            store: KitDeviceStore(
+                device: number, process: process, store: store, proxy: proxy, condition: condition),
+            server: KitConnection(process: process, proxy: proxy), storage: disk,
+            clock: DeviceClock(world: clock, condition: condition))
+        return (kit, disk)
+    }
+
+    /// The app grants what it is to grant by itself, and says so.
+    private func grantConsumables(_ kit: EntitlementStore, _ process: KitProcess) {
+        store.grantsConsumables(on: number)
+        let (store, number) = (store, number)
+        granting?.cancel()
+        granting = Task {
+            for await purchase in kit.unacknowledgedPurchases where !process.isDead {
+                store.grant(purchase.transactionID, on: number)
+                await kit.acknowledge(purchase.transactionID)
+            }
+        }
+    }
+
+    /// Launches an extension of the app beside it, with a store of its own on the same files.
+    func launchWidget() async {
+        await killWidget()
+        let process = KitProcess()
+        let (kit, disk) = make(process)
+        widget = (process, kit, disk)
+        await kit.start()
+    }
+
+    /// Ends the extension without a word.
+    func killWidget() async {
+        widget?.process.kill()
+        await widget?.kit.stop()
+        await widget?.disk.settle()
+        widget = nil
+    }
+
+    /// What an extension without a store reads.
+    func read() async -> Entitlements {
+        await EntitlementReader(
+            configuration: configuration, storage: FileEntitlementStorage(directory: directory),
+            clock: DeviceClock(world: clock, condition: condition)
+        ).current()
     }
 
     /// Ends the process without a word.
@@ -61,7 +111,10 @@ final class KitDevice {
 
     /// Deletes the app, and all that it knew.
     func wipe() async {
+        condition.stall([])
+        await killWidget()
         await kill()
+        granting?.cancel()
         try? FileManager.default.removeItem(at: directory)
     }
 
@@ -104,14 +157,23 @@ final class KitRig {
     }
 
     /// Another device, on the account or on a new one.
-    func device(account: Int? = nil) -> KitDevice {
-        let number = store.with { store in store.addDevice(account: account ?? store.addAccount()) }
-        let device = KitDevice(number, service, store, Self.configuration(service.world))
+    func device(
+        account: Int? = nil, environment: StoreSimulator.StoreEnvironment = .production,
+        configured edit: (inout EntitlementConfiguration) -> Void = { _ in }
+    ) -> KitDevice {
+        let number = store.with { store in store.addDevice(account: account ?? store.addAccount(environment)) }
+        var configuration = Self.configuration(service.world)
+        edit(&configuration)
+        let device = KitDevice(number, service, store, configuration)
         devices.append(device)
         return device
     }
 
     func account(_ device: KitDevice) -> Int { store.with { $0.devices[device.number].account } }
+
+    func environment(_ device: KitDevice) -> StoreSimulator.StoreEnvironment {
+        store.with { $0.environment(of: device.number) }
+    }
 
     func appTransactionID(_ device: KitDevice) -> String {
         let account = account(device)
@@ -174,8 +236,10 @@ final class KitRig {
     // MARK: - What must be so
 
     /// Server and record agree about a customer now.
-    func expectServer(_ customer: String, _ when: String = "") async throws {
-        let key = CustomerKey(.production, customer)
+    func expectServer(
+        _ customer: String, _ when: String = "", in environment: StoreSimulator.StoreEnvironment = .production
+    ) async throws {
+        let key = CustomerKey(environment, customer)
         try await service.admin.expectRecord(
             store.with { $0.record }.customer(key), of: key, alsoAt: [service.clock.instant], limit: 8,
             "\(context) \(when)")
@@ -184,7 +248,7 @@ final class KitRig {
     /// The published state is live and what the record says now.
     func expectDevice(_ device: KitDevice, _ state: Entitlements, as customer: String, _ when: String = "") throws {
         let instant = service.clock.instant
-        let expected = store.with { $0.record }.customer(CustomerKey(.production, customer)).answer(at: instant)
+        let expected = store.with { $0.record }.customer(CustomerKey(environment(device), customer)).answer(at: instant)
         let lines = state.all.map { KitLine($0) }
         let wanted = expected.map { KitLine($0) }
         #expect(

@@ -39,6 +39,8 @@ final class KitStore: Sendable {
         var waiterCount = 0
         var givenUp: Set<Int> = []
         var violations: [Violation] = []
+        /// What the app has granted on each device, where it grants consumables by itself.
+        var granted: [Int: Set<String>] = [:]
         var unverified: Set<String> = []
         var verified: Set<String> = []
     }
@@ -156,6 +158,7 @@ final class KitStore: Sendable {
                 productID, token: token?.uuidString.lowercased(), on: device)
             try Self.perform({ _ in updates }, &state, at: clock.instant)
             interrupt("purchase", on: device, &state)
+            if state.devices.devices[device].losesItsConnection { throw URLError(.networkConnectionLost) }
             switch result {
             case .success(let statement):
                 Self.hand(statement, &state)
@@ -167,7 +170,8 @@ final class KitStore: Sendable {
     }
 
     fileprivate func finish(_ transactionID: String, on device: Int, isListed: Bool) -> Bool {
-        let (met, wasUnfinished) = state.withLock { state in
+        let (met, wasUnfinished) = state.withLock { state -> ([Waiter], Bool) in
+            guard !state.devices.devices[device].isUnready else { return ([], false) }
             let wasUnfinished = state.devices.unfinishedIDs(on: device).contains(transactionID)
             func object(_ why: String) {
                 state.violations.append(Violation(device: device, transactionID: transactionID, why: why))
@@ -175,6 +179,11 @@ final class KitStore: Sendable {
             if !isListed { object("no answer of the server listed it") }
             if state.unverified.contains(transactionID), !state.verified.contains(transactionID) {
                 object("it was never verified")
+            }
+            if let granted = state.granted[device], state.devices.isConsumable(transactionID),
+                !granted.contains(transactionID)
+            {
+                object("the app was yet to grant it")
             }
             state.devices.finish(transactionID, on: device)
             let devices = state.devices
@@ -184,6 +193,18 @@ final class KitStore: Sendable {
         }
         for waiter in met { waiter.continuation.resume() }
         return wasUnfinished
+    }
+
+    /// The app on a device grants consumables by itself: nothing it has not granted may be finished there.
+    func grantsConsumables(on device: Int) {
+        state.withLock { state in
+            if state.granted[device] == nil { state.granted[device] = [] }
+        }
+    }
+
+    /// The app has granted a purchase.
+    func grant(_ transactionID: String, on device: Int) {
+        state.withLock { _ = $0.granted[device, default: []].insert(transactionID) }
     }
 
     // MARK: - What tests look at
@@ -250,9 +271,11 @@ struct KitDeviceStore: DeviceStore {
     let process: KitProcess
     let store: KitStore
     let proxy: KitProxy
+    var condition = KitCondition()
 
     func appTransaction() async -> SignedStatement? {
-        await process.call("appTransaction", or: nil) {
+        await condition.pass("appTransaction")
+        return await process.call("appTransaction", or: nil) {
             let statement = try? store.read("appTransaction", on: device) { devices in
                 try devices.appTransaction(of: device)
             } _: { _ in
@@ -277,13 +300,15 @@ struct KitDeviceStore: DeviceStore {
     private func list(
         _ call: String, _ body: @Sendable (inout SimulatedDevices) throws -> [DeviceStatement]
     ) async -> [SignedStatement] {
-        await process.call(call, or: []) {
+        await condition.pass(call)
+        return await process.call(call, or: []) {
             ((try? store.read(call, on: device, body) { $0 }) ?? []).map { SignedStatement($0) }
         }
     }
 
     func subscriptionStatuses() async -> [SubscriptionStatement] {
-        await process.call("subscriptionStatuses", or: []) {
+        await condition.pass("subscriptionStatuses")
+        return await process.call("subscriptionStatuses", or: []) {
             let statuses = try? store.read("subscriptionStatuses", on: device) { devices in
                 try devices.subscriptionStatuses(of: device).map { SubscriptionStatement($0.transaction, $0.renewal) }
             } _: { _ in
@@ -311,7 +336,8 @@ struct KitDeviceStore: DeviceStore {
     }
 
     func finish(transactionID: String) async -> Bool {
-        await process.call("finish", or: false) {
+        await condition.pass("finish")
+        return await process.call("finish", or: false) {
             store.finish(transactionID, on: device, isListed: proxy.lists(transactionID))
         }
     }

@@ -10,13 +10,15 @@ struct KitStory {
 
     let rig: KitRig
     private let seed: UInt64
-    private var random: SplitMix64
+    var random: SplitMix64
     private var step = 0
     private var trace: [String] = []
     /// Whom the app's server took an Apple account's owner to be.
     private var logins: [Int: String] = [:]
     private var loggedIn: Set<Int> = []
     private var calls: [Task<Void, Never>] = []
+    /// What forgers wrote onto disks, by original transaction.
+    var forgeries: Set<String> = []
 
     init(_ service: KitService, seed: UInt64) throws {
         self.seed = seed
@@ -25,45 +27,85 @@ struct KitStory {
     }
 
     mutating func live(steps: Int) async throws {
-        _ = rig.device()
-        if random.chance(60) { _ = rig.device(account: 0) }
-        if random.chance(30) { _ = rig.device() }
+        try addDevice(account: nil)
+        if random.chance(60) { try addDevice(account: 0) }
+        if random.chance(30) { try addDevice(account: nil) }
         for number in 1...steps {
             step = number
             try await takeStep()
             rig.context = "seed \(seed), step \(step), after \(trace.joined(separator: "; "))"
             rig.expectNoViolation()
+            await expectNothingOfOthers()
             if random.chance(5) { try await settle() }
         }
         try await settle()
     }
 
-    private mutating func note(_ words: String) { trace.append("\(step) \(words)") }
+    /// At no time does a device give what is neither its Apple account's nor whose it says the customer is; one that
+    /// verifies what it reads gives nothing forged either.
+    private func expectNothingOfOthers() async {
+        for device in rig.devices where device.wasLaunched {
+            let state = await device.kit.current
+            let account = rig.account(device)
+            let accounts = Set([account] + logins.filter { $0.value == state.customerID }.map(\.key))
+            var owned = Set(
+                rig.store.with { store in accounts.flatMap { store.originals(account: $0) } }.map(
+                    \.originalTransactionID))
+            if device.configuration.statementVerifier == nil { owned.formUnion(forgeries) }
+            let others = state.all.filter { $0.givesAccess && !owned.contains($0.originalTransactionID ?? "") }
+            #expect(others.isEmpty, "\(rig.context), device \(device.number) as \(state.customerID ?? "nobody")")
+        }
+    }
+
+    /// A device whose app is configured as some apps are.
+    private mutating func addDevice(account: Int?) throws {
+        let (isGuarded, grants, asksForTokens) = (random.chance(30), random.chance(40), random.chance(50))
+        let service = rig.service
+        var failure: (any Error)?
+        let environment: StoreSimulator.StoreEnvironment = random.chance(25) ? .sandbox : .production
+        _ = rig.device(account: account, environment: environment) { configuration in
+            if grants { configuration.acknowledgedKinds = [.consumable] }
+            if asksForTokens {
+                configuration.tokenProvider = { request in
+                    CustomerToken(try await service.token(request.customerID))
+                }
+            }
+            guard isGuarded else { return }
+            do { try service.guardAgainstForgers(&configuration) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        note(
+            "\(rig.devices.map { rig.environment($0) }), guarded: \(isGuarded), grants: \(grants), asks for tokens: \(asksForTokens)"
+        )
+    }
+
+    mutating func note(_ words: String) { trace.append("\(step) \(words)") }
 
     private mutating func takeStep() async throws {
         let device = random.pick(rig.devices)
         switch random.number(in: 0...99) {
-        case 0..<20: await launch(device)
-        case 20..<25:
+        case 0..<18: await launch(device)
+        case 18..<22:
             note("kill \(device.number)")
             await device.kill()
-        case 25..<45: await call(device)
-        case 45..<65: try happen(device)
-        case 65..<75:
+        case 22..<40: await call(device)
+        case 40..<57: try happen(device)
+        case 57..<66:
             let span = random.pick([Span.second, Span.minute, 3 * Span.hour, Span.day, 9 * Span.day])
             note("\(span / 1000) s pass")
             rig.service.clock.advance(by: span)
-        case 75..<83:
+        case 66..<73:
             note("deliver")
             try await rig.deliver()
-        case 83..<92:
+        case 73..<80:
             let weather = random.pick([
                 KitProxy.Weather.fair, .fair, .down, .answerLost, .refusing(status: 500, retryAfter: nil),
                 .refusing(status: 429, retryAfter: 3), .stuck,
             ])
             note("\(weather) on \(device.number)")
             device.proxy.weather = weather
-        case 92..<97: misbehave(device)
+        case 80..<85: misbehave(device)
+        case 85..<96: try await trouble(device)
         default: try await logIn(device)
         }
     }
@@ -84,7 +126,7 @@ struct KitStory {
             Product.coins, Product.season, Product.dayPass, Product.mystery,
         ])
         let call: @Sendable () async -> Void
-        switch random.number(in: 0...9) {
+        switch random.number(in: 0...10) {
         case 0...5:
             note("buy \(product) on \(device.number)")
             call = { _ = await kit.purchaseViaStoreKit(product) }
@@ -94,6 +136,9 @@ struct KitStory {
         case 8:
             note("restore \(device.number)")
             call = { _ = await kit.restoreEntitlements() }
+        case 9:
+            note("many activations of \(device.number)")
+            call = { for _ in 0..<20 { await kit.applicationWillEnterForeground() } }
         default:
             note("foreground and network on \(device.number)")
             call = {
@@ -103,7 +148,7 @@ struct KitStory {
         }
         let task = Task { await call() }
         calls.append(task)
-        if random.chance(50), device.proxy.weather != .stuck { await task.value }
+        if random.chance(50), device.proxy.weather != .stuck, device.condition.stalled.isEmpty { await task.value }
     }
 
     /// The store does something by itself, or people do outside the app.
@@ -121,7 +166,11 @@ struct KitStory {
         }
         let originals = rig.store.with { $0.originals(account: account) }
         guard !originals.isEmpty, !random.chance(25) else {
-            let product = random.pick([Product.proMonthly, Product.newsMonthly])
+            let product = random.pick([Product.proMonthly, Product.newsMonthly, Product.lifetime])
+            if random.chance(30) {
+                note("share \(product) with account \(account)")
+                return try rig.store.perform { try $0.share(product, with: account) }
+            }
             note("redeem \(product) on account \(account)")
             return try rig.store.perform { try $0.redeem(product, account: account) }
         }
@@ -151,7 +200,7 @@ struct KitStory {
 
     private mutating func misbehave(_ device: KitDevice) {
         let number = device.number
-        let draw = random.number(in: 0...6)
+        let draw = random.number(in: 0...8)
         note("quirk \(draw) of \(number)")
         if draw == 6 {
             try? rig.store.perform { [try $0.forge(StoreWorld.ProductID.studioMonthly, on: number)] }
@@ -164,6 +213,8 @@ struct KitStory {
                 case 1: device.distrustsAll.toggle()
                 case 2: device.readsNothing.toggle()
                 case 3: device.isOffline.toggle()
+                case 7: device.isUnready.toggle()
+                case 8: device.losesItsConnection.toggle()
                 default: device.omission = draw == 4 ? 100 : 50
                 }
             }
@@ -172,7 +223,8 @@ struct KitStory {
 
     /// Somebody logs in whom the app's server knows, and who is from then on the owner of the Apple account.
     private mutating func logIn(_ device: KitDevice) async throws {
-        guard device.wasLaunched else { return }
+        // Testers have no account with the app here.
+        guard device.wasLaunched, rig.environment(device) == .production else { return }
         let account = rig.account(device)
         if loggedIn.contains(device.number), random.chance(50) {
             note("sign out on \(device.number)")
@@ -212,8 +264,14 @@ extension KitStory {
             rig.store.with { store in
                 store.change(device.number) { device in
                     (device.distrustsAll, device.readsNothing, device.isOffline) = (false, false, false)
+                    (device.isUnready, device.losesItsConnection) = (false, false)
+                    // What it leaves out by chance, it would show by chance after everything is settled.
+                    if device.omission < 100 { device.omission = 0 }
                 }
             }
+            device.condition.isLocked = false
+            device.condition.stall([])
+            await device.killWidget()
         }
         for call in calls { await call.value }
         calls = []
@@ -231,7 +289,12 @@ extension KitStory {
         for device in rig.devices {
             let customer = logins[rig.account(device)] ?? rig.customer(device)
             try rig.expectDevice(device, await device.kit.refresh(), as: customer)
-            try await rig.expectServer(customer)
+            try await rig.expectServer(customer, in: rig.environment(device))
+        }
+        for device in rig.devices where device.condition.clockOffset == 0 {
+            // What an extension reads is what the app shows.
+            let (shown, read) = (await device.kit.current.all, await device.read().all)
+            #expect(read.map { KitLine($0) } == shown.map { KitLine($0) }, "\(rig.context), device \(device.number)")
         }
         let news = try await rig.service.admin.events(after: head)
         #expect(news.isEmpty, "\(rig.context): \(news.map { "\($0["type"] ?? "") \($0["facts"] ?? "")" })")

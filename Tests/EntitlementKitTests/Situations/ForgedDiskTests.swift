@@ -25,9 +25,14 @@ struct ForgedDiskTests {
         await rig.launch()
         await rig.store.stop()
         try await add(["transaction": Self.forged.jws], to: rig)
+        try await add(["confirmed": ["9": "2026-01-02T00:00:00.000Z"]], to: rig)
+        rig.server.edit { $0.mood = .unreachable }
         rig = await rig.relaunched()
         let events = rig.store.syncEvents
         await rig.launch()
+        #expect(await rig.gives("forever"))
+        rig.server.edit { $0.mood = .answers }
+        await rig.store.refresh()
         await rig.waitUntilGives(false, "forever")
         await rig.store.settled()
         #expect(await rig.gives())
@@ -107,7 +112,7 @@ struct ForgedDiskTests {
         await rig.waitUntilGives()
     }
 
-    private struct Refusing: StatementVerifier {
+    private struct Refusing: SignedStatementVerifier {
         let forged: String
 
         func isSignedByStore(_ jws: String) -> Bool { jws != forged }
@@ -123,6 +128,7 @@ struct ForgedDiskTests {
             $0.statementVerifier = Refusing(forged: Self.forged.jws)
         }
         try await add(["transaction": Self.forged.jws], to: rig)
+        try await add(["confirmed": ["9": "2026-01-02T00:00:00.000Z"]], to: rig)
         await rig.launch()
         #expect(await !rig.gives("forever"))
         #expect(await rig.gives())
@@ -200,6 +206,22 @@ struct ForgedDiskTests {
         await rig.store.refresh()
         #expect(await !rig.gives("forever"))
         #expect(rig.server.received.count > 0)
+    }
+
+    @Test("a pass that the server made for a launch a moment ago vouches for this one, too")
+    func repeatedPass() async throws {
+        let signer = try PassSigner()
+        let rig = try pinned(signer) { answer in
+            var members = answer.members
+            let before = answer["at"]?.instant.map { $0.adding(milliseconds: -5000).description }
+            let older = members.merging(["at": before.map { .string($0) } ?? .null]) { $1 }
+            members["pass"] = signer.signing(.object(older))["pass"]
+            return .object(members)
+        }
+        try boughtElsewhere(rig)
+        await rig.launch()
+        #expect(await rig.store.current.isLive)
+        #expect(await rig.gives("forever"))
     }
 
     @Test("with pinned keys what somebody writes into the server's answers on the disk gives nothing")
