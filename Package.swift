@@ -39,7 +39,8 @@ let modules = [
     // The server.
     Module("EmbeddedPostgres", imports: ["PostgresClient"], system: ["Foundation", "Glibc"]),
     Module(
-        "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"], system: ["Foundation"]),
+        "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"],
+        system: ["Foundation", "FoundationNetworking"]),
     Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
     Module(
         "Service",
@@ -50,7 +51,7 @@ let modules = [
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),
     // A simulated App Store, which never links the fold.
-    Module("StoreSimulator", imports: ["OpenSSLCrypto", "SeededRandom"], system: ["Foundation"]),
+    Module("StoreSimulator", imports: ["HTTPServer", "OpenSSLCrypto", "SeededRandom"], system: ["Foundation"]),
 ]
 
 let executables = [
@@ -87,6 +88,7 @@ let migrations = [
 
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.
 let alsoTestedWith: [String: [String]] = [
+    "AppStoreServer": ["StoreSimulator", "HTTPServer"],
     "EmbeddedPostgres": ["TestSupport"],
     "EntitlementKit": ["OpenSSLCrypto"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],

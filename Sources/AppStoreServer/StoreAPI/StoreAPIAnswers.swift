@@ -1,0 +1,184 @@
+/// A statement as the store's answer holds it: a compact JWS, of which nothing is believed before it was verified.
+package struct UnverifiedStatement: Sendable, Hashable, Decodable {
+    package let compact: String
+
+    package init(_ compact: String) { self.compact = compact }
+
+    package init(from decoder: any Decoder) throws {
+        compact = try decoder.singleValueContainer().decode(String.self)
+    }
+}
+
+/// Where each subscription of a customer stands.
+///
+/// Source: Apple, "StatusResponse".
+package struct SubscriptionStatuses: Sendable, Decodable {
+    package let environment: String?
+    package let bundleID: String?
+    private let data: [Group]
+
+    /// One entry for each original transaction, in no order; family members have several in one group.
+    package var subscriptions: [Subscription] { data.flatMap(\.lastTransactions) }
+
+    package struct Subscription: Sendable, Decodable {
+        package let originalTransactionID: String?
+        /// 1 active, 2 expired, 3 billing retry, 4 grace period, 5 revoked; others may come.
+        package let status: Int?
+        package let transaction: UnverifiedStatement?
+        package let renewal: UnverifiedStatement?
+
+        enum CodingKeys: String, CodingKey {
+            case status
+            case originalTransactionID = "originalTransactionId"
+            case transaction = "signedTransactionInfo"
+            case renewal = "signedRenewalInfo"
+        }
+    }
+
+    private struct Group: Sendable, Decodable {
+        let lastTransactions: [Subscription]
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case environment, data
+        case bundleID = "bundleId"
+    }
+}
+
+/// A page of transactions: of a customer's history, or of refunds.
+///
+/// Source: Apple, "HistoryResponse", "RefundHistoryResponse".
+package struct TransactionPage: Sendable, Decodable {
+    package let transactions: [UnverifiedStatement]
+    /// What asks for the next page, with the same filters.
+    package let revision: String?
+    package let hasMore: Bool
+
+    enum CodingKeys: String, CodingKey {
+        case revision, hasMore
+        case transactions = "signedTransactions"
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        transactions = try members.decodeIfPresent([UnverifiedStatement].self, forKey: .transactions) ?? []
+        revision = try members.decodeIfPresent(String.self, forKey: .revision)
+        hasMore = try members.decodeIfPresent(Bool.self, forKey: .hasMore) ?? false
+    }
+}
+
+/// A page of the notifications that the store sent, or tried to send.
+///
+/// Source: Apple, "NotificationHistoryResponse".
+package struct NotificationPage: Sendable, Decodable {
+    package let items: [Item]
+    /// What asks for the next page, with the same body.
+    package let paginationToken: String?
+    package let hasMore: Bool
+
+    package struct Item: Sendable, Decodable {
+        /// The very payload that was sent.
+        package let payload: UnverifiedStatement
+        package let sendAttempts: [SendAttempt]?
+
+        enum CodingKeys: String, CodingKey {
+            case payload = "signedPayload"
+            case sendAttempts
+        }
+    }
+
+    /// One attempt of the store to deliver a notification.
+    package struct SendAttempt: Sendable, Decodable {
+        /// In milliseconds since 1970.
+        package let attemptDate: Double?
+        /// `SUCCESS`, or one of Apple's words for what went wrong.
+        package let result: String?
+
+        enum CodingKeys: String, CodingKey {
+            case attemptDate
+            case result = "sendAttemptResult"
+        }
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case paginationToken, hasMore
+        case items = "notificationHistory"
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        items = try members.decodeIfPresent([Item].self, forKey: .items) ?? []
+        paginationToken = try members.decodeIfPresent(String.self, forKey: .paginationToken)
+        hasMore = try members.decodeIfPresent(Bool.self, forKey: .hasMore) ?? false
+    }
+}
+
+/// One transaction.
+///
+/// Source: Apple, "TransactionInfoResponse".
+package struct TransactionAnswer: Sendable, Decodable {
+    package let transaction: UnverifiedStatement
+
+    enum CodingKeys: String, CodingKey { case transaction = "signedTransactionInfo" }
+}
+
+/// The transaction of a copy of the app.
+///
+/// Source: Apple, "AppTransactionInfoResponse".
+package struct AppTransactionAnswer: Sendable, Decodable {
+    package let appTransaction: UnverifiedStatement
+
+    enum CodingKeys: String, CodingKey { case appTransaction = "signedAppTransactionInfo" }
+}
+
+/// What an order id from a customer's receipt stands for.
+///
+/// Source: Apple, "OrderLookupResponse".
+package struct OrderAnswer: Sendable, Decodable {
+    private let status: Int
+    private let signedTransactions: [UnverifiedStatement]?
+
+    /// Whether the order is one of this app's.
+    package var isValid: Bool { status == 0 }
+    package var transactions: [UnverifiedStatement] { signedTransactions ?? [] }
+}
+
+/// The token by which a test notification's fate can be asked.
+///
+/// Source: Apple, "SendTestNotificationResponse".
+package struct TestNotificationAnswer: Sendable, Decodable {
+    package let token: String
+
+    enum CodingKeys: String, CodingKey { case token = "testNotificationToken" }
+}
+
+/// What became of a subscription's extension.
+///
+/// Source: Apple, "ExtendRenewalDateResponse".
+package struct ExtensionAnswer: Sendable, Decodable {
+    package let originalTransactionID: String?
+    package let success: Bool
+    /// The new expiry, in milliseconds since 1970.
+    package let effectiveDate: Double?
+
+    enum CodingKeys: String, CodingKey {
+        case success, effectiveDate
+        case originalTransactionID = "originalTransactionId"
+    }
+}
+
+/// How far the extension of all subscriptions of a product has come.
+///
+/// Source: Apple, "MassExtendRenewalDateStatusResponse".
+package struct MassExtensionStatus: Sendable, Decodable {
+    package let complete: Bool?
+    package let succeededCount: Int?
+    package let failedCount: Int?
+}
+
+/// The name under which a request to extend all subscriptions of a product can be asked about.
+///
+/// Source: Apple, "MassExtendRenewalDateResponse".
+package struct MassExtensionAnswer: Sendable, Decodable {
+    package let requestIdentifier: String
+}

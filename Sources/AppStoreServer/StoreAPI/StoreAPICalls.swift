@@ -1,0 +1,226 @@
+package import EntitlementCore
+import Foundation
+
+// The calls of the App Store Server API, each named after Apple's page about it.
+
+extension StoreAPICall where Answer == SubscriptionStatuses {
+    /// "Get All Subscription Statuses", of the customer whom any of their transactions names.
+    package static func subscriptionStatuses(of transactionID: String) -> Self {
+        Self(StoreAPIRequest(.get, ["inApps", "v1", "subscriptions", transactionID], limit: .subscriptionStatuses))
+    }
+}
+
+extension StoreAPICall where Answer == TransactionPage {
+    /// "Get Transaction History" (v2): all of a customer's transactions, finished consumables included, by the date at
+    /// which the store changed them last.
+    package static func transactionHistory(of transactionID: String, revision: String? = nil) -> Self {
+        var query = [StoreAPIRequest.QueryItem("sort", "ASCENDING")]
+        if let revision { query.append(.init("revision", revision)) }
+        return Self(
+            StoreAPIRequest(.get, ["inApps", "v2", "history", transactionID], query: query, limit: .transactionHistory))
+    }
+
+    /// "Get Refund History".
+    package static func refunds(of transactionID: String, revision: String? = nil) -> Self {
+        Self(
+            StoreAPIRequest(
+                .get, ["inApps", "v2", "refund", "lookup", transactionID],
+                query: revision.map { [.init("revision", $0)] } ?? [], limit: .refunds))
+    }
+}
+
+extension StoreAPICall where Answer == TransactionAnswer {
+    /// "Get Transaction Info".
+    package static func transaction(_ transactionID: String) -> Self {
+        Self(StoreAPIRequest(.get, ["inApps", "v1", "transactions", transactionID], limit: .transaction))
+    }
+}
+
+extension StoreAPICall where Answer == AppTransactionAnswer {
+    /// "Get App Transaction Info", of the customer whom any of their transactions names.
+    package static func appTransaction(of transactionID: String) -> Self {
+        Self(
+            StoreAPIRequest(
+                .get, ["inApps", "v1", "transactions", "appTransactions", transactionID], limit: .appTransaction))
+    }
+}
+
+extension StoreAPICall where Answer == OrderAnswer {
+    /// "Look Up Order ID".
+    package static func order(_ orderID: String) -> Self {
+        Self(StoreAPIRequest(.get, ["inApps", "v1", "lookup", orderID], limit: .order))
+    }
+}
+
+extension StoreAPICall where Answer == NotificationPage {
+    /// Which notifications are asked for: all, those of one transaction's subscription, or those that did not arrive.
+    package enum NotificationFilter: Sendable, Equatable {
+        case all
+        case transaction(String)
+        case failures
+    }
+
+    /// "Get Notification History": what the store sent from `start` to before `end`.
+    ///
+    /// The store keeps them for 180 days, in the sandbox for 30.
+    package static func notifications(
+        from start: Timestamp, until end: Timestamp, _ filter: NotificationFilter = .all, paginationToken: String? = nil
+    ) throws -> Self {
+        var body = NotificationHistoryBody(startDate: start.milliseconds, endDate: end.milliseconds)
+        switch filter {
+        case .all: break
+        case .transaction(let id): body.transactionId = id
+        case .failures: body.onlyFailures = true
+        }
+        return Self(
+            StoreAPIRequest(
+                .post, ["inApps", "v1", "notifications", "history"],
+                query: paginationToken.map { [.init("paginationToken", $0)] } ?? [], body: try encoded(body),
+                limit: .notificationHistory))
+    }
+}
+
+extension StoreAPICall where Answer == TestNotificationAnswer {
+    /// "Request a Test Notification".
+    package static var testNotification: Self {
+        Self(
+            StoreAPIRequest(
+                .post, ["inApps", "v1", "notifications", "test"], limit: .testNotification, isRepeatable: false))
+    }
+}
+
+extension StoreAPICall where Answer == NotificationPage.Item {
+    /// "Get Test Notification Status".
+    package static func testNotificationStatus(_ token: String) -> Self {
+        Self(StoreAPIRequest(.get, ["inApps", "v1", "notifications", "test", token], limit: .testNotificationStatus))
+    }
+}
+
+extension StoreAPICall where Answer == ExtensionAnswer {
+    /// "Extend a Subscription Renewal Date"; the store carries a request identifier out once.
+    ///
+    /// - Parameters:
+    ///   - days: 1 to 90.
+    ///   - reason: 0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage.
+    package static func extend(
+        _ originalTransactionID: String, days: Int, reason: Int, requestIdentifier: String
+    ) throws -> Self {
+        let body = ExtensionBody(
+            extendByDays: days, extendReasonCode: reason, requestIdentifier: requestIdentifier, productId: nil)
+        return Self(
+            StoreAPIRequest(
+                .put, ["inApps", "v1", "subscriptions", "extend", originalTransactionID], body: try encoded(body),
+                limit: .extend))
+    }
+}
+
+extension StoreAPICall where Answer == MassExtensionAnswer {
+    /// "Extend Subscription Renewal Dates for All Active Subscribers" of a product.
+    package static func extendAll(
+        product productID: String, days: Int, reason: Int, requestIdentifier: String
+    ) throws -> Self {
+        let body = ExtensionBody(
+            extendByDays: days, extendReasonCode: reason, requestIdentifier: requestIdentifier, productId: productID)
+        return Self(
+            StoreAPIRequest(
+                .post, ["inApps", "v1", "subscriptions", "extend", "mass"], body: try encoded(body), limit: .massExtend)
+        )
+    }
+}
+
+extension StoreAPICall where Answer == MassExtensionStatus {
+    /// "Get Status of Subscription Renewal Date Extensions".
+    package static func massExtensionStatus(product productID: String, requestIdentifier: String) -> Self {
+        Self(
+            StoreAPIRequest(
+                .get, ["inApps", "v1", "subscriptions", "extend", "mass", productID, requestIdentifier],
+                limit: .massExtendStatus))
+    }
+}
+
+/// What a refund request's decision may rest on.
+///
+/// Source: Apple, "ConsumptionRequest".
+package struct ConsumptionInformation: Sendable, Equatable, Encodable {
+    package enum DeliveryStatus: String, Sendable, Encodable {
+        case delivered = "DELIVERED"
+        case undeliveredQualityIssue = "UNDELIVERED_QUALITY_ISSUE"
+        case undeliveredWrongItem = "UNDELIVERED_WRONG_ITEM"
+        case undeliveredServerOutage = "UNDELIVERED_SERVER_OUTAGE"
+        case undeliveredOther = "UNDELIVERED_OTHER"
+    }
+
+    package enum RefundPreference: String, Sendable, Encodable {
+        case decline = "DECLINE"
+        case grantFull = "GRANT_FULL"
+        case grantProrated = "GRANT_PRORATED"
+    }
+
+    /// Whether the customer agreed that this is told; without that the store takes nothing.
+    package let customerConsented: Bool
+    package let sampleContentProvided: Bool
+    package let deliveryStatus: DeliveryStatus
+    /// In thousandths of a percent: 100,000 is all of it.
+    package let consumptionPercentage: Int?
+    package let refundPreference: RefundPreference?
+
+    package init(
+        customerConsented: Bool, sampleContentProvided: Bool, deliveryStatus: DeliveryStatus,
+        consumptionPercentage: Int? = nil, refundPreference: RefundPreference? = nil
+    ) {
+        self.customerConsented = customerConsented
+        self.sampleContentProvided = sampleContentProvided
+        self.deliveryStatus = deliveryStatus
+        self.consumptionPercentage = consumptionPercentage
+        self.refundPreference = refundPreference
+    }
+}
+
+extension StoreAPICall where Answer == Void {
+    /// "Send Consumption Information" (v2).
+    package static func consumption(_ information: ConsumptionInformation, of transactionID: String) throws -> Self {
+        Self(
+            StoreAPIRequest(
+                .put, ["inApps", "v2", "transactions", "consumption", transactionID], body: try encoded(information),
+                limit: .consumption))
+    }
+
+    /// "Set App Account Token": replaces it, for what is renewed from now on.
+    package static func setAppAccountToken(_ token: String, of originalTransactionID: String) throws -> Self {
+        Self(
+            StoreAPIRequest(
+                .put, ["inApps", "v1", "transactions", originalTransactionID, "appAccountToken"],
+                body: try encoded(AccountTokenBody(appAccountToken: token)), limit: .appAccountToken))
+    }
+
+    /// "Finish Transaction", so that no device is offered it again.
+    package static func finish(_ transactionID: String) -> Self {
+        Self(StoreAPIRequest(.post, ["inApps", "v1", "transactions", transactionID, "finish"], limit: .finish))
+    }
+}
+
+// MARK: - Bodies
+
+private struct NotificationHistoryBody: Encodable {
+    let startDate: Int64
+    let endDate: Int64
+    var transactionId: String?
+    var onlyFailures: Bool?
+}
+
+private struct ExtensionBody: Encodable {
+    let extendByDays: Int
+    let extendReasonCode: Int
+    let requestIdentifier: String
+    let productId: String?
+}
+
+private struct AccountTokenBody: Encodable {
+    let appAccountToken: String
+}
+
+private func encoded(_ body: some Encodable) throws -> [UInt8] {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    return Array(try encoder.encode(body))
+}

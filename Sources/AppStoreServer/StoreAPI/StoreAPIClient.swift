@@ -1,0 +1,175 @@
+package import EntitlementCore
+package import Foundation
+
+/// Asks the App Store Server API about one app.
+///
+/// What it returns is as the store sent it: the signed statements in it are text, and nothing of them is believed before a
+/// verifier has looked. Each request bears a token of its own, waits for its turn under the store's limits, and is sent
+/// again where that may help, all within a deadline.
+package struct StoreAPIClient: Sendable {
+    /// Where the API is; Apple's own hosts unless the configuration says otherwise.
+    package struct Servers: Sendable {
+        package let production: URL
+        package let sandbox: URL
+
+        package init(production: URL = Self.apple, sandbox: URL = Self.appleSandbox) {
+            self.production = production
+            self.sandbox = sandbox
+        }
+
+        package static let apple = literal("https://api.storekit.apple.com")
+        package static let appleSandbox = literal("https://api.storekit-sandbox.apple.com")
+
+        private static func literal(_ text: StaticString) -> URL {
+            guard let url = URL(string: "\(text)") else { preconditionFailure("\(text) is no URL") }
+            return url
+        }
+
+        subscript(environment: StoreEnvironment) -> URL {
+            switch environment {
+            case .production: production
+            case .sandbox: sandbox
+            }
+        }
+    }
+
+    /// The clocks and chances that the client uses.
+    package struct Surroundings: Sendable {
+        package let now: @Sendable () -> Timestamp
+        package let sleep: @Sendable (Duration) async throws -> Void
+        /// From 0 to 1, by chance.
+        package let fraction: @Sendable () -> Double
+
+        package init(
+            now: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
+            fraction: @escaping @Sendable () -> Double
+        ) {
+            self.now = now
+            self.sleep = sleep
+            self.fraction = fraction
+        }
+    }
+
+    package let credentials: StoreAPICredentials
+    private let servers: Servers
+    private let quota: any StoreAPIQuota
+    private let transport: any StoreAPITransport
+    private let retry: StoreAPIRetry
+    private let surroundings: Surroundings
+
+    package init(
+        _ credentials: StoreAPICredentials, servers: Servers = Servers(), quota: any StoreAPIQuota,
+        transport: any StoreAPITransport, retry: StoreAPIRetry = StoreAPIRetry(), surroundings: Surroundings
+    ) {
+        self.credentials = credentials
+        self.servers = servers
+        self.quota = quota
+        self.transport = transport
+        self.retry = retry
+        self.surroundings = surroundings
+    }
+
+    /// Sends a call, again where that may help.
+    ///
+    /// - Parameter limit: how long all of it may take, waiting for its turn included.
+    /// - Throws: the last attempt's error, or that there was no time for another; `CancellationError` is one of kind
+    ///   `outOfTime`.
+    package func send<Answer>(
+        _ call: StoreAPICall<Answer>, in environment: StoreEnvironment, within limit: Duration = .seconds(120)
+    ) async throws(StoreAPIError) -> Answer {
+        let request = call.request
+        let end = surroundings.now().adding(milliseconds: Int64(limit / .milliseconds(1)))
+        var attempt = 1
+        while true {
+            try await waitForTurn(request, in: environment, until: end)
+            let error: StoreAPIError
+            do throws(StoreAPIError) {
+                return try await attemptOnce(call, in: environment)
+            } catch let caught {
+                error = caught
+            }
+            let now = surroundings.now()
+            guard
+                let pause = retry.pause(
+                    after: error, of: request, attempt: attempt, now: now, fraction: surroundings.fraction()),
+                now.adding(milliseconds: Int64(pause / .milliseconds(1))) < end
+            else { throw error }
+            do {
+                try await surroundings.sleep(pause)
+            } catch {
+                throw StoreAPIError(.outOfTime, of: request.limit, "cancelled while waiting to ask again")
+            }
+            attempt += 1
+        }
+    }
+
+    private func attemptOnce<Answer>(
+        _ call: StoreAPICall<Answer>, in environment: StoreEnvironment
+    ) async throws(StoreAPIError) -> Answer {
+        let request = call.request
+        let response: StoreAPIResponse
+        do {
+            response = try await transport.send(
+                request, to: try url(of: request, in: environment),
+                token: try credentials.token(now: surroundings.now()))
+        } catch {
+            throw StoreAPIError(.unavailable, of: request.limit, "no answer: \(Self.words(for: error))")
+        }
+        guard (200..<300).contains(response.status) else {
+            throw StoreAPIError(response, to: request, now: surroundings.now())
+        }
+        do {
+            return try call.read(response.body)
+        } catch {
+            throw StoreAPIError(
+                .unreadable, status: response.status, of: request.limit,
+                "an answer of \(response.body.count) bytes cannot be read: \(Self.words(for: error))")
+        }
+    }
+
+    private func waitForTurn(
+        _ request: StoreAPIRequest, in environment: StoreEnvironment, until end: Timestamp
+    ) async throws(StoreAPIError) {
+        let left = Duration.milliseconds(max(0, end.milliseconds - surroundings.now().milliseconds))
+        do {
+            guard
+                let wait = try await quota.reserve(
+                    request.limit, app: credentials.bundleID, in: environment, patience: left)
+            else {
+                throw StoreAPIError(
+                    .limited(until: nil), of: request.limit, "this service's share of the store's limit is used up")
+            }
+            if wait > .zero { try await surroundings.sleep(wait) }
+        } catch let error as StoreAPIError {
+            throw error
+        } catch {
+            throw StoreAPIError(.outOfTime, of: request.limit, "while waiting for its turn: \(Self.words(for: error))")
+        }
+    }
+
+    private func url(of request: StoreAPIRequest, in environment: StoreEnvironment) throws -> URL {
+        var base = servers[environment].absoluteString
+        while base.hasSuffix("/") { base.removeLast() }
+        guard let url = URL(string: base + request.target) else { throw URLError(.badURL) }
+        return url
+    }
+
+    /// Foundation's own description of an error holds the URL, with ids in it.
+    private static func words(for error: any Error) -> String {
+        switch error {
+        case let error as URLError:
+            switch error.code {
+            case .timedOut: "the time was up"
+            case .cannotFindHost, .dnsLookupFailed: "the host has no address"
+            case .cannotConnectToHost: "no connection could be made"
+            case .networkConnectionLost: "the connection was lost"
+            case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
+                .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot:
+                "TLS failed"
+            default: "URL error \(error.code.rawValue)"
+            }
+        case is DecodingError: "a member is missing, or is not of its type"
+        default: "\(type(of: error))"
+        }
+    }
+}

@@ -1,0 +1,106 @@
+package import EntitlementCore
+import Foundation
+
+/// Why the App Store Server API gave no usable answer.
+package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertible {
+    package enum Kind: Sendable, Equatable {
+        /// The store does not accept the credentials (401).
+        case unauthorized
+        /// Too much was asked of the store; `until` is when it answers again, where it says so.
+        case limited(until: Timestamp?)
+        /// The store does not know what was asked about.
+        case notFound
+        /// The store does not take the request as it is.
+        case refused
+        /// The store could not be reached, or could not answer.
+        case unavailable
+        /// What the store answered cannot be read.
+        case unreadable
+        /// Nobody waits for the answer any more, or the service has no time left for it.
+        case outOfTime
+    }
+
+    package let kind: Kind
+    /// `nil` where there was no answer.
+    package let status: Int?
+    /// Apple's number, whether this version knows it or not; `nil` where the answer had none.
+    package let code: Int64?
+    /// What was asked, without ids.
+    package let operation: StoreAPILimit
+    /// In the store's or the system's own words.
+    package let message: String
+
+    /// The longest message that is kept, in characters.
+    private static let messageLimit = 300
+
+    package init(_ kind: Kind, status: Int? = nil, code: Int64? = nil, of operation: StoreAPILimit, _ message: String) {
+        self.kind = kind
+        self.status = status
+        self.code = code
+        self.operation = operation
+        self.message = String(message.prefix(Self.messageLimit).map { $0.isNewline ? " " : $0 })
+    }
+
+    /// Reads an answer that is no success.
+    init(_ answer: StoreAPIResponse, to request: StoreAPIRequest, now: Timestamp) {
+        let body = try? JSONDecoder().decode(Body.self, from: Data(answer.body))
+        let code = body?.errorCode
+        self.init(
+            Self.kind(answer, code: code, now: now), status: answer.status, code: code, of: request.limit,
+            body?.errorMessage ?? "no reason given")
+    }
+
+    /// Whether the same request may well succeed later.
+    package var isPassing: Bool {
+        switch kind {
+        case .limited, .unavailable, .unreadable: true
+        case .notFound, .refused: code.map(Self.passingCodes.contains) ?? false
+        case .unauthorized, .outOfTime: false
+        }
+    }
+
+    /// What happened, to what, and what to do.
+    package var description: String {
+        let number = code.map { " (\($0))" } ?? status.map { " (\($0))" } ?? ""
+        let what = "App Store Server API, \(operation.rawValue)\(number): \(message)"
+        switch kind {
+        case .unauthorized:
+            return what + ". Check issuer_id, key_id and private_key_path of app_store_api: the key must be an In-App "
+                + "Purchase key that was not revoked, and this machine's clock must be right; in production an app that was "
+                + "never released is refused too"
+        case .limited(let until):
+            return what + (until.map { ". The store answers again at \($0)" } ?? ". Ask less often")
+        case .notFound, .refused, .unavailable, .unreadable, .outOfTime: return what
+        }
+    }
+
+    // MARK: - Reading
+
+    private struct Body: Decodable {
+        let errorCode: Int64?
+        let errorMessage: String?
+    }
+
+    /// Apple marks them as worth trying again: accountNotFoundRetryable, appNotFoundRetryable and
+    /// originalTransactionIdNotFoundRetryable.
+    private static let passingCodes: Set<Int64> = [4_040_002, 4_040_004, 4_040_006]
+
+    private static func kind(_ answer: StoreAPIResponse, code: Int64?, now: Timestamp) -> Kind {
+        switch answer.status {
+        case 401: .unauthorized
+        case 429: .limited(until: answer.retryAfter.flatMap { instant($0, now: now) })
+        case 404: .notFound
+        case 408, 500...: .unavailable
+        case 400..<500: .refused
+        // A redirection, or something that no server should say.
+        default: .unreadable
+        }
+    }
+
+    /// The store's Retry-After is an instant in milliseconds since 1970; what stands between may say seconds from now.
+    static func instant(_ retryAfter: String, now: Timestamp) -> Timestamp? {
+        guard let number = Int64(retryAfter.trimmingCharacters(in: .whitespaces)), number >= 0 else { return nil }
+        return number >= 100_000_000_000
+            ? Timestamp(milliseconds: number) : now.adding(milliseconds: min(number, 86_400) * 1000)
+    }
+}

@@ -1,0 +1,85 @@
+package import EntitlementCore
+
+/// What the store counts together when it limits an app's requests.
+///
+/// Source: Apple, "Identifying rate limits": so many a second for each app, held to by the hour.
+package enum StoreAPILimit: String, Sendable, CaseIterable {
+    case subscriptionStatuses = "subscription_statuses"
+    case transactionHistory = "transaction_history"
+    case transaction
+    case appTransaction = "app_transaction"
+    case finish
+    case notificationHistory = "notification_history"
+    case consumption
+    case extend
+    case appAccountToken = "app_account_token"
+    case order
+    case refunds
+    case massExtend = "mass_extend"
+    case massExtendStatus = "mass_extend_status"
+    case testNotification = "test_notification"
+    case testNotificationStatus = "test_notification_status"
+
+    /// How many requests a second the store answers.
+    package func perSecond(in environment: StoreEnvironment) -> Double {
+        switch environment {
+        case .production: production
+        case .sandbox: production / 10
+        }
+    }
+
+    private var production: Double {
+        switch self {
+        case .subscriptionStatuses, .transactionHistory, .transaction, .appTransaction, .finish, .notificationHistory,
+            .consumption:
+            50
+        case .extend, .appAccountToken: 20
+        case .order, .refunds: 10
+        // Of a mass extension's status Apple names no limit.
+        case .massExtend, .massExtendStatus, .testNotification, .testNotificationStatus: 1
+        }
+    }
+}
+
+/// Keeps an app's requests within the store's limits, ahead of time, over all instances of the service.
+package protocol StoreAPIQuota: Sendable {
+    /// Reserves the next free moment for one request.
+    ///
+    /// - Parameter patience: how long the caller would wait for it.
+    /// - Returns: how long to wait; `nil`, and nothing is reserved, where that is longer than `patience`.
+    func reserve(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment, patience: Duration
+    ) async throws -> Duration?
+}
+
+/// When the next request of one kind may be sent (the generic cell rate algorithm).
+///
+/// Requests are spread over time; who was idle may send some at once.
+package struct StoreAPIPace: Sendable, Equatable {
+    /// Milliseconds between two requests.
+    package let interval: Double
+    /// How many may be sent at once after a pause.
+    package let burst: Double
+
+    /// The share of the store's limit that this service takes; the rest is left to the app's own servers.
+    package static let share = 0.5
+
+    package init(_ limit: StoreAPILimit, in environment: StoreEnvironment) {
+        let perSecond = limit.perSecond(in: environment) * Self.share
+        interval = 1000 / perSecond
+        // What a second allows, but one at least.
+        burst = max(1, perSecond)
+    }
+
+    /// Reserves a moment.
+    ///
+    /// - Parameter next: in milliseconds, the moment that follows the last one reserved; moved on where one is reserved.
+    /// - Returns: how long to wait, in milliseconds; `nil` where that is longer than `patience`.
+    package func reserve(_ next: inout Double, now: Double, patience: Double) -> Double? {
+        let begin = max(next, now - (burst - 1) * interval)
+        let wait = max(0, begin - now)
+        guard wait <= patience else { return nil }
+        next = begin + interval
+        return wait
+    }
+}

@@ -1,0 +1,32 @@
+package import EntitlementCore
+
+/// When a request that failed is sent again.
+package struct StoreAPIRetry: Sendable {
+    /// How often a request is sent at most.
+    package var attempts = 5
+    /// The pause before the second attempt; doubled before each further one.
+    package var firstPause = Duration.milliseconds(500)
+    /// The longest pause between two attempts that the store did not ask for.
+    package var longestPause = Duration.seconds(30)
+
+    package init() {}
+
+    /// How long to wait before the next attempt; `nil` to give up.
+    ///
+    /// - Parameters:
+    ///   - attempt: how many were made.
+    ///   - fraction: from 0 to 1, chosen by chance: services that failed together do not come back together.
+    package func pause(
+        after error: StoreAPIError, of request: StoreAPIRequest, attempt: Int, now: Timestamp, fraction: Double
+    ) -> Duration? {
+        guard error.isPassing, attempt < attempts else { return nil }
+        // A refusal says that nothing was done; without an answer nobody knows.
+        if !request.isRepeatable, error.kind == .unavailable || error.kind == .unreadable { return nil }
+        if case .limited(let until?) = error.kind {
+            // A little later than allowed, so that not everybody comes in the same millisecond.
+            return .milliseconds(max(0, until.milliseconds - now.milliseconds)) + firstPause * fraction
+        }
+        let whole = min(longestPause, firstPause * (1 << min(attempt - 1, 16)))
+        return whole / 2 + whole / 2 * fraction
+    }
+}

@@ -1,0 +1,232 @@
+import Foundation
+import OpenSSLCrypto
+import Synchronization
+
+// The endpoints, each named after Apple's page about it.
+extension SimulatedStoreAPI {
+    /// How many entries a page of the store has.
+    package static let pageSize = 20
+
+    func route(_ request: Request) throws -> Response {
+        switch (request.method, request.path.first, Array(request.path.dropFirst(2))) {
+        case ("POST", "inApps", ["notifications", "history"]): return try notificationHistory(request)
+        case ("POST", "inApps", ["notifications", "test"]): return try testNotification()
+        case ("GET", "inApps", let path) where path.starts(with: ["notifications", "test"]) && path.count == 3:
+            return try testStatus(path[2])
+        case ("GET", "inApps", let path) where path.first == "subscriptions" && path.count == 2:
+            return try statuses(of: path[1])
+        case ("GET", "inApps", let path) where path.first == "history" && path.count == 2:
+            return try history(of: path[1], request)
+        case ("GET", "inApps", let path) where path.starts(with: ["refund", "lookup"]) && path.count == 3:
+            return try refunds(of: path[2], request)
+        case ("GET", "inApps", let path)
+        where path.starts(with: ["transactions", "appTransactions"]) && path.count == 3:
+            return try appTransaction(of: path[2])
+        case ("GET", "inApps", let path) where path.first == "transactions" && path.count == 2:
+            return try transaction(path[1])
+        case ("PUT", "inApps", let path) where path.starts(with: ["transactions", "consumption"]) && path.count == 3:
+            count("consumption")
+            state.withLock { $0.consumption[path[2]] = request.body }
+            return Response(status: 202)
+        case ("PUT", "inApps", let path) where path.first == "transactions" && path.last == "appAccountToken":
+            return try setAppAccountToken(path[1], request)
+        case ("PUT", "inApps", let path) where path.starts(with: ["subscriptions", "extend"]) && path.count == 3:
+            return try extend(path[2], request)
+        default: return try error(404, nil)
+        }
+    }
+
+    private var archive: StoreArchive { state.withLock { $0.archives[environment] } ?? StoreArchive() }
+
+    // MARK: - Notifications
+
+    private func notificationHistory(_ request: Request) throws -> Response {
+        count("notification_history")
+        let body = (try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]) ?? [:]
+        guard let start = (body["startDate"] as? NSNumber)?.int64Value else { return try error(400, 4_000_015) }
+        guard let end = (body["endDate"] as? NSNumber)?.int64Value else { return try error(400, 4_000_016) }
+        guard start < end else { return try error(400, 4_000_013) }
+        let kept = (environment == .production ? 180 : 30) * Span.day
+        guard start >= now() - kept - Span.day else { return try error(400, 4_000_012) }
+        let transaction = body["transactionId"] as? String
+        let type = body["notificationType"] as? String
+        guard transaction == nil || type == nil else { return try error(400, 4_000_019) }
+        let onlyFailures = body["onlyFailures"] as? Bool ?? false
+        let all = archive.sent.filter { sent in
+            (start..<end).contains(sent.instant) && sent.instant <= now()
+                && (transaction.map { sent.transactionIDs.contains($0) } ?? true)
+                && (type.map { sent.type == $0 } ?? true) && (!onlyFailures || sent.hasFailed)
+        }.sorted { $0.instant < $1.instant }
+        // The token is good for the same filters alone.
+        let filters = Base64.encodeURL(SHA256.hash(request.body).prefix(6))
+        var first = 0
+        if let token = request.queried("paginationToken") {
+            let parts = token.split(separator: "_")
+            guard parts.count == 2, parts[0] == filters, let place = Int(parts[1]) else {
+                return try error(400, 4_000_014)
+            }
+            first = place
+        }
+        let items = all.dropFirst(first).prefix(Self.pageSize)
+        let hasMore = first + items.count < all.count
+        var answer: [String: PayloadValue] = [
+            "notificationHistory": .array(
+                items.map { .object(["signedPayload": .string($0.payload), "sendAttempts": .array([])]) }),
+            "hasMore": .boolean(hasMore),
+        ]
+        if hasMore { answer["paginationToken"] = .string("\(filters)_\(first + items.count)") }
+        return try document(answer)
+    }
+
+    private func testNotification() throws -> Response {
+        count("test_notification")
+        let number = state.withLock { $0.tests.count + 1 }
+        let notification = StoreNotification(
+            environment: environment, originalTransactionID: nil, signedDate: now(),
+            payload: [
+                "notificationType": .string("TEST"), "version": .string("2.0"), "signedDate": .integer(now()),
+                "notificationUUID": .string(
+                    "7e57\(String(repeating: "0", count: 4))-0000-4000-8000-\(String(format: "%012d", number))"),
+                "data": .object(appData),
+            ], transaction: nil, renewal: nil, appTransaction: nil, testimony: nil)
+        let payload = try send(notification)
+        let token = "test_\(number)"
+        state.withLock { $0.tests[token] = payload }
+        return try document(["testNotificationToken": .string(token)])
+    }
+
+    private var appData: [String: PayloadValue] {
+        var data: [String: PayloadValue] = [
+            "environment": .string(environment.payloadName), "bundleId": .string(world.bundleID),
+            "bundleVersion": .string("42"),
+        ]
+        if environment == .production { data["appAppleId"] = .integer(world.appAppleID) }
+        return data
+    }
+
+    private func testStatus(_ token: String) throws -> Response {
+        count("test_notification_status")
+        guard let payload = state.withLock({ $0.tests[token] }) else { return try error(404, 4_040_008) }
+        return try document([
+            "signedPayload": .string(payload),
+            "sendAttempts": .array([
+                .object(["attemptDate": .integer(now()), "sendAttemptResult": .string("SUCCESS")])
+            ]),
+        ])
+    }
+
+    // MARK: - Transactions
+
+    private func statuses(of id: String) throws -> Response {
+        count("subscription_statuses")
+        let originals = archive.originals(ofCustomer: id).filter { $0.value.status != nil }
+        guard !originals.isEmpty else { return try error(404, 4_040_010) }
+        let entries = originals.sorted { $0.key > $1.key }.map { original, known -> PayloadValue in
+            var entry: [String: PayloadValue] = ["originalTransactionId": .string(original)]
+            entry["status"] = known.status.map { .integer($0) }
+            let last = known.transactions.values.max { $0.purchaseDate < $1.purchaseDate }
+            entry["signedTransactionInfo"] = last.map { .string($0.jws) }
+            entry["signedRenewalInfo"] = known.renewal.map { .string($0.jws) }
+            return .object(entry)
+        }
+        return try document([
+            "environment": .string(environment.payloadName), "bundleId": .string(world.bundleID),
+            "data": .array([
+                .object(["subscriptionGroupIdentifier": .string("1"), "lastTransactions": .array(entries)])
+            ]),
+        ])
+    }
+
+    private func history(of id: String, _ request: Request) throws -> Response {
+        count("transaction_history")
+        let all = archive.originals(ofCustomer: id).values.flatMap(\.transactions.values)
+            .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
+        guard !all.isEmpty else { return try error(404, 4_040_010) }
+        return try page(all, request)
+    }
+
+    private func refunds(of id: String, _ request: Request) throws -> Response {
+        count("refunds")
+        let all = archive.originals(ofCustomer: id).values.flatMap(\.transactions.values)
+            .filter { $0.payload["revocationDate"] != nil }
+            .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
+        return try page(all, request)
+    }
+
+    private func page(_ all: [StoreArchive.Statement], _ request: Request) throws -> Response {
+        var first = 0
+        if let revision = request.queried("revision") {
+            guard let place = Int(revision.dropFirst(4)), revision.hasPrefix("rev_") else {
+                return try error(400, 4_000_005)
+            }
+            first = place
+        }
+        let items = all.dropFirst(first).prefix(Self.pageSize)
+        return try document([
+            "signedTransactions": .array(items.map { .string($0.jws) }),
+            "revision": .string("rev_\(first + items.count)"), "hasMore": .boolean(first + items.count < all.count),
+            "environment": .string(environment.payloadName), "bundleId": .string(world.bundleID),
+        ])
+    }
+
+    private func transaction(_ id: String) throws -> Response {
+        count("transaction")
+        guard let statement = archive.transaction(id) else { return try error(404, 4_040_010) }
+        return try document(["signedTransactionInfo": .string(statement.jws)])
+    }
+
+    private func appTransaction(of id: String) throws -> Response {
+        count("app_transaction")
+        let accounts = archive.originals(ofCustomer: id).values.compactMap(\.appTransactionID)
+        guard let account = accounts.min() else { return try error(404, 4_040_019) }
+        let signed = try authority.signAppTransaction(account, environment, world: world)
+        return try document(["signedAppTransactionInfo": .string(signed)])
+    }
+
+    private func setAppAccountToken(_ original: String, _ request: Request) throws -> Response {
+        count("app_account_token")
+        let body = try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]
+        guard let token = body?["appAccountToken"] as? String, UUID(uuidString: token) != nil else {
+            return try error(400, 4_000_183)
+        }
+        guard archive.originals[original] != nil else { return try error(404, 4_040_005) }
+        state.withLock { $0.accountTokens[original] = token }
+        return Response(status: 200)
+    }
+
+    private func extend(_ original: String, _ request: Request) throws -> Response {
+        count("extend")
+        let body = (try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]) ?? [:]
+        guard let days = (body["extendByDays"] as? NSNumber)?.int64Value, (1...90).contains(days) else {
+            return try error(400, 4_000_009)
+        }
+        guard body["requestIdentifier"] is String else { return try error(400, 4_000_011) }
+        guard let known = archive.originals[original] else { return try error(404, 4_040_005) }
+        guard known.status == 1, let last = known.transactions.values.max(by: { $0.purchaseDate < $1.purchaseDate }),
+            let expires = last.expiresDate
+        else { return try error(403, 4_030_004) }
+        return try document([
+            "originalTransactionId": .string(original), "success": .boolean(true),
+            "effectiveDate": .integer(expires + days * Span.day),
+        ])
+    }
+
+    private func document(_ members: [String: PayloadValue]) throws -> Response {
+        Response(
+            status: 200, headers: [("Content-Type", "application/json")],
+            body: try PayloadValue.object(members).encoded())
+    }
+}
+
+extension StoreArchive.Statement {
+    fileprivate var purchaseDate: Int64 { milliseconds("purchaseDate") ?? .min }
+    fileprivate var expiresDate: Int64? { milliseconds("expiresDate") }
+
+    private func milliseconds(_ name: String) -> Int64? {
+        switch payload[name] {
+        case .integer(let number): number
+        case .fraction(let number): Int64(number)
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+package import OpenSSLCrypto
+import Synchronization
+
+/// The App Store Server API of the simulated store, as far as a ledger asks it.
+///
+/// It checks the token of each request as the store does, turns pages of twenty, counts requests against the store's
+/// limits, and does as badly as it is told to.
+package final class SimulatedStoreAPI: Sendable {
+    /// A request, as far as it matters.
+    package struct Request: Sendable {
+        package let method: String
+        /// Percent-decoded.
+        package let path: [String]
+        package let query: [(name: String, value: String)]
+        package let authorization: String?
+        package let body: [UInt8]
+
+        package init(
+            method: String, path: [String], query: [(name: String, value: String)] = [], authorization: String?,
+            body: [UInt8] = []
+        ) {
+            self.method = method
+            self.path = path
+            self.query = query
+            self.authorization = authorization
+            self.body = body
+        }
+
+        func queried(_ name: String) -> String? { query.first { $0.name == name }?.value }
+    }
+
+    package struct Response: Sendable {
+        package var status: Int
+        package var headers: [(String, String)] = []
+        package var body: [UInt8] = []
+    }
+
+    /// What goes wrong with the next request.
+    package enum Fault: Sendable, Equatable {
+        /// An error with Apple's number, or none; and when to come again, in milliseconds since 1970.
+        case status(Int, code: Int64? = nil, retryAfter: Int64? = nil)
+        /// Half of the answer.
+        case truncated
+        /// A good answer in which every signature is wrong.
+        case forged
+        /// A good answer after so many milliseconds.
+        case slow(milliseconds: Int)
+    }
+
+    /// Who may ask.
+    package struct Access: Sendable {
+        package let issuerID: String
+        package let keyID: String
+        package let key: PublicKey
+
+        package init(issuerID: String, keyID: String, key: PublicKey) {
+            self.issuerID = issuerID
+            self.keyID = keyID
+            self.key = key
+        }
+    }
+
+    struct State: Sendable {
+        var archives: [StoreEnvironment: StoreArchive] = [:]
+        var faults: [Fault] = []
+        /// The instants at which each kind of request was answered, in milliseconds.
+        var asked: [String: [Int64]] = [:]
+        var tests: [String: String] = [:]
+        var consumption: [String: [UInt8]] = [:]
+        var accountTokens: [String: String] = [:]
+        var extensions: [String: Int64] = [:]
+    }
+
+    let authority: SimulatedAuthority
+    let world: StoreWorld
+    private let access: Access
+    let environment: StoreEnvironment
+    let now: @Sendable () -> Int64
+    let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - environment: whose server it is.
+    ///   - now: the store's clock, in milliseconds since 1970.
+    package init(
+        authority: SimulatedAuthority, world: StoreWorld, access: Access, environment: StoreEnvironment,
+        now: @escaping @Sendable () -> Int64
+    ) {
+        self.authority = authority
+        self.world = world
+        self.access = access
+        self.environment = environment
+        self.now = now
+    }
+
+    /// Signs a notification and remembers it, as the store does before it tries to deliver it.
+    ///
+    /// - Returns: the `signedPayload`.
+    @discardableResult
+    package func send(_ notification: StoreNotification) throws -> String {
+        let transaction = try notification.transaction.map { try authority.sign(.object($0)) }
+        let renewal = try notification.renewal.map { try authority.sign(.object($0)) }
+        var inner: [String: PayloadValue] = [:]
+        inner["signedTransactionInfo"] = transaction.map { .string($0) }
+        inner["signedRenewalInfo"] = renewal.map { .string($0) }
+        if let app = notification.appTransaction {
+            inner["signedAppTransactionInfo"] = .string(try authority.sign(.object(app)))
+        }
+        let payload = try authority.sign(notification, inner: inner)
+        state.withLock { state in
+            state.archives[notification.environment, default: StoreArchive()]
+                .keep(notification, payload: payload, transaction: transaction, renewal: renewal)
+        }
+        return payload
+    }
+
+    /// Lets the next requests go wrong, one after the other.
+    package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
+
+    /// How many requests of a kind were answered, by the last word of their path that is no id.
+    package func count(of kind: String) -> Int { state.withLock { $0.asked[kind]?.count ?? 0 } }
+
+    /// The most requests of a kind in any hour.
+    package func mostInAnHour(of kind: String) -> Int {
+        let instants = state.withLock { $0.asked[kind] ?? [] }.sorted()
+        var (first, most) = (0, 0)
+        for (index, instant) in instants.enumerated() {
+            while instants[first] <= instant - Span.hour { first += 1 }
+            most = max(most, index - first + 1)
+        }
+        return most
+    }
+
+    /// Answers one request.
+    package func answer(_ request: Request) async throws -> Response {
+        let fault = state.withLock { $0.faults.isEmpty ? nil : $0.faults.removeFirst() }
+        if case .slow(let milliseconds) = fault { try await Task.sleep(for: .milliseconds(milliseconds)) }
+        if case .status(let status, let code, let retryAfter) = fault {
+            return try error(status, code, retryAfter.map { [("Retry-After", "\($0)")] } ?? [])
+        }
+        guard accepts(request.authorization) else { return Response(status: 401) }
+        var response = try route(request)
+        switch fault {
+        case .truncated: response.body.removeLast(response.body.count / 2)
+        case .forged: response.body = Self.forged(response.body)
+        case .slow, .status, nil: break
+        }
+        return response
+    }
+
+    func error(_ status: Int, _ code: Int64?, _ headers: [(String, String)] = []) throws -> Response {
+        var members: [String: PayloadValue] = [:]
+        if let code {
+            members["errorCode"] = .integer(code)
+            members["errorMessage"] = .string("Simulated error \(code).")
+        }
+        return Response(status: status, headers: headers, body: try PayloadValue.object(members).encoded())
+    }
+
+    func count(_ kind: String) { state.withLock { $0.asked[kind, default: []].append(now()) } }
+
+    /// Whether a token is good: signed by the key, for this app, and of this moment.
+    private func accepts(_ authorization: String?) -> Bool {
+        guard let token = authorization, token.hasPrefix("Bearer ") else { return false }
+        let parts = token.dropFirst(7).split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 3, let header = Self.members(parts[0]), let claims = Self.members(parts[1]),
+            let signature = Base64.decodeURL(parts[2]), header["alg"] as? String == "ES256",
+            header["kid"] as? String == access.keyID, claims["iss"] as? String == access.issuerID,
+            claims["aud"] as? String == "appstoreconnect-v1", claims["bid"] as? String == world.bundleID,
+            let issued = (claims["iat"] as? NSNumber)?.int64Value,
+            let expires = (claims["exp"] as? NSNumber)?.int64Value
+        else { return false }
+        let second = now() / 1000
+        return issued <= second && expires > second && expires - issued <= 3600
+            && access.key.isValidES256(signature: signature, message: Array("\(parts[0]).\(parts[1])".utf8))
+    }
+
+    private static func members(_ segment: String) -> [String: Any]? {
+        Base64.decodeURL(segment).flatMap { try? JSONSerialization.jsonObject(with: Data($0)) as? [String: Any] }
+    }
+
+    /// Changes the last letters of everything that looks like a JWS.
+    private static func forged(_ body: [UInt8]) -> [UInt8] {
+        let text = String(decoding: body, as: UTF8.self)
+        return Array(
+            text.split(separator: "\"", omittingEmptySubsequences: false)
+                .map { part in
+                    part.count(where: { $0 == "." }) == 2 && part.hasPrefix("ey")
+                        ? String(part.dropLast(6)) + "AAAAAA" : String(part)
+                }
+                .joined(separator: "\"").utf8)
+    }
+}

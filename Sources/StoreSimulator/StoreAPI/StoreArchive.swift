@@ -1,0 +1,95 @@
+/// What the simulated store remembers of everything it signed, for those who ask its API.
+struct StoreArchive: Sendable {
+    /// A notification as it was sent, whether or not it arrived.
+    struct Sent: Sendable {
+        let instant: Int64
+        let payload: String
+        let type: String
+        let subtype: String?
+        /// The transaction and the original it is about; none for notices about the app.
+        let transactionIDs: Set<String>
+        /// Whether no attempt to deliver it succeeded.
+        var hasFailed = false
+    }
+
+    /// The newest statement of one transaction.
+    struct Statement: Sendable {
+        let signedDate: Int64
+        let jws: String
+        let payload: [String: PayloadValue]
+    }
+
+    /// One original transaction.
+    struct Original: Sendable {
+        /// The newest statement of each of its transactions.
+        var transactions: [String: Statement] = [:]
+        var renewal: Statement?
+        /// As the store counts them: 1 active, 2 expired, 3 retry, 4 grace, 5 revoked; nil for one-time purchases.
+        var status: Int64?
+        var statusDate = Int64.min
+        /// The Apple account, where its statements name it.
+        var appTransactionID: String?
+    }
+
+    private(set) var sent: [Sent] = []
+    private(set) var originals: [String: Original] = [:]
+    private var originalOfTransaction: [String: String] = [:]
+
+    /// Keeps a notification with the statements that were signed for it.
+    mutating func keep(_ notification: StoreNotification, payload: String, transaction: String?, renewal: String?) {
+        var ids: Set<String> = []
+        if let fields = notification.transaction, let jws = transaction, let id = text(fields["transactionId"]),
+            let original = text(fields["originalTransactionId"])
+        {
+            ids = [id, original]
+            originalOfTransaction[id] = original
+            originalOfTransaction[original] = original
+            var known = originals[original, default: Original()]
+            if known.transactions[id].map({ $0.signedDate <= notification.signedDate }) ?? true {
+                known.transactions[id] = Statement(signedDate: notification.signedDate, jws: jws, payload: fields)
+            }
+            known.appTransactionID = text(fields["appTransactionId"]) ?? known.appTransactionID
+            originals[original] = known
+        }
+        if let fields = notification.renewal, let jws = renewal, let original = text(fields["originalTransactionId"]) {
+            var known = originals[original, default: Original()]
+            if known.renewal.map({ $0.signedDate <= notification.signedDate }) ?? true {
+                known.renewal = Statement(signedDate: notification.signedDate, jws: jws, payload: fields)
+            }
+            originals[original] = known
+        }
+        if let original = notification.originalTransactionID, case .object(let data) = notification.payload["data"],
+            case .integer(let status) = data["status"]
+        {
+            var known = originals[original, default: Original()]
+            if notification.signedDate >= known.statusDate {
+                (known.status, known.statusDate) = (status, notification.signedDate)
+            }
+            originals[original] = known
+        }
+        sent.append(
+            Sent(
+                instant: notification.signedDate, payload: payload, type: notification.type,
+                subtype: notification.subtype, transactionIDs: ids))
+    }
+
+    /// The originals of the customer whom an id names: of one Apple account, where statements tell it.
+    func originals(ofCustomer id: String) -> [String: Original] {
+        if let original = originalOfTransaction[id] {
+            guard let account = originals[original]?.appTransactionID else {
+                return originals.filter { $0.key == original }
+            }
+            return originals.filter { $0.key == original || $0.value.appTransactionID == account }
+        }
+        return originals.filter { $0.value.appTransactionID == id }
+    }
+
+    /// One transaction, by its own id.
+    func transaction(_ id: String) -> Statement? {
+        originalOfTransaction[id].flatMap { originals[$0]?.transactions[id] }
+    }
+
+    private func text(_ value: PayloadValue?) -> String? {
+        if case .string(let text) = value { text } else { nil }
+    }
+}

@@ -1,0 +1,174 @@
+import AppStoreServer
+import EntitlementCore
+import Foundation
+import HTTPServer
+import OpenSSLCrypto
+import SeededRandom
+import StoreSimulator
+import Testing
+
+@Suite("When the App Store Server API does not answer as it should", .timeLimit(.minutes(2)))
+struct StoreAPIFailureTests {
+    private static func rig(_ faults: SimulatedStoreAPI.Fault...) throws -> StoreAPIRig {
+        let rig = try StoreAPIRig()
+        for notification in StoreLife.random(seed: 1, customers: 2).notifications { try rig.store.send(notification) }
+        for fault in faults { rig.store.fail(fault) }
+        return rig
+    }
+
+    private static var call: StoreAPICall<NotificationPage> {
+        get throws {
+            try .notifications(
+                from: Timestamp(milliseconds: StoreAPIRig.start - 86_400_000),
+                until: Timestamp(milliseconds: StoreAPIRig.start))
+        }
+    }
+
+    @Test(
+        "what passes is asked again, with growing pauses, and the answer comes",
+        arguments: [
+            SimulatedStoreAPI.Fault.status(500, code: 5_000_001), .status(503), .status(404, code: 4_040_002),
+            .status(429, code: 4_290_000), .truncated,
+        ])
+    func passing(fault: SimulatedStoreAPI.Fault) async throws {
+        let rig = try Self.rig(fault, fault, fault)
+        _ = try await rig.client.send(Self.call, in: .production)
+        #expect(rig.clock.pauses == [.milliseconds(375), .milliseconds(750), .milliseconds(1500)])
+        await rig.stop()
+    }
+
+    @Test("what lasts is given up after five attempts, and told with status and code")
+    func lasting() async throws {
+        let fault = SimulatedStoreAPI.Fault.status(500, code: 5_000_000)
+        let rig = try Self.rig(fault, fault, fault, fault, fault, fault)
+        let error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production)
+        }
+        #expect(error?.status == 500 && error?.code == 5_000_000 && rig.clock.pauses.count == 4)
+        await rig.stop()
+    }
+
+    @Test(
+        "Retry-After is an instant in milliseconds, and waited for; beyond the deadline it is told and not waited for")
+    func retryAfter() async throws {
+        let rig = try Self.rig(
+            .status(429, code: 4_290_000, retryAfter: StoreAPIRig.start + 60_000),
+            .status(429, code: 4_290_000, retryAfter: StoreAPIRig.start + 3_600_000))
+        let error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production)
+        }
+        #expect(rig.clock.pauses == [.milliseconds(60_250)])
+        #expect(error?.kind == .limited(until: Timestamp(milliseconds: StoreAPIRig.start + 3_600_000)))
+        #expect(error.map { "\($0)".contains("2026-09-21T") } == true, "\(String(describing: error))")
+        await rig.stop()
+    }
+
+    @Test("what will not pass is asked once: a refusal, an unknown code, credentials that are wrong")
+    func final() async throws {
+        let rig = try Self.rig(.status(400, code: 4_000_006), .status(400, code: 4_999_999))
+        var error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production)
+        }
+        #expect(error?.kind == .refused && error?.code == 4_000_006)
+        error = await #expect(throws: StoreAPIError.self) { _ = try await rig.client.send(Self.call, in: .production) }
+        #expect(error?.code == 4_999_999, "carried as it is")
+        #expect(rig.clock.pauses.isEmpty)
+        await rig.stop()
+
+        for wrong in [
+            try StoreAPIRig(wrongKey: true), try StoreAPIRig(bundleID: "com.example.other"),
+            // Dated ahead of the store by more than the minute that every token is dated back.
+            try StoreAPIRig(clockAhead: 61_000),
+        ] {
+            let error = await #expect(throws: StoreAPIError.self) {
+                _ = try await wrong.client.send(Self.call, in: .production)
+            }
+            #expect(error?.kind == .unauthorized)
+            #expect(error.map { "\($0)".contains("issuer_id, key_id and private_key_path") } == true)
+            #expect(wrong.clock.pauses.isEmpty)
+            await wrong.stop()
+        }
+        // A clock that is a little ahead is no reason to be refused.
+        let ahead = try StoreAPIRig(clockAhead: 59_000)
+        _ = try await ahead.client.send(.testNotification, in: .production)
+        await ahead.stop()
+    }
+
+    @Test("nobody there, and a server that does not answer in time, are told in words and without the URL")
+    func unreachable() async throws {
+        let rig = try Self.rig()
+        await rig.stop()
+        var error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production)
+        }
+        #expect(error?.kind == .unavailable && error?.status == nil)
+        #expect(error.map { !"\($0)".contains("127.0.0.1") } == true, "\(String(describing: error))")
+        #expect(rig.clock.pauses.count == 4)
+
+        let slow = try StoreAPIRig(timeout: 1)
+        slow.store.fail(.slow(milliseconds: 3000))
+        error = await #expect(throws: StoreAPIError.self) {
+            _ = try await slow.client.send(.testNotification, in: .production)
+        }
+        #expect(error?.kind == .unavailable, "it may have been sent: a second one would be another")
+        #expect(
+            slow.clock.pauses.isEmpty && error.map { "\($0)".contains("time was up") } == true,
+            "\(String(describing: error))")
+        await slow.stop()
+    }
+
+    @Test("a redirection is not followed: the token is for one server")
+    func redirection() async throws {
+        let elsewhere = try Self.rig()
+        let server = HTTPServer(configuration: HTTPServerConfiguration(port: 0)) { _ in
+            HTTPResponse(status: 302, headers: [("Location", "http://127.0.0.1:9/")], body: [])
+        }
+        try server.start()
+        let url = try #require(URL(string: "http://127.0.0.1:\(server.boundPort ?? 0)"))
+        let response = try await StoreAPISession().send(
+            Self.call.request, to: url.appending(path: "x"), token: "t")
+        #expect(response.status == 302)
+        await server.stop(graceSeconds: 0)
+        await elsewhere.stop()
+    }
+
+    @Test("without a turn under the store's limits nothing is sent")
+    func quota() async throws {
+        let rig = try StoreAPIRig(quota: UsedUpQuota())
+        let error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production)
+        }
+        #expect(error?.kind == .limited(until: nil) && rig.store.count(of: "notification_history") == 0)
+        await rig.stop()
+    }
+
+    @Test(
+        "however requests come, no second has more than the store allows, and no hour more than our share",
+        arguments: 1...6)
+    func pace(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        for limit in StoreAPILimit.allCases {
+            for environment in EntitlementCore.StoreEnvironment.allCases {
+                let pace = StoreAPIPace(limit, in: environment)
+                var (next, now, sent) = (0.0, 1e12, [Double]())
+                for _ in 0..<2000 {
+                    if random.chance(10) { now += Double(random.number(in: 0...5000)) }
+                    if let wait = pace.reserve(&next, now: now, patience: 2000) {
+                        sent.append(now + wait)
+                    } else {
+                        now += 100
+                    }
+                }
+                let perSecond = limit.perSecond(in: environment)
+                for (index, instant) in sent.enumerated() {
+                    let inSecond = sent[index...].prefix { $0 < instant + 1000 }.count
+                    #expect(Double(inSecond) <= max(1, perSecond) + 1, "seed \(seed) \(limit) \(environment)")
+                    let inHour = sent[index...].prefix { $0 < instant + 3_600_000 }.count
+                    #expect(
+                        Double(inHour) <= perSecond * 3600 * StoreAPIPace.share + perSecond + 1,
+                        "seed \(seed) \(limit) \(environment)")
+                }
+            }
+        }
+    }
+}
