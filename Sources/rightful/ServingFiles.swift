@@ -16,6 +16,8 @@ struct ServingFiles: Sendable {
     /// Whether that key was made just now.
     let hasMadeLogKey: Bool
     let checkpoints: CheckpointDirectory?
+    /// Who may ask the store about which app.
+    let storeAccess: [StoreAccess]
     /// What is wrong with files without making them useless.
     private(set) var warnings: [String]
 
@@ -55,6 +57,7 @@ struct ServingFiles: Sendable {
         if let path = configuration.tokenKeyPath {
             try await CustomerTokens(keys: TokenKeyFile(path: path)).prepare(now: now)
         }
+        storeAccess = try StoreAccess.all(configuration)
         warnings += [configuration.tokenKeyWarning].compactMap(\.self)
         checkpoints = configuration.checkpointDirectory.map { path in
             CheckpointDirectory.made(path, owner: account.map { ($0.user, $0.group) })

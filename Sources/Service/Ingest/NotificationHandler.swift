@@ -62,9 +62,11 @@ extension Application {
 
 extension EventDraft {
     /// What a verified notification appends.
-    package init(_ notification: VerifiedNotification) {
+    ///
+    /// - Parameter source: who delivered it: the store by itself, or because it was asked.
+    package init(_ notification: VerifiedNotification, source: EventSource = .notification) {
         self.init(
-            environment: notification.environment, source: .notification, type: notification.eventLabel,
+            environment: notification.environment, source: source, type: notification.eventLabel,
             occurredAt: notification.signedDate, fact: .notification(notification.fact),
             identities: notification.identities,
             deduplication: .statement(id: "notification:" + notification.uuid, payloadHash: notification.payloadHash),

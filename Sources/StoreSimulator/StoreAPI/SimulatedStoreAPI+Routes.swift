@@ -61,7 +61,7 @@ extension SimulatedStoreAPI {
         let filters = Base64.encodeURL(SHA256.hash(request.body).prefix(6))
         var first = 0
         if let token = request.queried("paginationToken") {
-            let parts = token.split(separator: "_")
+            let parts = token.split(separator: ".")
             guard parts.count == 2, parts[0] == filters, let place = Int(parts[1]) else {
                 return try error(400, 4_000_014)
             }
@@ -74,7 +74,7 @@ extension SimulatedStoreAPI {
                 items.map { .object(["signedPayload": .string($0.payload), "sendAttempts": .array([])]) }),
             "hasMore": .boolean(hasMore),
         ]
-        if hasMore { answer["paginationToken"] = .string("\(filters)_\(first + items.count)") }
+        if hasMore { answer["paginationToken"] = .string("\(filters).\(first + items.count)") }
         return try document(answer)
     }
 

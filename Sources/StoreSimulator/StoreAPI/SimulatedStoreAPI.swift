@@ -95,9 +95,10 @@ package final class SimulatedStoreAPI: Sendable {
 
     /// Signs a notification and remembers it, as the store does before it tries to deliver it.
     ///
+    /// - Parameter instant: when it is sent, in milliseconds since 1970; else when it was signed.
     /// - Returns: the `signedPayload`.
     @discardableResult
-    package func send(_ notification: StoreNotification) throws -> String {
+    package func send(_ notification: StoreNotification, at instant: Int64? = nil) throws -> String {
         let transaction = try notification.transaction.map { try authority.sign(.object($0)) }
         let renewal = try notification.renewal.map { try authority.sign(.object($0)) }
         var inner: [String: PayloadValue] = [:]
@@ -109,7 +110,9 @@ package final class SimulatedStoreAPI: Sendable {
         let payload = try authority.sign(notification, inner: inner)
         state.withLock { state in
             state.archives[notification.environment, default: StoreArchive()]
-                .keep(notification, payload: payload, transaction: transaction, renewal: renewal)
+                .keep(
+                    notification, at: instant ?? notification.signedDate, payload: payload, transaction: transaction,
+                    renewal: renewal)
         }
         return payload
     }

@@ -36,7 +36,9 @@ struct StoreArchive: Sendable {
     private var originalOfTransaction: [String: String] = [:]
 
     /// Keeps a notification with the statements that were signed for it.
-    mutating func keep(_ notification: StoreNotification, payload: String, transaction: String?, renewal: String?) {
+    mutating func keep(
+        _ notification: StoreNotification, at instant: Int64, payload: String, transaction: String?, renewal: String?
+    ) {
         var ids: Set<String> = []
         if let fields = notification.transaction, let jws = transaction, let id = text(fields["transactionId"]),
             let original = text(fields["originalTransactionId"])
@@ -69,7 +71,7 @@ struct StoreArchive: Sendable {
         }
         sent.append(
             Sent(
-                instant: notification.signedDate, payload: payload, type: notification.type,
+                instant: instant, payload: payload, type: notification.type,
                 subtype: notification.subtype, transactionIDs: ids))
     }
 

@@ -114,10 +114,11 @@ struct ServeCommand: Command {
             let apps = configuration.apps.map(\.binding)
             let passKeyWarning = await Self.record(
                 files.passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
+            let verifier = NotificationVerifier(jws: jws, apps: apps)
             let application = Application(
                 writer: writer, reader: reader,
                 keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
-                verifier: NotificationVerifier(jws: jws, apps: apps),
+                verifier: verifier,
                 statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
@@ -152,6 +153,12 @@ struct ServeCommand: Command {
                 session, CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now),
                 checkpoints, watch,
                 ClockWatch(clock, metrics: metrics, logger: logger) { try await clock.compare(through: session.pool) },
+                StoreSweeper(
+                    files.storeAccess.flatMap { access in
+                        let sweep = access.sweep(
+                            session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
+                        return access.app.environments.map { (sweep, $0) }
+                    }, logger: logger),
                 logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
@@ -183,7 +190,7 @@ struct ServeCommand: Command {
     /// Until the current task is cancelled.
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
-        _ clocks: ClockWatch, _ logger: Logger
+        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -198,6 +205,7 @@ struct ServeCommand: Command {
             }
             group.addTask { await sweep.run() }
             group.addTask { await clocks.run() }
+            group.addTask { await sweeper.run() }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()

@@ -115,6 +115,39 @@ struct StatusDocument: Encodable {
         let reason: String
     }
 
+    /// How far the store's history of one app's notifications was read.
+    struct Sweep: Encodable {
+        let app: String
+        let environment: String
+        /// `running`, `failing`, `unfinished` or `idle`.
+        let state: String
+        @Nullable var completedUntil: String?
+        @Nullable var completedAt: String?
+        let read: Int64
+        let recorded: Int64
+        let refused: Int64
+        @Nullable var lastError: String?
+
+        init(_ standing: SweepStanding) {
+            app = standing.app
+            environment = standing.environment.rawValue
+            state =
+                if standing.isHeld {
+                    "running"
+                } else if standing.lastError != nil {
+                    "failing"
+                } else {
+                    standing.window == nil ? "idle" : "unfinished"
+                }
+            completedUntil = standing.completedUntil?.description
+            completedAt = standing.completedAt?.description
+            read = standing.read
+            recorded = standing.recorded
+            refused = standing.refused
+            lastError = standing.lastError
+        }
+    }
+
     let object = "status"
     let schema: SchemaStanding
     /// What follows is missing while the schema is not this program's.
@@ -126,6 +159,7 @@ struct StatusDocument: Encodable {
     var projections: [Projection]?
     @Nullable var rebuild: Rebuild?
     var failures: [Failure]?
+    var sweeps: [Sweep]?
     var roles: Roles?
     var sizes: Sizes?
     var counts: Counts?
@@ -149,7 +183,8 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        catalog: Catalog, cluster: EmbeddedCluster?, transport: Transport, servingAs: [String], weakness: String?,
+        sweeps: [SweepStanding], catalog: Catalog, cluster: EmbeddedCluster?, transport: Transport, servingAs: [String],
+        weakness: String?,
         guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
@@ -184,6 +219,7 @@ extension StatusDocument {
                 work: $0.work, host: $0.host, since: $0.since.description, lastAt: $0.lastAt.description,
                 reason: $0.reason)
         }
+        self.sweeps = sweeps.map { Sweep($0) }
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
             reason: weakness, guardsOff: guardsOff)

@@ -107,8 +107,9 @@ struct AppStoreAPIAccess: Sendable {
     let keyID: String
     /// A P-256 key in PEM, as App Store Connect hands it out.
     let privateKeyPath: String
-    /// Another server in place of Apple's.
+    /// Other servers in place of Apple's.
     let baseURL: String?
+    let sandboxBaseURL: String?
 }
 
 /// A key that signs passes: a file with a P-256 key in PEM.

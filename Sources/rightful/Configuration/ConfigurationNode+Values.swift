@@ -62,11 +62,12 @@ extension DeviceTrust {
 
 extension AppStoreAPIAccess {
     init(reading node: ConfigurationNode) throws(ConfigurationError) {
-        let members = try node.members(["issuer_id", "key_id", "private_key_path", "base_url"])
+        let members = try node.members(["issuer_id", "key_id", "private_key_path", "base_url", "sandbox_base_url"])
         issuerID = try members.required("issuer_id", of: node).string()
         keyID = try members.required("key_id", of: node).string()
         privateKeyPath = try members.required("private_key_path", of: node).filePath()
         baseURL = try members["base_url"]?.webAddress()
+        sandboxBaseURL = try members["sandbox_base_url"]?.webAddress()
     }
 }
 
@@ -98,9 +99,12 @@ extension NetworkRange {
 extension ConfigurationNode {
     fileprivate func webAddress() throws(ConfigurationError) -> String {
         let text = try string()
-        guard let url = URLComponents(string: text), ["https", "http"].contains(url.scheme), url.host != nil,
+        guard let url = URLComponents(string: text), let host = url.host, ["https", "http"].contains(url.scheme),
             url.query == nil, url.fragment == nil, url.user == nil
         else { throw error("must be an https:// address without a query") }
+        guard url.scheme == "https" || ["127.0.0.1", "[::1]", "::1", "localhost"].contains(host) else {
+            throw error("must be an https:// address: plain http goes to this machine alone")
+        }
         return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 

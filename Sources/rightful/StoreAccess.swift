@@ -1,0 +1,53 @@
+import AppStoreServer
+import EntitlementCore
+import Foundation
+import Ledger
+import Service
+
+/// Access to the App Store Server API for one app: its key, read and ready.
+struct StoreAccess: Sendable {
+    let app: ConfiguredApp
+    private let credentials: StoreAPICredentials
+    private let servers: StoreAPIClient.Servers
+
+    /// One for each configured app that has `app_store_api`.
+    ///
+    /// - Throws: `ConfigurationError` for a key that cannot be read or cannot sign.
+    static func all(_ configuration: Configuration) throws -> [StoreAccess] {
+        try configuration.apps.compactMap { app in
+            try app.appStoreAPI.map { try StoreAccess(app, $0) }
+        }
+    }
+
+    private init(_ app: ConfiguredApp, _ access: AppStoreAPIAccess) throws {
+        self.app = app
+        credentials = StoreAPICredentials(
+            issuerID: access.issuerID, keyID: access.keyID, bundleID: app.bundleID,
+            key: try TrustedMaterial.privateKey(
+                access.privateKeyPath, of: "app_store_api.private_key_path of \(app.bundleID)"))
+        servers = StoreAPIClient.Servers(
+            production: access.baseURL.flatMap { URL(string: $0) } ?? StoreAPIClient.Servers.apple,
+            sandbox: access.sandboxBaseURL.flatMap { URL(string: $0) } ?? StoreAPIClient.Servers.appleSandbox)
+    }
+
+    /// What asks the store about this app, within the limits that all instances share.
+    func client(_ session: DatabaseSession, now: @escaping @Sendable () -> Timestamp) -> StoreAPIClient {
+        StoreAPIClient(
+            credentials, servers: servers, quota: SharedStoreAPIQuota(StoreQuotas(pool: session.pool)),
+            transport: StoreAPISession(),
+            surroundings: .init(
+                now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { Double.random(in: 0...1) }))
+    }
+
+    /// What reads the store's history of one app's notifications.
+    func sweep(
+        _ session: DatabaseSession, writer: LedgerWriter, verifier: NotificationVerifier, logger: Logger,
+        now: @escaping @Sendable () -> Timestamp
+    ) -> NotificationSweep {
+        NotificationSweep(
+            client: client(session, now: now),
+            register: SweepRegister(pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())"),
+            verifier: verifier, logger: logger, now: now
+        ) { try await writer.append($0) }
+    }
+}

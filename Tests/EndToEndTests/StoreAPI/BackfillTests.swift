@@ -1,0 +1,143 @@
+import Foundation
+import SeededRandom
+import StoreSimulator
+import Testing
+
+/// What never arrived is read from the store, by commands and behind the service.
+@Suite("Missed notifications", .serialized, .timeLimit(.minutes(5)))
+struct BackfillTests {
+    /// Which deliveries are dropped.
+    enum Loss: String, CaseIterable, Sendable {
+        case everything, eachThird, oneEnvironment, halfAtRandom, oneStretch
+    }
+
+    @Test("whatever was dropped, after a backfill every answer equals the store's record", arguments: Loss.allCases)
+    func losses(loss: Loss) async throws {
+        let stage = try await StoreAPIStage()
+        let installation = stage.installation
+        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        try await stage.awaitSweeps()
+        let client = HTTPClient(service.url, key: key)
+        let seed = UInt64(1 + (Loss.allCases.firstIndex(of: loss) ?? 0))
+        let life = StoreLife.random(seed: seed, world: installation.world, customers: 6)
+        var random = SplitMix64(seed: seed)
+        var dropped = 0
+        for (index, notification) in life.notifications.enumerated() {
+            let payload = try stage.send(notification)
+            let isLost =
+                switch loss {
+                case .everything: true
+                case .eachThird: index % 3 == 0
+                case .oneEnvironment: notification.environment == .production
+                case .halfAtRandom: random.chance(50)
+                case .oneStretch: (life.notifications.count / 3..<2 * life.notifications.count / 3).contains(index)
+                }
+            if isLost {
+                dropped += 1
+            } else {
+                #expect(try await client.notify(payload).status == 200)
+            }
+        }
+        let before = try await client.head()
+        let output = try await installation.rightful("backfill")
+        #expect(try await client.head() == before + Int64(dropped), "\(output)")
+        #expect(output.components(separatedBy: "\n").count == 3, "a line for each environment: \(output)")
+        for customer in life.record.customers {
+            try await client.expectRecord(life.record.customer(customer), of: customer, "seed \(seed) \(loss)")
+        }
+        let events = try await client.events(after: before)
+        #expect(events.allSatisfy { $0["source"] as? String == "app_store_server_api" })
+
+        // Again: everything is known.
+        let again = try await installation.rightful("backfill", "--since", "2026-01-01T00:00:00Z")
+        #expect(again.contains(" 0 were missing"), "\(again)")
+        // The store tries again, later.
+        for notification in life.notifications.suffix(3) where notification.transaction != nil {
+            #expect(
+                try await client.notify(try stage.installation.authority.sign(notification)).status != 200,
+                "another authority")
+        }
+        #expect(try await client.head() == before + Int64(dropped))
+        #expect(try await installation.rightful("verify").contains("verified"))
+        await stage.remove()
+    }
+
+    @Test("a service that starts after an outage heals by itself, also when it is killed while it reads")
+    func outage() async throws {
+        let stage = try await StoreAPIStage()
+        let installation = stage.installation
+        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let life = StoreLife.random(seed: 11, world: installation.world, customers: 25)
+        for notification in life.notifications { _ = try stage.send(notification) }
+        let pages = StoreEnvironment.allCases.map { environment in
+            let count = life.notifications.count { $0.environment == environment }
+            return max(1, (count + SimulatedStoreAPI.pageSize - 1) / SimulatedStoreAPI.pageSize)
+        }
+        try #require(pages[0] >= 10)
+        // Killed in the middle of it, with pages that take their time.
+        for _ in 0..<pages[0] { stage.production.fail(.slow(milliseconds: 100)) }
+        let killed = try await ServiceProcess.start(installation)
+        while stage.production.count(of: "notification_history") < 4 { try await Task.sleep(for: .milliseconds(20)) }
+        killed.killWithoutWarning()
+        #expect(stage.production.count(of: "notification_history") < pages[0])
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url, key: key)
+        // Whoever was killed keeps the lease for half a minute.
+        try await stage.awaitSweeps()
+        for customer in life.record.customers {
+            try await client.expectRecord(life.record.customer(customer), of: customer, "seed 11")
+        }
+        let asked = stage.production.count(of: "notification_history")
+        #expect(
+            asked <= pages[0] + 2, "no page is read twice but the one that the kill cut off: \(asked) of \(pages[0])")
+        await stage.remove()
+    }
+
+    @Test("wrong credentials, outages of the store and forged answers are told in status, and the service goes on")
+    func failures() async throws {
+        let wrong = try await StoreAPIStage(hasWrongKey: true)
+        var service = try await ServiceProcess.start(wrong.installation)
+        try await Task.sleep(for: .seconds(1))
+        var sweep = try #require(try await wrong.sweeps()["production"])
+        #expect(sweep["state"] as? String == "failing")
+        #expect(
+            (sweep["last_error"] as? String)?.contains("issuer_id, key_id and private_key_path") == true, "\(sweep)")
+        #expect(try await HTTPClient(service.url).send("GET", "/readyz").status == 200)
+        let (status, _, errors) = try await wrong.installation.run(["backfill"])
+        #expect(status == 1 && errors.contains("(401)") && errors.split(separator: "\n").count == 1, "\(errors)")
+        service.stop()
+        await wrong.remove()
+
+        let stage = try await StoreAPIStage()
+        let life = StoreLife.random(seed: 3, customers: 3)
+        for notification in life.notifications { _ = try stage.send(notification) }
+        // A page whose signatures are all wrong, and then good ones: nothing of it becomes a fact.
+        stage.production.fail(.forged)
+        service = try await ServiceProcess.start(stage.installation)
+        try await stage.awaitSweeps()
+        sweep = try #require(try await stage.sweeps()["production"])
+        let count = life.notifications.count { $0.environment == .production }
+        #expect(sweep["refused"] as? Int == min(count, SimulatedStoreAPI.pageSize), "\(sweep)")
+        #expect(sweep["recorded"] as? Int == max(0, count - SimulatedStoreAPI.pageSize), "\(sweep)")
+        #expect(service.logText.contains("a notification of the store's history is refused"))
+        service.stop()
+        await stage.remove()
+    }
+
+    @Test("a backfill without credentials, or of an app that is not configured, says what is missing")
+    func unconfigured() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let (status, _, errors) = try await installation.run(["backfill"])
+        #expect(status == 1 && errors.contains("no app has app_store_api"), "\(errors)")
+        let (usage, _, complaint) = try await installation.run(["backfill", "--since", "yesterday"])
+        #expect(usage == 2 && complaint.contains("RFC 3339"), "\(complaint)")
+    }
+}

@@ -1,0 +1,89 @@
+import Foundation
+import Glibc
+import HTTPServer
+import OpenSSLCrypto
+import StoreSimulator
+import TestSupport
+import Testing
+
+/// An installation whose app may ask the simulated store, and the store's two servers.
+final class StoreAPIStage: Sendable {
+    let installation: Installation
+    let production: SimulatedStoreAPI
+    let sandbox: SimulatedStoreAPI
+    private let servers: [HTTPServer]
+    private let keyFile: URL
+
+    /// - Parameter hasWrongKey: whether the store knows another key than the installation has.
+    init(hasWrongKey: Bool = false) async throws {
+        let key = try PrivateKey.generate(.p256)
+        keyFile = ScratchSpace.directory.appending(path: "api-key-\(UUID().uuidString).p8")
+        _ = FileManager.default.createFile(
+            atPath: keyFile.path(), contents: Data(try key.pem().utf8), attributes: [.posixPermissions: 0o600])
+        let access = SimulatedStoreAPI.Access(
+            issuerID: "issuer", keyID: "KEY1",
+            key: hasWrongKey ? try PrivateKey.generate(.p256).publicKey : key.publicKey)
+        let authority = try SimulatedAuthority()
+        let apis = StoreEnvironment.allCases.map {
+            SimulatedStoreAPI(
+                authority: authority, world: .standard, access: access, environment: $0, now: { Self.now })
+        }
+        (production, sandbox) = (apis[0], apis[1])
+        servers = apis.map { $0.makeServer() }
+        for server in servers { try server.start() }
+        let urls = servers.map { "http://127.0.0.1:\($0.boundPort ?? 0)" }
+        let root = ScratchSpace.directory.appending(path: "api-root-\(UUID().uuidString).pem")
+        try Data(authority.root.certificate.pem().utf8).write(to: root)
+        let world = StoreWorld.standard
+        installation = try await Installation(
+            settings: [
+                "root_certificates": [root.path()],
+                "apps": [
+                    [
+                        "bundle_id": world.bundleID, "app_apple_id": world.appAppleID,
+                        "app_store_api": [
+                            "issuer_id": "issuer", "key_id": "KEY1", "private_key_path": keyFile.path(),
+                            "base_url": urls[0], "sandbox_base_url": urls[1],
+                        ] as [String: any Sendable],
+                    ] as [String: any Sendable]
+                ],
+            ])
+    }
+
+    /// The time of day, which store and service share.
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
+    /// Signs a notification now, and remembers it; it arrives nowhere by itself.
+    func send(_ notification: StoreNotification) throws -> String {
+        let api = notification.environment == .production ? production : sandbox
+        return try api.send(notification, at: Self.now)
+    }
+
+    /// How the sweeps stand, by environment, as `rightful status` tells.
+    func sweeps() async throws -> [String: [String: Any]] {
+        let text = try await installation.rightful("status", "--json")
+        let status = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+        let sweeps = try #require(status["sweeps"] as? [[String: Any]])
+        return Dictionary(uniqueKeysWithValues: sweeps.map { ("\($0["environment"] ?? "")", $0) })
+    }
+
+    /// Waits until both sweeps have been completed.
+    func awaitSweeps() async throws {
+        for _ in 0..<300 {
+            let sweeps = try await sweeps()
+            if sweeps.count == 2, sweeps.values.allSatisfy({ $0["state"] as? String == "idle" }) { return }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        Issue.record("the sweeps were never completed: \(try await sweeps())")
+    }
+
+    func remove() async {
+        installation.remove()
+        for server in servers { await server.stop(graceSeconds: 0) }
+        try? FileManager.default.removeItem(at: keyFile)
+    }
+}

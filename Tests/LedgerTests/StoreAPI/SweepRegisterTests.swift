@@ -1,0 +1,87 @@
+import EntitlementCore
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("The register of sweeps")
+struct SweepRegisterTests {
+    private static let now = Timestamp(milliseconds: Int64(1_800_000_000_000))
+
+    @Test("the first goes back as far as the store keeps, the next goes on from its end, with some overlap")
+    func windows() async throws {
+        let database = try await TestDatabase.make()
+        let register = SweepRegister(pool: database.pool(), holder: "one")
+        for (environment, days) in [(StoreEnvironment.production, Int64(180)), (.sandbox, 30)] {
+            var first = try #require(try await register.begin("app", in: environment, now: Self.now))
+            #expect(first.from == Self.now.adding(milliseconds: 3_600_000 - days * Timestamp.millisecondsPerDay))
+            #expect(first.until == Self.now && first.cursor == nil && !first.isResumed)
+            try await register.finishPage(&first, next: nil, read: 3, recorded: 1, refused: 0)
+            let later = Self.now.adding(milliseconds: 10 * 3_600_000)
+            let second = try #require(try await register.begin("app", in: environment, now: later))
+            #expect(second.from == Self.now.adding(milliseconds: -2 * 3_600_000) && second.until == later)
+        }
+        let asked = try #require(
+            try await register.begin("other", in: .production, since: .earliest, now: Self.now))
+        #expect(
+            asked.from > Self.now.adding(milliseconds: -180 * Timestamp.millisecondsPerDay), "not beyond what is kept")
+        let standings = try await register.standings()
+        #expect(standings.map(\.app) == ["app", "app", "other"] && standings.allSatisfy(\.isHeld))
+        #expect(standings[0].completedUntil == Self.now)
+    }
+
+    @Test("one is at work at a time; what it left goes on where it stopped, and it can write nothing more")
+    func leases() async throws {
+        let database = try await TestDatabase.make()
+        let one = SweepRegister(pool: database.pool(), holder: "one")
+        let two = SweepRegister(pool: database.pool(), holder: "two")
+        var held = try #require(try await one.begin("app", in: .production, now: Self.now))
+        try await one.finishPage(&held, next: "page 2", read: 20, recorded: 5, refused: 1)
+        #expect(try await two.begin("app", in: .production, now: Self.now) == nil)
+        #expect(try await two.begin("app", in: .sandbox, now: Self.now) != nil, "the other environment is free")
+
+        // Silent for too long.
+        try await database.owner().execute(
+            script: "UPDATE store_sweep SET heartbeat_at = heartbeat_at - interval '31 seconds'")
+        var taken = try #require(
+            try await two.begin("app", in: .production, now: Self.now.adding(milliseconds: 5000)))
+        #expect(taken.isResumed && taken.cursor == "page 2" && taken.from == held.from && taken.until == Self.now)
+        await #expect(throws: LedgerError.self) {
+            try await one.finishPage(&held, next: "page 3", read: 20, recorded: 0, refused: 0)
+        }
+        try await two.finishPage(&taken, next: nil, read: 7, recorded: 2, refused: 0)
+        let standing = try #require(try await one.standings().first { $0.environment == .production })
+        #expect(standing.read == 27 && standing.recorded == 7 && standing.refused == 1)
+        #expect(standing.window == nil && !standing.isHeld && standing.completedUntil == Self.now)
+    }
+
+    @Test("one that failed says why, lets go, and goes on later; a page that the store forgot begins the window anew")
+    func failures() async throws {
+        let database = try await TestDatabase.make()
+        let one = SweepRegister(pool: database.pool(), holder: "one")
+        let two = SweepRegister(pool: database.pool(), holder: "two")
+        var sweep = try #require(try await one.begin("app", in: .production, now: Self.now))
+        try await one.finishPage(&sweep, next: "page 2", read: 20, recorded: 0, refused: 0)
+        try await one.fail(sweep, String(repeating: "x", count: 5000))
+        var standing = try #require(try await one.standings().first)
+        #expect(standing.lastError?.count == 1000 && standing.lastErrorAt != nil && !standing.isHeld)
+        #expect(standing.completedUntil == nil && standing.window != nil)
+
+        var again = try #require(
+            try await two.begin("app", in: .production, now: Self.now.adding(milliseconds: 60_000)))
+        #expect(again.cursor == "page 2" && again.isResumed)
+        try await two.startOver(&again)
+        #expect(again.cursor == nil && again.from == sweep.from)
+        try await two.finishPage(&again, next: nil, read: 0, recorded: 0, refused: 0)
+        standing = try #require(try await one.standings().first)
+        #expect(standing.lastError == nil && standing.completedUntil == Self.now)
+
+        // A window that begins earlier than the store keeps by now is given up for one that does not.
+        let stale = try #require(try await one.begin("app", in: .production, since: .earliest, now: Self.now))
+        try await one.fail(stale, "interrupted")
+        let later = Self.now.adding(milliseconds: 2 * Timestamp.millisecondsPerDay)
+        let fresh = try #require(try await one.begin("app", in: .production, now: later))
+        #expect(!fresh.isResumed && fresh.from == Self.now.adding(milliseconds: -2 * 3_600_000))
+    }
+}
