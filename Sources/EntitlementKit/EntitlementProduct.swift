@@ -12,13 +12,15 @@ public struct EntitlementProduct: Sendable, Hashable, Identifiable {
     public let storeKitAvailable: Bool
     /// As the store formats it for this customer; `nil` where the store does not sell it here.
     public let storeKitPrice: String?
+    /// All that the store tells of it: price, period and offers; `nil` where the store does not sell it here.
+    public let storeProduct: StoreProduct?
     /// As the web checkout formats it; `nil` where it is not sold there.
     public let webPrice: String?
 
     /// Puts one together from its parts.
     public init(
         id: String, displayName: String?, entitlements: [String], storeKitAvailable: Bool, storeKitPrice: String?,
-        webPrice: String?
+        webPrice: String?, storeProduct: StoreProduct? = nil
     ) {
         self.id = id
         self.displayName = displayName
@@ -26,6 +28,7 @@ public struct EntitlementProduct: Sendable, Hashable, Identifiable {
         self.storeKitAvailable = storeKitAvailable
         self.storeKitPrice = storeKitPrice
         self.webPrice = webPrice
+        self.storeProduct = storeProduct
     }
 }
 

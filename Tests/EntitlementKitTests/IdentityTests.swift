@@ -144,7 +144,8 @@ struct CatalogueTests {
                     webPrice: "90 EUR"),
                 EntitlementProduct(
                     id: "monthly", displayName: "Monthly", entitlements: ["premium"], storeKitAvailable: true,
-                    storeKitPrice: "$9.99", webPrice: nil),
+                    storeKitPrice: "$9.99", webPrice: nil,
+                    storeProduct: StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$9.99")),
             ])
         device.edit { $0.mayPay = false }
         #expect(await store.products().allSatisfy { !$0.storeKitAvailable })

@@ -89,16 +89,16 @@ struct DeviceFold: Sendable {
     ///
     /// - Parameter bound: how long what nobody confirms still gives access, in milliseconds; `nil`: for ever.
     func entitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
-        var shown = Self.byID(facts.answers(at: now).map { Entitlement($0) })
+        var shown = Self.byID(facts.answers(at: now).map { Entitlement($0, facts) })
         if let bound {
-            let confirmed = Self.byID(confirmed(at: now, bound: bound).answers(at: now).map { Entitlement($0) })
+            let confirmed = Self.byID(confirmed(at: now, bound: bound).answers(at: now).map { Entitlement($0, facts) })
             for (id, entitlement) in shown where entitlement.givesAccess {
                 shown[id] = confirmed[id].flatMap { $0.givesAccess ? $0 : nil } ?? entitlement.unconfirmed
             }
         }
         for period in extensions where isConfirmed(confirmedAt[period.originalTransactionID], at: now, bound: bound) {
             for answer in period.facts.answers(at: now) where answer.givesAccess && period.begins <= now {
-                let entitlement = Entitlement(answer, state: period.state)
+                let entitlement = Entitlement(answer, facts, state: period.state)
                 shown[entitlement.id] = shown[entitlement.id].map { $0.givesAccess ? $0 : entitlement } ?? entitlement
             }
         }
@@ -229,8 +229,9 @@ extension ServerAnswer {
 }
 
 extension Entitlement {
-    fileprivate init(_ answer: EntitlementAnswer, state: State? = nil) {
+    fileprivate init(_ answer: EntitlementAnswer, _ facts: CustomerFacts, state: State? = nil) {
         let reading = answer.reading
+        let original = reading.originalTransactionID.flatMap { facts.originals[$0] }
         self.init(
             id: answer.entitlementID, givesAccess: answer.givesAccess,
             state: state ?? State(rawValue: answer.state.rawValue),
@@ -238,14 +239,16 @@ extension Entitlement {
             source: Source(rawValue: reading.source.rawValue),
             ownership: reading.ownership.map { Ownership($0) },
             originalTransactionID: reading.originalTransactionID, willRenew: answer.willRenew,
-            offer: reading.offer.map { PurchaseOffer($0) })
+            offer: reading.offer.map { PurchaseOffer($0) },
+            expirationReason: answer.givesAccess ? nil : ExpirationReason(reading.reason, original),
+            originalPurchaseDate: original?.transactions.map(\.fact.purchaseDate).min()?.date)
     }
 
     fileprivate var unconfirmed: Entitlement {
         Entitlement(
             id: id, givesAccess: false, state: .unconfirmed, since: since, until: until, productID: productID,
             source: source, ownership: ownership, originalTransactionID: originalTransactionID, willRenew: willRenew,
-            offer: offer)
+            offer: offer, originalPurchaseDate: originalPurchaseDate)
     }
 
     /// What gives access first, then the order of the fold's states, then what ends last.
@@ -257,6 +260,34 @@ extension Entitlement {
         )
         if own != theirs { return own < theirs }
         return (until ?? .distantFuture) > (other.until ?? .distantFuture)
+    }
+}
+
+extension Entitlement.ExpirationReason {
+    /// Why a reading gives no access, with what the store last said about the renewal.
+    fileprivate init?(_ reason: ReasonCode, _ original: OriginalState?) {
+        switch reason {
+        case .refunded: self = .refunded
+        case .familyRevoked: self = .familyRevoked
+        case .grantRevoked: self = .grantRevoked
+        case .billingGivenUp, .billingRetry, .gracePeriod: self = .billingError
+        case .upgradedElsewhere, .replaced: self = .replaced
+        case .ownedByAnother: self = .ownedByAnother
+        case .expired: self.init(intent: original?.renewals.last?.fact.expirationIntent)
+        case .paidPeriod, .oneTimePurchase, .leeway, .grant: self = .ranOut
+        }
+    }
+
+    /// Apple's `expirationIntent`.
+    private init(intent: Int64?) {
+        self =
+            switch intent {
+            case 1: .cancelled
+            case 2: .billingError
+            case 3: .priceIncrease
+            case 4: .productUnavailable
+            default: .ranOut
+            }
     }
 }
 

@@ -68,23 +68,6 @@ public struct SubscriptionStatement: Sendable, Hashable {
     }
 }
 
-/// A product as the store sells it on this device.
-public struct StoreProduct: Sendable, Hashable {
-    /// What it is called.
-    public let id: String
-    /// Its name, in the customer's language.
-    public let displayName: String
-    /// As the store formats it for this customer.
-    public let displayPrice: String
-
-    /// Puts one together from its parts.
-    public init(id: String, displayName: String, displayPrice: String) {
-        self.id = id
-        self.displayName = displayName
-        self.displayPrice = displayPrice
-    }
-}
-
 /// What the store says of a purchase it was asked for.
 public enum StorePurchaseResult: Sendable, Hashable {
     case success(SignedStatement)

@@ -89,10 +89,16 @@ public struct StoreKitDeviceStore: DeviceStore {
 
     /// `Product.products(for:)`, in the store's order.
     public func products(_ ids: [String]) async throws -> [StoreProduct] {
-        try await Product.products(for: ids).map { product in
-            StoreProduct(id: product.id, displayName: product.displayName, displayPrice: product.displayPrice)
-        }
+        var products: [StoreProduct] = []
+        for product in try await Product.products(for: ids) { products.append(await StoreProduct(product)) }
+        return products
     }
+
+    /// StoreKit's own product of that id, for whatever this library does not offer; `nil` where it is not on sale here.
+    ///
+    /// What is bought with it becomes part of the published state by itself. Pass
+    /// ``EntitlementStore/appAccountToken()`` on, where somebody is logged in.
+    public func product(_ id: String) async throws -> Product? { try await Product.products(for: [id]).first }
 
     /// Buys with the purchase method, stating `Product.PurchaseOption.appAccountToken(_:)` if there is one.
     ///
@@ -182,6 +188,62 @@ extension PurchaseError {
             self = .invalidOffer(String(describing: error))
         default: self = .unknown(String(describing: error))
         }
+    }
+}
+
+extension StoreProduct {
+    fileprivate init(_ product: Product) async {
+        self.init(
+            id: product.id, displayName: product.displayName, displayPrice: product.displayPrice,
+            description: product.description, kind: PurchaseKind(product.type), price: product.price,
+            currencyCode: product.priceFormatStyle.currencyCode)
+        guard let info = product.subscription else { return }
+        subscription = Subscription(
+            groupID: info.subscriptionGroupID, period: SubscriptionPeriod(info.subscriptionPeriod),
+            introductoryOffer: info.introductoryOffer.map { SubscriptionOffer($0) },
+            isEligibleForIntroductoryOffer: await info.isEligibleForIntroOffer,
+            promotionalOffers: info.promotionalOffers.map { SubscriptionOffer($0) })
+    }
+}
+
+extension PurchaseKind {
+    fileprivate init?(_ type: Product.ProductType) {
+        switch type {
+        case .consumable: self = .consumable
+        case .nonConsumable: self = .nonConsumable
+        case .autoRenewable: self = .autoRenewable
+        case .nonRenewable: self = .nonRenewing
+        default: return nil
+        }
+    }
+}
+
+extension SubscriptionPeriod {
+    fileprivate init(_ period: Product.SubscriptionPeriod) {
+        let unit: Unit =
+            switch period.unit {
+            case .day: .day
+            case .week: .week
+            case .month: .month
+            case .year: .year
+            @unknown default: .day
+            }
+        self.init(period.value, unit)
+    }
+}
+
+extension SubscriptionOffer {
+    fileprivate init(_ offer: Product.SubscriptionOffer) {
+        let discount =
+            switch offer.paymentMode {
+            case .freeTrial: "free_trial"
+            case .payAsYouGo: "pay_as_you_go"
+            case .payUpFront: "pay_up_front"
+            default: "unknown"
+            }
+        self.init(
+            id: offer.id, discount: discount, price: offer.price, displayPrice: offer.displayPrice,
+            period: SubscriptionPeriod(offer.period), periodCount: offer.periodCount)
     }
 }
 

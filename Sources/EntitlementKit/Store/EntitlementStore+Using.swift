@@ -99,7 +99,7 @@ extension EntitlementStore {
             EntitlementProduct(
                 id: id, displayName: sold[id]?.displayName, entitlements: catalog.product(id)?.entitlements ?? [],
                 storeKitAvailable: sold[id] != nil && canBuy, storeKitPrice: sold[id]?.displayPrice,
-                webPrice: prices?[id])
+                webPrice: prices?[id], storeProduct: sold[id])
         }
     }
 

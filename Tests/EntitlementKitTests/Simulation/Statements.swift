@@ -42,13 +42,14 @@ enum Statements {
 
     static func renewal(
         original: String, signed: Double, autoRenews: Bool = true, retry: Bool = false, graceUntil: Double? = nil,
-        product: String = "monthly"
+        product: String = "monthly", intent: Int? = nil
     ) -> SignedStatement {
         var members: [String: Any] = [
             "originalTransactionId": original, "environment": "Production", "signedDate": instant(signed),
             "autoRenewProductId": product, "autoRenewStatus": autoRenews ? 1 : 0, "isInBillingRetryPeriod": retry,
         ]
         if let graceUntil { members["gracePeriodExpiresDate"] = instant(graceUntil) }
+        members["expirationIntent"] = intent
         return SignedStatement(jws: compact(members))
     }
 

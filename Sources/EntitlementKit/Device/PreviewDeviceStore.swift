@@ -1,0 +1,205 @@
+import EntitlementAPI
+public import Foundation
+
+/// A store in memory, for previews and tests of your app: nobody is charged, and nothing leaves the process.
+///
+/// What it states is signed by nobody, so it must not stand behind an app that people use.
+public actor PreviewDeviceStore: DeviceStore {
+    /// What a purchase comes to.
+    public enum Behavior: Sendable, Hashable {
+        case succeeds
+        /// Until ``PreviewDeviceStore/approve()``.
+        case waitsForApproval
+        case isCancelled
+        case fails(PurchaseError)
+    }
+
+    private struct Row {
+        let id: String
+        let product: StoreProduct
+        let purchasedAt: Date
+        let until: Date?
+        var offer: SubscriptionOffer?
+        var revokedAt: Date?
+        var token: UUID?
+    }
+
+    /// The bundle id in all that it states.
+    public static let bundleID = "preview.app"
+
+    private let sold: [String: StoreProduct]
+    private let clock: any EntitlementClock
+    private var behavior = Behavior.succeeds
+    private var rows: [Row] = []
+    private var unfinished: Set<String> = []
+    private var waiting: [(product: StoreProduct, token: UUID?)] = []
+    private nonisolated let stream: AsyncStream<SignedStatement>
+    private let continuation: AsyncStream<SignedStatement>.Continuation
+
+    /// A store with products, some of which were bought a moment ago.
+    ///
+    /// - Parameter owned: the ids of those; an id that is not sold is passed over.
+    public init(
+        products: [StoreProduct], owned: [String] = [], clock: any EntitlementClock = SystemEntitlementClock()
+    ) {
+        sold = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        self.clock = clock
+        (stream, continuation) = AsyncStream.makeStream(of: SignedStatement.self)
+        for (number, id) in owned.enumerated() {
+            guard let product = sold[id] else { continue }
+            rows.append(Self.row(number + 1, product, at: clock.now(), token: nil))
+        }
+    }
+
+    // MARK: What a test does
+
+    /// Says what purchases come to from now on.
+    public func set(_ behavior: Behavior) { self.behavior = behavior }
+
+    /// Somebody approves everything that waits for it.
+    public func approve() {
+        for (product, token) in waiting { tell(add(product, token)) }
+        waiting = []
+    }
+
+    /// The last purchase of a product is refunded.
+    public func refund(_ productID: String) {
+        guard let index = rows.lastIndex(where: { $0.product.id == productID }) else { return }
+        rows[index].revokedAt = clock.now()
+        tell(rows[index])
+    }
+
+    /// A subscription is renewed by the store, from the end of its last period on.
+    public func renew(_ productID: String) {
+        guard let last = rows.last(where: { $0.product.id == productID }), let start = last.until else { return }
+        var row = Self.row(rows.count + 1, last.product, at: start, token: last.token)
+        row.offer = nil
+        rows.append(row)
+        tell(row)
+    }
+
+    private func tell(_ row: Row) {
+        unfinished.insert(row.id)
+        continuation.yield(statement(row))
+    }
+
+    private func add(_ product: StoreProduct, _ token: UUID?) -> Row {
+        let row = Self.row(rows.count + 1, product, at: clock.now(), token: token)
+        rows.append(row)
+        unfinished.insert(row.id)
+        return row
+    }
+
+    private static func row(_ number: Int, _ product: StoreProduct, at instant: Date, token: UUID?) -> Row {
+        let offer = product.subscription?.offerForThisCustomer
+        let period = offer?.period ?? product.subscription?.period
+        return Row(
+            id: "\(number)", product: product, purchasedAt: instant, until: period?.end(from: instant), offer: offer,
+            token: token)
+    }
+
+    private func statement(_ row: Row) -> SignedStatement {
+        let kind = row.product.kind ?? (row.product.subscription == nil ? .nonConsumable : .autoRenewable)
+        func milliseconds(_ date: Date) -> WireValue { .int(Int64((date.timeIntervalSince1970 * 1000).rounded())) }
+        var members: [String: WireValue] = [
+            "transactionId": .string(row.id), "originalTransactionId": .string(original(of: row)),
+            "productId": .string(row.product.id), "bundleId": .string(Self.bundleID), "type": .string(kind.rawValue),
+            "purchaseDate": milliseconds(row.purchasedAt), "signedDate": milliseconds(row.revokedAt ?? row.purchasedAt),
+            "environment": .string(StoreEnvironmentName.xcode.rawValue), "inAppOwnershipType": .string("PURCHASED"),
+        ]
+        members["expiresDate"] = row.until.map(milliseconds)
+        members["revocationDate"] = row.revokedAt.map(milliseconds)
+        members["appAccountToken"] = row.token.map { .string($0.uuidString.lowercased()) }
+        if let offer = row.offer {
+            members["offerType"] = .int(1)
+            members["offerDiscountType"] = .string(offer.discount.uppercased())
+        }
+        let payload = (try? WireJSON.encode(WireValue.object(members))) ?? []
+        let text = Data(payload).base64EncodedString().replacingOccurrences(of: "+", with: "-")
+            .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
+        return SignedStatement(jws: "e30.\(text).cHJldmlldw")
+    }
+
+    private func original(of row: Row) -> String {
+        guard row.product.subscription != nil else { return row.id }
+        return rows.first { $0.product.id == row.product.id }?.id ?? row.id
+    }
+
+    // MARK: What the Kit asks for
+
+    /// None: nobody downloaded a preview.
+    public func appTransaction() -> SignedStatement? { nil }
+
+    /// What neither ran out nor was refunded.
+    public func currentEntitlements() -> [SignedStatement] {
+        let now = clock.now()
+        return rows.filter { row in
+            row.revokedAt == nil && row.product.kind != .consumable && row.until.map { $0 > now } ?? true
+        }.map(statement)
+    }
+
+    /// Everything that was bought.
+    public func allTransactions() -> [SignedStatement] { rows.map(statement) }
+
+    /// What was not finished.
+    public func unfinishedTransactions() -> [SignedStatement] {
+        rows.filter { unfinished.contains($0.id) }.map(statement)
+    }
+
+    /// None.
+    public func subscriptionStatuses() -> [SubscriptionStatement] { [] }
+
+    /// What is approved, renewed and refunded; for one listener.
+    public nonisolated func updates() -> AsyncStream<SignedStatement> { stream }
+
+    /// Those that were given.
+    public func products(_ ids: [String]) -> [StoreProduct] { ids.compactMap { sold[$0] } }
+
+    /// Does what ``set(_:)`` said.
+    public func purchase(_ productID: String, appAccountToken: UUID?) throws -> StorePurchaseResult {
+        guard let product = sold[productID] else { throw PurchaseError.productNotFound }
+        switch behavior {
+        case .succeeds: return .success(statement(add(product, appAccountToken)))
+        case .waitsForApproval:
+            waiting.append((product, appAccountToken))
+            return .pending
+        case .isCancelled: return .userCancelled
+        case .fails(let error): throw error
+        }
+    }
+
+    /// Takes it from what is unfinished.
+    public func finish(transactionID: String) -> Bool { unfinished.remove(transactionID) != nil }
+
+    /// Does nothing.
+    public func sync() {}
+
+    /// Yes.
+    public func canMakePayments() -> Bool { true }
+}
+
+extension EntitlementStore {
+    /// A store for previews of your app's views, and for tests: everything is in memory, and nobody is asked.
+    ///
+    /// - Parameters:
+    ///   - catalog: what products give.
+    ///   - device: a store with the products, which a test can keep to let it approve, renew and refund.
+    public static func preview(
+        catalog: [EntitlementConfiguration.Mapping], device: PreviewDeviceStore,
+        clock: any EntitlementClock = SystemEntitlementClock()
+    ) -> EntitlementStore {
+        EntitlementStore(
+            configuration: EntitlementConfiguration(
+                bundleID: PreviewDeviceStore.bundleID, productIDs: catalog.map(\.productID), bundledCatalog: catalog,
+                isSyncEnabled: false),
+            store: device, server: nil, storage: InMemoryEntitlementStorage(), clock: clock)
+    }
+
+    /// The same with products that have no price, some of which are owned.
+    public static func preview(
+        catalog: [EntitlementConfiguration.Mapping], owned: [String] = []
+    ) -> EntitlementStore {
+        let products = catalog.map { StoreProduct(id: $0.productID, displayName: $0.productID, displayPrice: "") }
+        return preview(catalog: catalog, device: PreviewDeviceStore(products: products, owned: owned))
+    }
+}
