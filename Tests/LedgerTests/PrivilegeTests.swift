@@ -148,10 +148,17 @@ struct PrivilegeTests {
 
     @Test("a migration killed at random and tried again ends in the same schema")
     func interruptedMigration() async throws {
+        // On a busy machine the first attempt may be done before it is interrupted; then that says nothing yet.
+        for seed in UInt64(5)..<15 where try await interruptMigration(seed: seed) > 1 { return }
+        Issue.record("no migration was interrupted")
+    }
+
+    /// Migrates an empty database, interrupted at random instants; returns how many attempts it took.
+    private func interruptMigration(seed: UInt64) async throws -> Int {
         let conninfo = try await Self.emptyDatabase()
         let killer = try await PostgresConnection.connect(
             conninfo, options: ConnectionOptions(applicationName: "killer"))
-        var (random, tries) = (SplitMix64(seed: 5), 0)
+        var (random, tries) = (SplitMix64(seed: seed), 0)
         var standing = Migrator.Standing.behind(missing: 1)
         while standing != .current, tries < 200 {
             tries += 1
@@ -165,10 +172,11 @@ struct PrivilegeTests {
             _ = await work.result
             standing = try await killer.run { try Migrator().standing(on: $0) }
         }
-        #expect(standing == .current && tries > 1, "after \(tries) tries")
+        #expect(standing == .current, "seed \(seed), after \(tries) tries")
         let again = try await killer.run { try Migrator().migrate(servingRole: EmbeddedCluster.server, on: $0) }
         #expect(again == [])
         let checkpoints = try await killer.query("SELECT count(*) FROM projection").first?.int(0)
         #expect(checkpoints == 1)
+        return tries
     }
 }

@@ -25,6 +25,8 @@ final class Installation: Sendable {
     let directory: URL
     let authority: SimulatedAuthority
     let world: StoreWorld
+    /// The services that were started on it.
+    private let services = Mutex<[Process]>([])
 
     /// - Parameters:
     ///   - isFresh: whether nothing may be there yet; else a migrated PostgreSQL, stopped, is.
@@ -95,8 +97,11 @@ final class Installation: Sendable {
         }
     }
 
-    /// Stops whatever still runs on the data directory and removes it.
+    fileprivate func note(_ service: Process) { services.withLock { $0.append(service) } }
+
+    /// Ends whatever still runs on the data directory and removes it.
     func remove() {
+        for service in services.withLock({ $0 }) where service.isRunning { kill(service.processIdentifier, SIGKILL) }
         if let pid = postmaster { kill(pid, SIGQUIT) }
         try? FileManager.default.removeItem(at: directory)
     }
@@ -146,6 +151,7 @@ final class ServiceProcess: Sendable {
         process.standardError = errors
         process.standardOutput = FileHandle.nullDevice
         try await process.runWithAllSignals()
+        installation.note(process)
         let (lines, continuation) = AsyncStream<String>.makeStream()
         let handle = errors.fileHandleForReading
         let collector = LogCollector()
