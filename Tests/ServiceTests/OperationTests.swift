@@ -105,6 +105,8 @@ struct OperationTests {
         #expect(unexpected.cause?.contains("secret") == false)
         #expect(Problem(LedgerError(.corrupt, "a row")).code == .internalError)
         #expect(Problem(LedgerError(.invalid, "a row")).code == .internalError)
+        let tooMuch = Problem(LedgerError(.tooMuch, "This customer has too many events."))
+        #expect(tooMuch.code == .unprocessable && tooMuch.detail == "This customer has too many events.")
         for code in [LedgerError.Code.unavailable, .schema] {
             let problem = Problem(LedgerError(code, "the database is away"))
             #expect(problem.code == .unavailable)

@@ -9,6 +9,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         case schema
         /// A row does not read as what this program writes.
         case corrupt
+        /// An answer would rest on more of the log than one may; the description is for whoever asked.
+        case tooMuch
         /// What was asked makes no sense; `detail` says what to do.
         case invalid
     }

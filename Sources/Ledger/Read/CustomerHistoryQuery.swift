@@ -99,7 +99,10 @@ struct CustomerHistoryQuery {
                 "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = found.position", as: "event"))
             """, [.int(ledgerID), .int(identity.number), .int2(environment.number), .int(position)])
         guard result.rowCount <= LedgerReader.historyLimit else {
-            throw LedgerError(.invalid, "a customer has more than \(LedgerReader.historyLimit) events")
+            throw LedgerError(
+                .tooMuch,
+                "This customer has more than \(LedgerReader.historyLimit) events, the most that an answer is folded from "
+                    + "directly; only what they hold now can be told, to a key that is bound to no app.")
         }
         add(try result.rows.map { try DecodedEvent(EventRecord($0)) })
     }

@@ -131,6 +131,8 @@ struct Problem: Error, Sendable {
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
             self = .unavailable("The ledger cannot be reached at the moment.")
             cause = error.description
+        case let error as LedgerError where error.code == .tooMuch:
+            self.init(.unprocessable, error.description)
         case let error as LedgerError:
             self.init(.internalError, "The server failed; its log says more under this request_id.")
             cause = error.description
