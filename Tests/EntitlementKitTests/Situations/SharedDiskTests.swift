@@ -1,3 +1,4 @@
+import EntitlementCore
 import Foundation
 import Testing
 
@@ -66,6 +67,30 @@ struct SharedDiskTests {
         await next.launch()
         #expect(await next.store.current.customerID == "c-1")
         await widget.store.stop()
+    }
+
+    @Test("what the server told one process is not lost because another one writes what it was told")
+    func answersStay() async {
+        let app = KitRig(server: {
+            $0.numbers["c-1"] = 77
+            $0.grants = [GrantState.forever("vip", of: 77)]
+        })
+        await app.launch()
+        let widget = app.another()
+        await widget.launch()
+        await app.store.identify(customerID: "c-1", token: "t")
+        await app.store.settled()
+        #expect(await app.gives("vip"))
+        // It knows nothing of the login yet, and asks for whoever has this copy of the app.
+        widget.device.push(Statements.transaction("1"))
+        await eventually("posted") { widget.server.posts.contains(["1"]) }
+        await widget.store.settled()
+        await widget.store.stop()
+        app.server.edit { $0.mood = .unreachable }
+        let next = await app.relaunched(device: ScriptedStore())
+        await next.launch()
+        #expect(await next.store.current.customerID == "c-1")
+        #expect(await next.gives("vip"))
     }
 
     @Test("an extension reads what the app knew, and writes, asks and finishes nothing")
@@ -148,7 +173,7 @@ struct SharedDiskTests {
     func compaction() async throws {
         var rig = KitRig(server: { $0.mood = .unreachable })
         await rig.launch()
-        for number in 1...400 {
+        for number in 1...200 {
             let statement = Statements.transaction("1", until: 30, signed: 0.001 * Double(number))
             rig.device.push(statement)
             await eventually("statement \(number)") {
