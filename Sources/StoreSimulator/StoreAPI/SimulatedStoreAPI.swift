@@ -117,6 +117,9 @@ package final class SimulatedStoreAPI: Sendable {
         return payload
     }
 
+    /// Everything that was sent, in order.
+    package var sentPayloads: [String] { state.withLock { $0.archives[environment]?.sent.map(\.payload) ?? [] } }
+
     /// Lets the next requests go wrong, one after the other.
     package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 

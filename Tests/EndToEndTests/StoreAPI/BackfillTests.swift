@@ -131,6 +131,27 @@ struct BackfillTests {
         await stage.remove()
     }
 
+    @Test("a test notification is asked for, delivered and found; one that does not arrive is told so")
+    func testNotification() async throws {
+        let stage = try await StoreAPIStage()
+        let service = try await ServiceProcess.start(stage.installation)
+        defer { service.stop() }
+        try await stage.awaitSweeps()
+        let command = ["test-notification", "--app", stage.installation.world.bundleID, "--environment", "sandbox"]
+        async let running = stage.installation.run(command)
+        while stage.sandbox.count(of: "test_notification") == 0 { try await Task.sleep(for: .milliseconds(50)) }
+        let payload = try #require(stage.sandbox.sentPayloads.last)
+        #expect(try await HTTPClient(service.url).notify(payload).status == 200)
+        let (status, output, errors) = try await running
+        #expect(status == 0 && output.contains("arrived, and is event"), "\(output) \(errors)")
+
+        let (lost, _, complaint) = try await stage.installation.run(command)
+        #expect(lost == 1 && complaint.contains("compare the URL in App Store Connect"), "\(complaint)")
+        let (unknown, _, reason) = try await stage.installation.run(["test-notification", "--app", "com.example.none"])
+        #expect(unknown == 1 && reason.contains("is not configured, or has no app_store_api"), "\(reason)")
+        await stage.remove()
+    }
+
     @Test("a backfill without credentials, or of an app that is not configured, says what is missing")
     func unconfigured() async throws {
         let installation = try await Installation()
