@@ -40,7 +40,7 @@ let modules = [
     Module("EmbeddedPostgres", imports: ["PostgresClient"], system: ["Foundation", "Glibc"]),
     Module(
         "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"],
-        system: ["Foundation", "FoundationNetworking"]),
+        system: ["Dispatch", "Foundation", "FoundationNetworking"]),
     Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
     Module(
         "Service",

@@ -25,6 +25,9 @@ CREATE TABLE store_sweep (
     read bigint NOT NULL DEFAULT 0,
     recorded bigint NOT NULL DEFAULT 0,
     refused bigint NOT NULL DEFAULT 0,
+    -- From where on something was refused that no later reading took; NULL where nothing is.
+    refused_from timestamptz,
+    refused_reason text,
     -- The end of the last window that was read to its end.
     completed_until timestamptz,
     completed_at timestamptz,

@@ -105,11 +105,25 @@ package struct NotificationPage: Sendable, Decodable {
         case items = "notificationHistory"
     }
 
+    /// The longest token that fits into a URL with room to spare, in bytes.
+    private static let tokenLimit = 4096
+
     package init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
-        items = try members.decodeIfPresent([Item].self, forKey: .items) ?? []
+        let listed = try members.decodeIfPresent([Item].self, forKey: .items)
+        let more = try members.decodeIfPresent(Bool.self, forKey: .hasMore)
+        // Either may be left out, and whatever is neither is no page.
+        guard listed != nil || more != nil else {
+            throw DecodingError.dataCorruptedError(forKey: .items, in: members, debugDescription: "no page")
+        }
+        items = listed ?? []
+        hasMore = more ?? false
         paginationToken = try members.decodeIfPresent(String.self, forKey: .paginationToken)
-        hasMore = try members.decodeIfPresent(Bool.self, forKey: .hasMore) ?? false
+        // Not the last page, and nothing to ask for the next with: to stop here would leave out the rest.
+        guard !hasMore || paginationToken.map({ !$0.isEmpty && $0.utf8.count <= Self.tokenLimit }) ?? false else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .paginationToken, in: members, debugDescription: "no token for the next page")
+        }
     }
 }
 

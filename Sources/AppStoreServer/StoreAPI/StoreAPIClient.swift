@@ -97,7 +97,7 @@ package struct StoreAPIClient: Sendable {
             do {
                 try await surroundings.sleep(pause)
             } catch {
-                throw StoreAPIError(.outOfTime, of: request.limit, "cancelled while waiting to ask again")
+                throw StoreAPIError(.outOfTime, of: request.limit, "stopped while waiting to ask again")
             }
             attempt += 1
         }
@@ -113,7 +113,12 @@ package struct StoreAPIClient: Sendable {
                 request, to: try url(of: request, in: environment),
                 token: try credentials.token(now: surroundings.now()))
         } catch {
-            throw StoreAPIError(.unavailable, of: request.limit, "no answer: \(Self.words(for: error))")
+            if error is CancellationError {
+                throw StoreAPIError(.outOfTime, of: request.limit, "stopped before the answer came")
+            }
+            throw StoreAPIError(
+                .unavailable, of: request.limit,
+                "no answer from \(servers[environment].host() ?? "the server"): \(Self.words(for: error))")
         }
         guard (200..<300).contains(response.status) else {
             throw StoreAPIError(response, to: request, now: surroundings.now())
@@ -123,7 +128,8 @@ package struct StoreAPIClient: Sendable {
         } catch {
             throw StoreAPIError(
                 .unreadable, status: response.status, of: request.limit,
-                "an answer of \(response.body.count) bytes cannot be read: \(Self.words(for: error))")
+                "an answer of \(response.body.count) bytes from \(servers[environment].host() ?? "the server") cannot be read: "
+                    + "\(Self.words(for: error))")
         }
     }
 
@@ -166,9 +172,10 @@ package struct StoreAPIClient: Sendable {
             case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
                 .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot:
                 "TLS failed"
+            case .dataLengthExceedsMaximum: "it is larger than \(StoreAPISession.answerLimit >> 20) MiB"
             default: "URL error \(error.code.rawValue)"
             }
-        case is DecodingError: "a member is missing, or is not of its type"
+        case is DecodingError: "it is not the JSON that the App Store sends"
         default: "\(type(of: error))"
         }
     }

@@ -38,16 +38,24 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
         self.status = status
         self.code = code
         self.operation = operation
-        self.message = String(message.prefix(Self.messageLimit).map { $0.isNewline ? " " : $0 })
+        // What a server says may hold anything, and ends up on terminals and in the database.
+        let plain = message.unicodeScalars.prefix(Self.messageLimit).map {
+            $0.properties.generalCategory == .control || $0.properties.generalCategory == .format ? " " : $0
+        }
+        self.message = String(String.UnicodeScalarView(plain))
     }
 
     /// Reads an answer that is no success.
     init(_ answer: StoreAPIResponse, to request: StoreAPIRequest, now: Timestamp) {
         let body = try? JSONDecoder().decode(Body.self, from: Data(answer.body))
         let code = body?.errorCode
+        let reason =
+            body?.errorMessage.map { $0.hasSuffix(".") ? String($0.dropLast()) : $0 }
+            ?? ((300..<400).contains(answer.status)
+                ? "a redirection, which is not followed: is base_url the App Store's, and is there a proxy?"
+                : "no reason given")
         self.init(
-            Self.kind(answer, code: code, now: now), status: answer.status, code: code, of: request.limit,
-            body?.errorMessage ?? "no reason given")
+            Self.kind(answer, code: code, now: now), status: answer.status, code: code, of: request.limit, reason)
     }
 
     /// Whether the same request may well succeed later.

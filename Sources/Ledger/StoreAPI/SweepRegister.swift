@@ -25,6 +25,9 @@ package struct SweepStanding: Sendable, Hashable {
     package let read: Int64
     package let recorded: Int64
     package let refused: Int64
+    /// From where on something was refused that no later reading took, and why it was; `nil` where nothing is.
+    package let refusedFrom: Timestamp?
+    package let refusedReason: String?
     /// Everything that the store sent before is known; `nil` before the first sweep was completed.
     package let completedUntil: Timestamp?
     package let completedAt: Timestamp?
@@ -40,6 +43,8 @@ package struct SweepRegister: Sendable {
     private static let leaseSeconds = 30.0
     /// How much of what was read already is read again: the store may list a notification late.
     private static let overlapMilliseconds: Int64 = 2 * 3_600_000
+    /// How much less than the store keeps a new window reaches back.
+    private static let leadMilliseconds: Int64 = 3_600_000
     private static let errorLimit = 1000
 
     private let pool: PostgresPool
@@ -61,9 +66,11 @@ package struct SweepRegister: Sendable {
 
     /// Takes up the sweep under way, or begins one that goes on from the last that was completed.
     ///
+    /// A window always begins where everything before is known, so that its end can be called known when it is read.
+    ///
     /// - Parameters:
-    ///   - since: where to begin, be it known or not; `nil`: where the last one ended, with some overlap, and the first
-    ///     time as far back as the store keeps.
+    ///   - since: where to begin at the latest; else where the last one ended, with some overlap, and the first time as far
+    ///     back as the store keeps.
     ///   - now: the clock's instant, at which the window ends.
     /// - Returns: `nil` where somebody else is at work.
     package func begin(
@@ -71,7 +78,7 @@ package struct SweepRegister: Sendable {
     ) async throws -> Sweep? {
         // The store refuses a window that begins before what it keeps. A new one leaves some time for itself to be read.
         let kept = now.adding(milliseconds: -Self.kept(in: environment))
-        let oldest = kept.adding(milliseconds: 3_600_000)
+        let oldest = kept.adding(milliseconds: Self.leadMilliseconds)
         return try await run { connection in
             try connection.transaction { connection in
                 let key: [PostgresValue] = [.int(ledgerID), .text(app), .int2(environment.number)]
@@ -88,8 +95,9 @@ package struct SweepRegister: Sendable {
                 ).row(0)
                 if try row.bool(4) { return nil }
                 let completed = try row.optionalTimestamp(3).map { Timestamp(milliseconds: $0) }
-                if since == nil, let from = try row.optionalTimestamp(0), let until = try row.optionalTimestamp(1),
-                    from >= kept.milliseconds
+                let left = try row.optionalTimestamp(0).map { Timestamp(milliseconds: $0) }
+                if let from = left?.milliseconds, let until = try row.optionalTimestamp(1), from >= kept.milliseconds,
+                    since.map({ $0.milliseconds >= from }) ?? true
                 {
                     try connection.query(
                         """
@@ -100,8 +108,9 @@ package struct SweepRegister: Sendable {
                         app: app, environment: environment, from: Timestamp(milliseconds: from),
                         until: Timestamp(milliseconds: until), cursor: try row.optionalText(2), isResumed: true)
                 }
-                let wanted = since ?? completed?.adding(milliseconds: -Self.overlapMilliseconds) ?? oldest
-                let from = max(oldest, min(wanted, now.adding(milliseconds: -1)))
+                let usual = completed?.adding(milliseconds: -Self.overlapMilliseconds) ?? oldest
+                let earliest = [since, left].compactMap(\.self).reduce(usual, min)
+                let from = max(oldest, min(earliest, now.adding(milliseconds: -1)))
                 try connection.query(
                     """
                     UPDATE store_sweep SET window_from = $5, window_until = $6, cursor = NULL, read = 0, recorded = 0,
@@ -117,12 +126,20 @@ package struct SweepRegister: Sendable {
     ///
     /// - Parameter next: `nil` where it was the last: then the sweep is completed.
     /// - Throws: `invalid` where another has taken over.
-    package func finishPage(_ sweep: inout Sweep, next: String?, read: Int, recorded: Int, refused: Int) async throws {
+    package func finishPage(
+        _ sweep: inout Sweep, next: String?, read: Int, recorded: Int, refused: Int, reason: String? = nil
+    ) async throws {
         try await change(
             sweep,
             """
             UPDATE store_sweep SET cursor = $5, read = read + $6, recorded = recorded + $7, refused = refused + $8,
                 heartbeat_at = clock_timestamp(),
+                refused_from = CASE WHEN $8 > 0 THEN least(refused_from, window_from)
+                    WHEN $9 AND refused = 0 AND window_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
+                        THEN NULL ELSE refused_from END,
+                refused_reason = CASE WHEN $8 > 0 THEN $10
+                    WHEN $9 AND refused = 0 AND window_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
+                        THEN NULL ELSE refused_reason END,
                 window_from = CASE WHEN $9 THEN NULL ELSE window_from END,
                 completed_until = CASE WHEN $9 THEN greatest(completed_until, window_until) ELSE completed_until END,
                 window_until = CASE WHEN $9 THEN NULL ELSE window_until END,
@@ -133,7 +150,11 @@ package struct SweepRegister: Sendable {
             WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
             RETURNING 1
             """,
-            [.text(next), .int(Int64(read)), .int(Int64(recorded)), .int(Int64(refused)), .bool(next == nil)])
+            [
+                .text(next), .int(Int64(read)), .int(Int64(recorded)), .int(Int64(refused)), .bool(next == nil),
+                .text(reason.map { String($0.prefix(Self.errorLimit)) }),
+                .double(Double(Self.kept(in: sweep.environment) - Self.leadMilliseconds)),
+            ])
         sweep.cursor = next
     }
 
@@ -151,17 +172,31 @@ package struct SweepRegister: Sendable {
         sweep.cursor = nil
     }
 
-    /// Says why a sweep does not go on now, and lets go of it.
-    package func fail(_ sweep: Sweep, _ reason: String) async throws {
+    /// Gives a sign of life while a page takes its time.
+    package func touch(_ sweep: Sweep) async throws {
+        try await change(
+            sweep,
+            """
+            UPDATE store_sweep SET heartbeat_at = clock_timestamp()
+            WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
+            RETURNING 1
+            """, [])
+    }
+
+    /// Lets go of a sweep that does not go on now.
+    ///
+    /// - Parameter reason: why, where something went wrong.
+    package func letGo(of sweep: Sweep, _ reason: String?) async throws {
         try await run { connection in
             _ = try connection.query(
                 """
-                UPDATE store_sweep SET holder = NULL, last_error = $5, last_error_at = clock_timestamp()
+                UPDATE store_sweep SET holder = NULL, last_error = $5,
+                    last_error_at = CASE WHEN $5 IS NULL THEN NULL ELSE clock_timestamp() END
                 WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
                 """,
                 [
                     .int(ledgerID), .text(sweep.app), .int2(sweep.environment.number), .text(holder),
-                    .text(String(reason.prefix(Self.errorLimit))),
+                    .text(reason.map { String($0.prefix(Self.errorLimit)) }),
                 ])
         }
     }
@@ -173,7 +208,8 @@ package struct SweepRegister: Sendable {
                 """
                 SELECT app, environment, window_from, window_until,
                     holder IS NOT NULL AND heartbeat_at > clock_timestamp() - make_interval(secs => $2),
-                    read, recorded, refused, completed_until, completed_at, last_error, last_error_at
+                    read, recorded, refused, completed_until, completed_at, last_error, last_error_at,
+                    refused_from, refused_reason
                 FROM store_sweep WHERE ledger_id = $1 ORDER BY app, environment
                 """, [.int(ledgerID), .double(Self.leaseSeconds)]
             ).rows.map { row in
@@ -185,6 +221,7 @@ package struct SweepRegister: Sendable {
                 return SweepStanding(
                     app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1)), window: window,
                     isHeld: try row.bool(4), read: try row.int(5), recorded: try row.int(6), refused: try row.int(7),
+                    refusedFrom: try instant(12), refusedReason: try row.optionalText(13),
                     completedUntil: try instant(8), completedAt: try instant(9), lastError: try row.optionalText(10),
                     lastErrorAt: try instant(11))
             }

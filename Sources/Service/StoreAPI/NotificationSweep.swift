@@ -17,8 +17,12 @@ package struct NotificationSweep: Sendable {
         package var read = 0
         /// What was missing, and is in the log now.
         package var recorded = 0
-        /// What was no notification of this app that the store had signed.
+        /// What was no notification of a configured app that the store had signed.
         package var refused = 0
+        /// Why, the last of them.
+        package var reason: String?
+        /// Where it began to read.
+        package var from: Timestamp?
     }
 
     /// Of the app whose history it reads.
@@ -49,106 +53,146 @@ package struct NotificationSweep: Sendable {
     /// Reads one environment's history to its end, or as far as it can.
     ///
     /// - Parameters:
-    ///   - since: where to begin; `nil`: where the last completed sweep ended, and the first time as far back as the store
-    ///     keeps.
+    ///   - since: where to begin at the latest; else where the last completed sweep ended, and the first time as far back
+    ///     as the store keeps.
     ///   - progress: called after each page.
-    /// - Throws: why it could not go on, noted in the register as well.
+    /// - Throws: why it could not go on, noted in the register as well; `CancellationError` when it was stopped.
     package func run(
         in environment: StoreEnvironment, since: Timestamp? = nil,
         progress: @Sendable (Sweep, Report) -> Void = { _, _ in }
     ) async throws -> Report {
         let app = client.credentials.bundleID
-        guard var sweep = try await register.begin(app, in: environment, since: since, now: now()) else {
-            return Report()
+        var report = Report()
+        var isResumed = true
+        // What was left unfinished ends when it began; what came since is read at once.
+        while isResumed {
+            guard let sweep = try await register.begin(app, in: environment, since: since, now: now()) else {
+                report.isComplete = false
+                return report
+            }
+            isResumed = sweep.isResumed
+            try await finish(sweep, &report, progress)
         }
+        report.isComplete = true
+        return report
+    }
+
+    /// Reads a window to its end.
+    private func finish(
+        _ begun: Sweep, _ report: inout Report, _ progress: @Sendable (Sweep, Report) -> Void
+    ) async throws {
+        var sweep = begun
+        let signs = Task { [register] in
+            while !Task.isCancelled {
+                try await Task.sleep(for: Self.heartbeat)
+                try? await register.touch(begun)
+            }
+        }
+        defer { signs.cancel() }
         do {
-            var report = Report()
             var beginnings = 1
-            while !report.isComplete {
+            var isComplete = false
+            while !isComplete {
                 try Task.checkCancellation()
                 guard let page = try await page(of: &sweep, mayStartOver: beginnings < Self.mostBeginnings) else {
                     beginnings += 1
                     continue
                 }
-                let (recorded, refused) = try await record(page.items, of: sweep)
+                let (recorded, refusals) = try await record(page.items, of: sweep)
                 let next = page.hasMore ? page.paginationToken : nil
                 try await register.finishPage(
-                    &sweep, next: next, read: page.items.count, recorded: recorded, refused: refused)
+                    &sweep, next: next, read: page.items.count, recorded: recorded, refused: refusals.count,
+                    reason: refusals.last)
                 report.pages += 1
                 report.read += page.items.count
                 report.recorded += recorded
-                report.refused += refused
-                report.isComplete = next == nil
+                report.refused += refusals.count
+                report.reason = refusals.last ?? report.reason
+                report.from = min(report.from ?? sweep.from, sweep.from)
+                isComplete = next == nil
                 progress(sweep, report)
             }
-            return report
         } catch {
-            // Somebody else goes on at once, or this process does when it begins again.
-            try? await register.fail(sweep, error is CancellationError ? "interrupted" : "\(error)")
-            throw error
+            let isStopped = error is CancellationError || Task.isCancelled
+            // Also when this task is cancelled: somebody else, or the next process, goes on at once.
+            await Task { [register, sweep] in
+                try? await register.letGo(of: sweep, isStopped ? nil : "\(error)")
+            }.value
+            throw isStopped ? CancellationError() : error
         }
     }
 
-    /// The next page; `nil` where the store has forgotten where we were, and the window begins anew.
+    /// Well below the time after which a silent holder is taken for dead.
+    private static let heartbeat = Duration.seconds(10)
+
+    /// The next page; `nil` where the store does not take our word for where we were, and the window begins anew.
     private func page(of sweep: inout Sweep, mayStartOver: Bool) async throws -> NotificationPage? {
+        let page: NotificationPage
         do {
-            return try await client.send(
+            page = try await client.send(
                 .notifications(from: sweep.from, until: sweep.until, paginationToken: sweep.cursor),
                 in: sweep.environment)
-        } catch let error as StoreAPIError
-            where mayStartOver && sweep.cursor != nil && Self.forgottenPages.contains(error.code ?? 0)
-        {
+        } catch let error as StoreAPIError where mayStartOver && sweep.cursor != nil && error.kind == .refused {
             try await register.startOver(&sweep)
             return nil
         }
+        // Else it would go on for ever.
+        guard !page.hasMore || !page.items.isEmpty && page.paginationToken != sweep.cursor else {
+            throw StoreAPIError(
+                .unreadable, of: .notificationHistory,
+                "the store says that there is more, and sends \(page.items.isEmpty ? "nothing" : "the same page") again"
+            )
+        }
+        return page
     }
 
     /// How often one window is begun before the store's word is taken for an error.
     private static let mostBeginnings = 3
 
-    /// invalidPaginationToken and paginationTokenExpired.
-    private static let forgottenPages: Set<Int64> = [4_000_014, 4_000_017]
-
-    /// Records a page, all at once; returns how many were missing, and how many were refused.
+    /// Records a page, all at once; returns how many were missing, and why others were refused.
     private func record(
         _ items: [NotificationPage.Item], of sweep: Sweep
-    ) async throws -> (recorded: Int, refused: Int) {
-        let verified = await verify(items.map(\.payload.compact), of: sweep)
+    ) async throws -> (recorded: Int, refusals: [String]) {
+        let (verified, refusals) = await verify(items.map(\.payload.compact), of: sweep)
         let recorded = try await withThrowingTaskGroup(of: Bool.self) { group in
-            for notification in verified.compactMap({ $0 }) {
+            for notification in verified {
                 let draft = EventDraft(notification, source: .serverAPI)
                 group.addTask { try await !append(draft).isDuplicate }
             }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        return (recorded, verified.count { $0 == nil })
+        if let reason = refusals.last {
+            logger.log(
+                .warning, "notifications of the store's history are refused",
+                [
+                    ("app", .string(sweep.app)), ("environment", .string(sweep.environment.rawValue)),
+                    ("refused", .integer(Int64(refusals.count))), ("reason", .string(reason)),
+                ])
+        }
+        return (recorded, refusals)
     }
 
-    private func verify(_ payloads: [String], of sweep: Sweep) async -> [VerifiedNotification?] {
-        let results = await withCheckedContinuation { continuation in
+    private func verify(
+        _ payloads: [String], of sweep: Sweep
+    ) async -> (verified: [VerifiedNotification], refusals: [String]) {
+        await withCheckedContinuation { continuation in
             queue.async {
-                continuation.resume(
-                    returning: payloads.map { payload in
-                        Result { try verifier.verify(signedPayload: payload, now: now()) }
-                    })
+                var verified: [VerifiedNotification] = []
+                var refusals: [String] = []
+                for payload in payloads {
+                    do {
+                        let notification = try verifier.verify(signedPayload: payload, now: now())
+                        if notification.environment == sweep.environment {
+                            verified.append(notification)
+                        } else {
+                            refusals.append("a notification is of another environment")
+                        }
+                    } catch {
+                        refusals.append("\(error)")
+                    }
+                }
+                continuation.resume(returning: (verified, refusals))
             }
         }
-        return results.map { result in
-            switch result {
-            case .success(let notification) where notification.environment == sweep.environment: return notification
-            case .success: note("is of another environment", of: sweep)
-            case .failure(let error): note("\(error)", of: sweep)
-            }
-            return nil
-        }
-    }
-
-    private func note(_ reason: String, of sweep: Sweep) {
-        logger.log(
-            .warning, "a notification of the store's history is refused",
-            [
-                ("app", .string(sweep.app)), ("environment", .string(sweep.environment.rawValue)),
-                ("reason", .string(reason)),
-            ])
     }
 }

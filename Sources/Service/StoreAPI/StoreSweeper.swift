@@ -63,10 +63,15 @@ package struct StoreSweeper: Sendable {
         do {
             let report = try await sweep.run(in: environment)
             guard report.isComplete else { return .elsewhere }
+            let cure =
+                "some notifications of the store's history were refused: when the cause is mended, run "
+                + "`rightful backfill --since \(report.from.map(\.description) ?? "")`"
             logger.log(
-                report.recorded > 0 ? .warning : .info,
-                report.recorded > 0
-                    ? "notifications were missing, and are recorded now" : "the store's history is read",
+                report.recorded > 0 || report.refused > 0 ? .warning : .info,
+                report.refused > 0
+                    ? cure
+                    : report.recorded > 0
+                        ? "notifications were missing, and are recorded now" : "the store's history is read",
                 name + [
                     ("read", .integer(Int64(report.read))), ("recorded", .integer(Int64(report.recorded))),
                     ("refused", .integer(Int64(report.refused))),

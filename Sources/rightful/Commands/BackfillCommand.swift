@@ -8,12 +8,12 @@ struct BackfillCommand: Command {
     static let usage = CommandUsage(
         "backfill", "Record the notifications that the store sent and that never arrived.",
         options: [
-            CommandUsage.Option("--since", "T", "what the store sent from here on, an RFC 3339 time"),
+            CommandUsage.Option("--since", "T", "what the store sent from here on at least, an RFC 3339 time"),
             CommandUsage.Option("--app", "B", "of this bundle id alone; else of every app with app_store_api"),
         ],
         details: """
-            Without --since it goes on where the last sweep ended, and the first time begins as far back as the store keeps
-            its history: 180 days, in the sandbox 30. A running service sweeps by itself, at its start and each hour; one
+            It goes on where the last sweep ended, and the first time begins as far back as the store keeps its history: 180
+            days, in the sandbox 30. --since reads further back than that, never less. A running service sweeps by itself, at its start and each hour; one
             process at a time reads the history of an app. What is known already is not recorded again.
             """)
 
@@ -35,6 +35,9 @@ struct BackfillCommand: Command {
     }
 
     func run(_ context: CommandContext) async throws {
+        if let since, since > context.now() {
+            throw CommandFailure(description: "--since \(since) is yet to come")
+        }
         let configuration = try context.configuration(arguments)
         let accesses = try StoreAccess.all(configuration).filter { app == nil || $0.app.bundleID == app }
         guard !accesses.isEmpty else {
@@ -50,14 +53,20 @@ struct BackfillCommand: Command {
             let log = LogWriter()
             let logger = Logger(
                 now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
+            var failures: [String] = []
             for access in accesses {
                 let sweep = access.sweep(
                     session, writer: writer, verifier: verifier, logger: logger, now: session.clock.now)
                 for environment in access.app.environments.sorted(by: { $0.rawValue < $1.rawValue }) {
-                    try await run(sweep, environment, context)
+                    do {
+                        try await run(sweep, environment, context)
+                    } catch let failure as CommandFailure {
+                        failures.append(failure.description)
+                    }
                 }
             }
             await log.flush()
+            guard failures.isEmpty else { throw CommandFailure(description: failures.joined(separator: "; ")) }
         }
     }
 
@@ -84,9 +93,14 @@ struct BackfillCommand: Command {
                 description: "\(name): another process is reading the store's history, a running service perhaps; "
                     + "`rightful status` shows how far it is")
         }
-        let refused = report.refused > 0 ? ", \(report.refused) refused" : ""
         try context.output.write(
-            "\(name): \(report.read) notifications read, \(report.recorded) were missing and are recorded now\(refused)\n"
-        )
+            "\(name): \(report.read) notifications read, \(report.recorded) were missing and are recorded now\n")
+        if report.refused > 0 {
+            throw CommandFailure(
+                description:
+                    "\(name): \(report.refused) of \(report.read) notifications were refused, the last because "
+                    + "\(report.reason ?? ""); when the cause is mended, run `rightful backfill --since "
+                    + "\(report.from.map(\.description) ?? "")`")
+        }
     }
 }

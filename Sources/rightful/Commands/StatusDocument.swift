@@ -127,6 +127,10 @@ struct StatusDocument: Encodable {
         let recorded: Int64
         let refused: Int64
         @Nullable var lastError: String?
+        @Nullable var lastErrorAt: String?
+        /// From where on something was refused that no later reading took.
+        @Nullable var refusedFrom: String?
+        @Nullable var refusedReason: String?
 
         init(_ standing: SweepStanding) {
             app = standing.app
@@ -145,6 +149,9 @@ struct StatusDocument: Encodable {
             recorded = standing.recorded
             refused = standing.refused
             lastError = standing.lastError
+            lastErrorAt = standing.lastErrorAt?.description
+            refusedFrom = standing.refusedFrom?.description
+            refusedReason = standing.refusedReason
         }
     }
 

@@ -94,8 +94,14 @@ extension StatusDocument {
         let known = sweep.completedUntil.map { "what the store sent until \($0) is known" } ?? "never completed"
         let last = "read \(sweep.read), \(sweep.recorded) of them missing"
         let refused = sweep.refused > 0 ? ", \(sweep.refused) refused" : ""
-        let error = sweep.lastError.map { ": \($0)" } ?? ""
-        return "\(sweep.app), \(sweep.environment): \(known); \(last)\(refused); \(sweep.state)\(error)"
+        let error =
+            sweep.state == "failing" ? sweep.lastError.map { ", last at \(sweep.lastErrorAt ?? ""): \($0)" } ?? "" : ""
+        let cure =
+            sweep.refusedFrom.map {
+                "; some since \($0) were refused (\(sweep.refusedReason ?? "")): when the cause is mended, run `rightful "
+                    + "backfill --since \($0)`"
+            } ?? ""
+        return "\(sweep.app), \(sweep.environment): \(known); \(last)\(refused); \(sweep.state)\(error)\(cure)"
     }
 
     private static func rows(_ attention: Attention, head: Int64) -> [(String, String)] {

@@ -184,6 +184,15 @@ private struct Settings {
         for app in apps where app.appStoreAPI == nil {
             notices.append("\(app.bundleID) has no app_store_api: missed notifications are not fetched from the store")
         }
+        for app in apps where app.environments.count > 1 {
+            guard let access = app.appStoreAPI, (access.baseURL == nil) != (access.sandboxBaseURL == nil) else {
+                continue
+            }
+            let (given, missing) =
+                access.baseURL == nil ? ("sandbox_base_url", "base_url") : ("base_url", "sandbox_base_url")
+            notices.append(
+                "\(app.bundleID) has \(given) and no \(missing): for the other environment Apple's own server is asked")
+        }
         if case .external = database, passKeys.isEmpty {
             notices.append("no pass_keys are configured: devices get no passes to show or keep offline")
         }

@@ -100,8 +100,8 @@ extension ConfigurationNode {
     fileprivate func webAddress() throws(ConfigurationError) -> String {
         let text = try string()
         guard let url = URLComponents(string: text), let host = url.host, ["https", "http"].contains(url.scheme),
-            url.query == nil, url.fragment == nil, url.user == nil
-        else { throw error("must be an https:// address without a query") }
+            url.query == nil, url.fragment == nil, url.user == nil, ["", "/"].contains(url.path)
+        else { throw error("must be an https:// address without path and query, such as https://store.example") }
         guard url.scheme == "https" || ["127.0.0.1", "[::1]", "::1", "localhost"].contains(host) else {
             throw error("must be an https:// address: plain http goes to this machine alone")
         }

@@ -96,7 +96,7 @@ struct BackfillTests {
         }
         let asked = stage.production.count(of: "notification_history")
         #expect(
-            asked <= pages[0] + 2, "no page is read twice but the one that the kill cut off: \(asked) of \(pages[0])")
+            asked <= 2 * pages[0] + 2, "once, the page that was cut off, and the overlap: \(asked) of \(pages[0])")
         await stage.remove()
     }
 
@@ -126,9 +126,38 @@ struct BackfillTests {
         let count = life.notifications.count { $0.environment == .production }
         #expect(sweep["refused"] as? Int == min(count, SimulatedStoreAPI.pageSize), "\(sweep)")
         #expect(sweep["recorded"] as? Int == max(0, count - SimulatedStoreAPI.pageSize), "\(sweep)")
-        #expect(service.logText.contains("a notification of the store's history is refused"))
+        #expect(service.logText.contains("notifications of the store's history are refused"))
+        // When the cause is mended, what was refused is read again from the date that is told.
+        let from = try #require(sweep["refused_from"] as? String)
+        try await stage.installation.rightful("backfill", "--since", from)
+        sweep = try #require(try await stage.sweeps()["production"])
+        #expect(
+            sweep["refused_from"] is NSNull && sweep["recorded"] as? Int == min(count, SimulatedStoreAPI.pageSize),
+            "\(sweep)")
         service.stop()
         await stage.remove()
+    }
+
+    /// What a store may do instead of answering.
+    @Test(
+        "a store that answers anything but pages costs a bounded time and memory, and nothing is called known",
+        arguments: [
+            "same", "endless", "no-token", "nothing", "huge-token", "large", "drip", "silent",
+        ])
+    func hostileStore(_ mode: String) async throws {
+        let server = try HostileStore(mode)
+        let installation = try await Installation(settings: ["apps": [server.app]])
+        let service = try await ServiceProcess.start(installation)
+        try await Task.sleep(for: .seconds(2))
+        let start = ContinuousClock.now
+        #expect(service.stop() == 0)
+        #expect(start.duration(to: .now) < .seconds(6), "\(mode): a slow store keeps nobody from stopping")
+        #expect(server.asked < 60, "\(mode): \(server.asked) requests in two seconds")
+        let text = try await installation.rightful("status", "--json")
+        #expect(!text.contains("\"state\":\"idle\"") && !text.contains("\"state\":\"running\""), "\(mode): \(text)")
+        #expect(!text.contains("\"completed_until\":\"2"), "\(mode): \(text)")
+        installation.remove()
+        server.stop()
     }
 
     @Test("a test notification is asked for, delivered and found; one that does not arrive is told so")

@@ -31,6 +31,54 @@ struct SweepRegisterTests {
         #expect(standings[0].completedUntil == Self.now)
     }
 
+    @Test("to ask for less than is unknown reads all that is unknown, so that nothing is called known that nobody read")
+    func since() async throws {
+        let database = try await TestDatabase.make()
+        let register = SweepRegister(pool: database.pool(), holder: "one")
+        let oldest = Self.now.adding(milliseconds: 3_600_000 - 180 * Timestamp.millisecondsPerDay)
+        let hourAgo = Self.now.adding(milliseconds: -3_600_000)
+        // Never read before.
+        var sweep = try #require(try await register.begin("app", in: .production, since: hourAgo, now: Self.now))
+        #expect(sweep.from == oldest)
+        // A window that is under way is gone on with, and never replaced by a later one.
+        try await register.finishPage(&sweep, next: "page 2", read: 1, recorded: 0, refused: 0)
+        try await register.letGo(of: sweep, nil)
+        sweep = try #require(try await register.begin("app", in: .production, since: hourAgo, now: Self.now))
+        #expect(sweep.from == oldest && sweep.cursor == "page 2" && sweep.isResumed)
+        try await register.finishPage(&sweep, next: nil, read: 1, recorded: 0, refused: 0)
+        // Later, an earlier date than what is known reads that again.
+        let later = Self.now.adding(milliseconds: 30 * 3_600_000)
+        let dayBefore = Self.now.adding(milliseconds: -Timestamp.millisecondsPerDay)
+        sweep = try #require(try await register.begin("app", in: .production, since: dayBefore, now: later))
+        #expect(sweep.from == dayBefore && sweep.until == later)
+        try await register.letGo(of: sweep, nil)
+        sweep = try #require(try await register.begin("app", in: .production, since: .latest, now: later))
+        #expect(sweep.from == dayBefore, "what was begun")
+    }
+
+    @Test("what was refused is told until a later reading takes it")
+    func refusals() async throws {
+        let database = try await TestDatabase.make()
+        let register = SweepRegister(pool: database.pool(), holder: "one")
+        func read(since: Timestamp?, refused: Int, at now: Timestamp) async throws -> SweepStanding {
+            var sweep = try #require(try await register.begin("app", in: .production, since: since, now: now))
+            try await register.finishPage(
+                &sweep, next: "2", read: 2, recorded: 0, refused: refused, reason: refused > 0 ? "wrong number" : nil)
+            try await register.finishPage(&sweep, next: nil, read: 2, recorded: 0, refused: 0)
+            return try #require(try await register.standings().first)
+        }
+        let first = try await read(since: nil, refused: 1, at: Self.now)
+        let from = try #require(first.refusedFrom)
+        #expect(first.refusedReason == "wrong number" && first.refused == 1)
+        // The next reading goes on from there, and knows nothing of it.
+        let hourLater = Self.now.adding(milliseconds: 3_600_000)
+        #expect(try await read(since: nil, refused: 0, at: hourLater).refusedFrom == from)
+        let again = try await read(since: from, refused: 1, at: hourLater)
+        #expect(again.refusedFrom == from)
+        let mended = try await read(since: from, refused: 0, at: hourLater)
+        #expect(mended.refusedFrom == nil && mended.refusedReason == nil)
+    }
+
     @Test("one is at work at a time; what it left goes on where it stopped, and it can write nothing more")
     func leases() async throws {
         let database = try await TestDatabase.make()
@@ -63,7 +111,7 @@ struct SweepRegisterTests {
         let two = SweepRegister(pool: database.pool(), holder: "two")
         var sweep = try #require(try await one.begin("app", in: .production, now: Self.now))
         try await one.finishPage(&sweep, next: "page 2", read: 20, recorded: 0, refused: 0)
-        try await one.fail(sweep, String(repeating: "x", count: 5000))
+        try await one.letGo(of: sweep, String(repeating: "x", count: 5000))
         var standing = try #require(try await one.standings().first)
         #expect(standing.lastError?.count == 1000 && standing.lastErrorAt != nil && !standing.isHeld)
         #expect(standing.completedUntil == nil && standing.window != nil)
@@ -79,9 +127,11 @@ struct SweepRegisterTests {
 
         // A window that begins earlier than the store keeps by now is given up for one that does not.
         let stale = try #require(try await one.begin("app", in: .production, since: .earliest, now: Self.now))
-        try await one.fail(stale, "interrupted")
+        try await one.letGo(of: stale, nil)
         let later = Self.now.adding(milliseconds: 2 * Timestamp.millisecondsPerDay)
         let fresh = try #require(try await one.begin("app", in: .production, now: later))
-        #expect(!fresh.isResumed && fresh.from == Self.now.adding(milliseconds: -2 * 3_600_000))
+        #expect(
+            !fresh.isResumed && fresh.from == later.adding(milliseconds: 3_600_000 - 180 * Timestamp.millisecondsPerDay)
+        )
     }
 }
