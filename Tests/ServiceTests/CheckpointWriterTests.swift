@@ -64,6 +64,25 @@ struct CheckpointWriterTests {
         #expect(told?.contains("NSError") == false && told?.contains("Domain") == false, "\(told ?? "nothing")")
     }
 
+    @Test("so it does where this program may not pass the directories above, as once it has given up root's rights")
+    func restoredBehindClosedDoors() async throws {
+        let rig = try await ServiceRig.make()
+        let parent = NSTemporaryDirectory() + UUID().uuidString
+        let (directory, moved) = ("\(parent)/checkpoints", "\(parent)-moved")
+        let files = FileManager.default
+        defer { for path in [parent, moved] { try? files.removeItem(atPath: path) } }
+        try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        await (try Self.writer(rig, directory, .seconds(1))).write()
+        let real = try String(contentsOfFile: "\(directory)/\(CheckpointWriter.name(size: 1))", encoding: .utf8)
+        try real.replacing("\n1\n", with: "\n7\n")
+            .write(toFile: "\(directory)/\(CheckpointWriter.name(size: 7))", atomically: true, encoding: .utf8)
+        let writer = try Self.writer(rig, directory, .seconds(1))
+        try files.moveItem(atPath: parent, toPath: moved)
+        try Data().write(to: URL(filePath: parent))
+        await writer.write()
+        #expect(rig.log.lines.contains { $0.contains("is shorter than it was") }, "\(rig.log.lines)")
+    }
+
     @Test(
         "a directory that holds a checkpoint of a longer log, or of another one as long, says that a backup was restored"
     )

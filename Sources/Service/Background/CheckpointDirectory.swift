@@ -86,14 +86,30 @@ package final class CheckpointDirectory: Sendable {
                 description: "the log is not the one that \(path)/\(name) was made of, though it is as long: "
                     + "was a backup restored? `rightful verify --since` tells")
         }
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
-        let newest = names.filter { $0.hasPrefix("checkpoint-") && $0 > name }.max()
+        let newest = Self.names(in: directory).filter { $0.hasPrefix("checkpoint-") && $0 > name }.max()
         if let newest, let known = Self.read(newest, in: directory), isOfThisLog(known) {
             throw Failure(
                 description:
                     "the log is shorter than it was when \(path)/\(newest) was written: was a backup restored? "
                     + "`rightful verify --since` tells")
         }
+    }
+
+    /// The files of the directory, which may have no path that this program can pass.
+    private static func names(in directory: Int32) -> [String] {
+        let own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard own >= 0 else { return [] }
+        guard let entries = fdopendir(own) else {
+            close(own)
+            return []
+        }
+        defer { closedir(entries) }
+        var names: [String] = []
+        while let entry = readdir(entries) {
+            names.append(
+                withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
+        }
+        return names
     }
 
     /// What a file of the directory holds, as far as a checkpoint is long.
