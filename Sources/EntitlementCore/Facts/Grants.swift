@@ -27,7 +27,7 @@ package struct GrantBook: Hashable, Sendable {
 package struct GrantState: Hashable, Sendable {
     package let grantID: String
     package let entitlementID: String
-    package let customer: IdentityRef
+    package internal(set) var customer: IdentityRef
     package let from: Timestamp
     package let until: Timestamp?
     package let position: Int64

@@ -113,6 +113,15 @@ package struct OriginalState: Hashable, Sendable {
             fact, originalTransactionID: originalTransactionID, source: source, position: lastPosition)
     }
 
+    /// The same state with every identity replaced; the order of identities must stay what it was.
+    func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> OriginalState {
+        var state = self
+        state.transactions = transactions.map {
+            StatedTransaction(fact: $0.fact.replacingIdentities(replace), sources: $0.sources, position: $0.position)
+        }
+        return state
+    }
+
     /// Joins a transaction statement; returns whether what is kept has changed.
     @discardableResult
     package mutating func join(_ fact: TransactionFact, source: StatementSource, position: Int64) -> Bool {

@@ -136,6 +136,26 @@ extension OwnershipMap.Custody {
 }
 
 extension OwnershipMap {
+    /// The same map with every identity replaced; no two may become one.
+    func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> OwnershipMap {
+        func replaced(_ alias: Alias) -> Alias {
+            Alias(customer: replace(alias.customer), position: alias.position)
+        }
+        var map = self
+        map.aliases = Dictionary(uniqueKeysWithValues: aliases.map { (replace($0.key), replaced($0.value)) })
+        map.claims = claims.mapValues { Claim(customer: replace($0.customer), position: $0.position) }
+        map.custody = custody.mapValues { custody in
+            Custody(
+                standing: custody.standing.map(replaced),
+                spans: custody.spans.map {
+                    Transfer(at: $0.at, customer: $0.customer.map(replace), positions: $0.positions)
+                })
+        }
+        return map
+    }
+}
+
+extension OwnershipMap {
     /// The map in canonical bytes.
     func write(to writer: inout CanonicalWriter) {
         writer.count(aliases.count)

@@ -9,7 +9,8 @@ extension Application {
     func events(_ call: Call) async throws -> HTTPResponse {
         let (after, limit) = try call.page()
         let head = try await reader.status().position
-        return try Self.page(try await reader.events(after: after, limit: limit, only: call.scope), head: head)
+        let page = try await reader.events(after: after, limit: limit, only: call.scope)
+        return try Self.page(page, head: head, to: call.scope)
     }
 
     /// `GET /v1/customers/{id}/events`.
@@ -20,7 +21,7 @@ extension Application {
         let head = try await reader.status().position
         let page = try await reader.events(
             of: customer, environment: environment, after: after, limit: limit, app: call.scope.app)
-        return try Self.page(page, head: head)
+        return try Self.page(page, head: head, to: call.scope)
     }
 
     /// `GET /v1/events/{position}`.
@@ -32,7 +33,7 @@ extension Application {
         guard let (event, evidence) = try await reader.event(at: position, only: call.scope) else {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
         }
-        var document = EventDocument(event)
+        var document = EventDocument(event, to: call.scope)
         document.evidence = Nullable(wrappedValue: evidence.map { Self.evidence($0) })
         return try .document(document, position: max(head, position))
     }
@@ -49,10 +50,10 @@ extension Application {
     }
 
     /// The page may hold events that came after `head` was read.
-    private static func page(_ page: EventPage, head: Int64) throws -> HTTPResponse {
+    private static func page(_ page: EventPage, head: Int64, to scope: LogScope) throws -> HTTPResponse {
         try .document(
             ListDocument(
-                items: page.events.map { EventDocument($0) }, hasMore: page.hasMore,
+                items: page.events.map { EventDocument($0, to: scope) }, hasMore: page.hasMore,
                 nextAfter: page.nextAfter),
             position: max(head, page.events.last?.record.position ?? 0))
     }
@@ -65,11 +66,15 @@ extension Application {
 
 extension EventDocument {
     /// An event as the API and the command line show it.
-    package init(_ event: ShownEvent) {
+    ///
+    /// - Parameter scope: whoever is not to hear of the whole log is told no number that the ledger gave somebody: it tells
+    ///   whether, and how early, they were known anywhere.
+    package init(_ event: ShownEvent, to scope: LogScope = .whole) {
         let record = event.record
         self.init(
             position: record.position, id: record.eventID, type: record.type, source: record.source.rawValue,
-            recordedAt: record.recordedAt, fact: event.fact, previousHash: record.previousHash.hex,
+            recordedAt: record.recordedAt, fact: scope.isWhole ? event.fact : event.fact.withLocalNumbers(),
+            previousHash: record.previousHash.hex,
             hash: record.hash.hex)
         environment = record.environment
         customerID = event.customerID

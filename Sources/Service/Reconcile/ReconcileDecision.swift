@@ -126,10 +126,16 @@ struct ReconcileDecision: Sendable {
     }
 
     /// The customer's own facts, and by which numbers they mean whom the device knows itself.
+    ///
+    /// The numbers are good in this answer alone, and whom its facts do not name has none: what a key of one app or one
+    /// environment is told is the same, whatever is known of them elsewhere.
     var factsCopy: FactsCopy {
-        var numbers = [customer.value: person.number]
-        for (id, number) in snapshot.identities { numbers[id.text] = number.number }
-        return FactsCopy(facts.ofCustomerAlone(), identities: numbers)
+        let (facts, local) = facts.ofCustomerAlone().withLocalNumbers()
+        var numbers = [customer.value: facts.customer.number]
+        for (id, identity) in snapshot.identities {
+            if let number = local[identity]?.number { numbers[id.text] = number }
+        }
+        return FactsCopy(facts, identities: numbers)
     }
 
     /// The event of `login`: refused where anybody is linked with either of the two meanwhile.

@@ -1,0 +1,105 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import Testing
+
+@testable import Service
+
+/// What somebody who holds a key of one app tries in order to hear of another app, or to change something there.
+@Suite("Attempts with a key of one app", .serialized, .timeLimit(.minutes(5)))
+struct AppKeyBorderTests {
+    private static let people = (1...3).map { "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f\($0)" }
+
+    private static func rig() async throws -> ServiceRig {
+        try await .withCatalog(passKeys: PassKeyRing([ServiceRig.passKey()]), hasOtherApp: true)
+    }
+
+    /// A key of the other app, whose customers are not to be heard of by the first one's.
+    private static func key(
+        _ rig: ServiceRig, environment: StoreEnvironment? = nil, bundleID: String? = ServiceRig.bundleID
+    ) async throws -> String {
+        try await rig.keys.create(name: "x", scopes: [.admin], environment: environment, bundleID: bundleID).secret
+    }
+
+    private static func foreign(_ id: String, token: String? = nil, appTransaction: String? = nil) -> HeldTransaction {
+        .lifetime(id, token: token, appTransaction: appTransaction).with { $0.bundleID = ServiceRig.otherBundleID }
+    }
+
+    private static func facts(
+        _ rig: ServiceRig, _ customer: String, key: String, environment: StoreEnvironment = .production,
+        app: String = ServiceRig.bundleID
+    ) async throws -> FactsCopy {
+        let body = try WireJSON.encode(
+            ReconcileRequest(app: app, environment: .init(environment), signedTransactions: [], wantsFacts: true))
+        let answer = try await rig.send("POST", "/v1/customers/\(customer)/reconcile", key: key, body: body)
+        try #require(answer.status == 200, "\(answer.text)")
+        let document = try WireJSON.decode(ReconciliationDocument.self, from: answer.body)
+        return try #require(document.facts)
+    }
+
+    @Test("the facts a device may keep say of whom another app or environment knows what they say of nobody")
+    func numbersOfFacts() async throws {
+        let rig = try await Self.rig()
+        for (index, person) in Self.people.prefix(2).enumerated() {
+            try await rig.notify(Self.foreign("55\(index)", token: person), uuid: "n\(index)")
+        }
+        let bound = try await Self.key(rig)
+        let sandbox = try await Self.key(rig, environment: .sandbox, bundleID: nil)
+        func told(_ person: String) async throws -> [FactsCopy] {
+            let token = try await rig.token(person, key: bound)
+            return [
+                try await Self.facts(rig, person, key: bound), try await Self.facts(rig, person, key: token),
+                try await Self.facts(rig, person, key: sandbox, environment: .sandbox),
+            ]
+        }
+        for isLinked in [false, true] {
+            if isLinked { #expect(try await rig.link(Self.people[0], to: Self.people[1]).status == 200) }
+            let nobody = try await told(Self.people[2])
+            for person in Self.people.prefix(2) {
+                for (known, unknown) in zip(try await told(person), nobody) {
+                    #expect(known.encoded == unknown.encoded)
+                    #expect(known.identities == [person: 1] && unknown.identities == [Self.people[2]: 1])
+                }
+            }
+        }
+        // Whoever has something here is found in the facts by the number that goes with the id.
+        try await rig.notify(HeldTransaction(id: "1", token: Self.people[0], appTransaction: "701"), uuid: "own")
+        let copy = try await Self.facts(rig, Self.people[0], key: bound)
+        let facts = try #require(copy.facts)
+        #expect(facts.answers(at: day(1)).map(\.entitlementID) == ["premium"])
+        let number = try #require(copy.identities[Self.people[0]])
+        #expect(facts.ownership.customer(of: IdentityRef(number)) == facts.customer)
+        #expect(facts.originals["1"]?.transactions.map(\.fact.accountToken) == [IdentityRef(number)])
+    }
+
+    @Test("the facts of an event bear no number of the ledger")
+    func numbersOfEvents() async throws {
+        let rig = try await Self.rig()
+        try await rig.notify(HeldTransaction(id: "1", token: Self.people[0], appTransaction: "701"), uuid: "n1")
+        try await rig.notify(Self.foreign("555", token: Self.people[1]), uuid: "n2")
+        let key = try await Self.key(rig)
+        var told: [WireValue?] = []
+        for target in [Self.people[1], Self.people[2]] {
+            let moved = try await rig.command(
+                "transfer", Self.people[0], #"{"original_transaction_id":"1","to":"\#(target)"}"#, key: key)
+            #expect(moved.status == 200, "\(moved.text)")
+            let position = try await rig.head()
+            let events = [
+                try await rig.send("GET", "/v1/events/\(position)", key: key).json,
+                try await rig.send("GET", "/v1/events?after=\(position - 1)", key: key).json["items"]?[0],
+                try await rig.send(
+                    "GET", "/v1/customers/\(Self.people[0])/events?after=\(position - 1)", key: key
+                ).json["items"]?[0],
+            ]
+            told += events.map { $0?["facts"]?["customer"] }
+            // Whoever may hear of everything still tells people apart by the ledger's numbers.
+            #expect(try await rig.get("/v1/events/\(position)").json["facts"]?["customer"] != .string("1"))
+            #expect(try await rig.command("transfer", Self.people[0], #"{"undo":\#(position)}"#).status == 200)
+        }
+        #expect(told == Array(repeating: .string("1"), count: 6))
+        let bought = try await rig.send("GET", "/v1/events?limit=2", key: key).json["items"]?[1]?["facts"]?[
+            "transaction"]
+        #expect(bought?["app_account_token"] == .string("1") && bought?["app_transaction"] == .string("2"))
+    }
+}
