@@ -12,14 +12,16 @@ extension OwnershipMap {
 
     /// Whether somebody is linked with an app transaction, whichever of the two was made the other's alias.
     ///
-    /// Account tokens that were issued to its default customer are that customer's own.
+    /// Account tokens that were issued to its default customer are that customer's own. Whoever a login with a token of one
+    /// app made its alias does not count: such a token is made for whatever id a key of that app names, be it another app's
+    /// app transaction, and must take no login away there.
     ///
     /// - Parameter links: every link that was ever made about it.
     package func isTaken(appTransaction app: IdentityRef, links: [RecordedLink]) -> Bool {
         if alias(of: app) != nil { return true }
         return links.contains { link in
             guard let alias = alias(of: link.fact.identity), alias.position == link.position else { return false }
-            return alias.customer == app && link.fact.cause != .issued
+            return alias.customer == app && link.fact.cause != .issued && link.fact.cause != .appLogin
         }
     }
 

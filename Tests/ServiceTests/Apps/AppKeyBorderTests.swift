@@ -102,4 +102,27 @@ struct AppKeyBorderTests {
             "transaction"]
         #expect(bought?["app_account_token"] == .string("1") && bought?["app_transaction"] == .string("2"))
     }
+
+    @Test(
+        "a token for an Apple account of another app takes no login and no device away there", arguments: [false, true])
+    func logins(isUnlinkedOnly: Bool) async throws {
+        let rig = try await ServiceRig.withCatalog(
+            passKeys: PassKeyRing([ServiceRig.passKey()]),
+            trust: DeviceTrust(appTransactionProof: isUnlinkedOnly ? .unlinkedOnly : .on), hasOtherApp: true)
+        try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
+        let other = try await Self.key(rig, bundleID: ServiceRig.otherBundleID)
+        let stolen = try await rig.token("apple:701", key: other)
+        var posted = Posted(
+            appTransaction: try rig.signAppTransaction("801", bundleID: ServiceRig.otherBundleID))
+        posted.app = ServiceRig.otherBundleID
+        _ = try await rig.answer("apple:701", posted, key: stolen)
+        let event = try await rig.get("/v1/events/\(rig.head())").json
+        #expect(event["facts"]?["cause"] == .string("app_login"), "the attempt itself")
+        // The device before anybody logs in, and the login.
+        let own = Posted(appTransaction: try rig.signAppTransaction("701"))
+        let device = try await rig.answer("apple:701", own, key: rig.publishableKey())
+        #expect(device.proof == .appTransaction && device.entitlements.map(\.id) == ["premium"])
+        let login = try await rig.answer("c-1", own, key: rig.token("c-1"))
+        #expect(login.entitlements.map(\.id) == ["premium"])
+    }
 }
