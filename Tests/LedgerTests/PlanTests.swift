@@ -92,7 +92,7 @@ struct PlanTests {
         let scope = LogScope(environment: nil, app: app)
         #expect(try await !reader.customerFacts(customer, environment: .production, app: app).facts.originals.isEmpty)
         #expect(try await reader.subscription("20001", environment: .production, app: app).subscription != nil)
-        #expect(try await !reader.customers(.appAccountToken(customer.value), only: scope).isEmpty)
+        #expect(try await !reader.customers(.appAccountToken(customer.value), only: scope).matches.isEmpty)
         _ = try await reader.events(of: customer, environment: .production, after: 0, limit: 50, app: app)
         #expect(try await !reader.events(after: 0, limit: 10, only: scope).events.isEmpty)
         _ = try await reader.drifts(of: customer, .production, limit: 5)

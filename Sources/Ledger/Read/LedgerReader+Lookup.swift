@@ -17,10 +17,18 @@ package struct CustomerMatch: Sendable, Hashable {
 }
 
 extension LedgerReader {
+    /// How often a look-up goes on behind original transactions that are not of the app asked for.
+    private static let lookupRounds = 20
+
     /// Whose the periods are that bear what is asked for, in the order of environments and original transactions.
     ///
     /// What nobody owns, or somebody who was forgotten, is left out.
-    package func customers(_ lookup: CustomerLookup, only scope: LogScope = .whole) async throws -> [CustomerMatch] {
+    ///
+    /// - Parameter most: of how many original transactions is told.
+    /// - Returns: also whether there are more of them.
+    package func customers(
+        _ lookup: CustomerLookup, only scope: LogScope = .whole, most: Int = LedgerReader.pageLimit
+    ) async throws -> (matches: [CustomerMatch], hasMore: Bool) {
         // Either a transaction's id, or an identity's value and how events name it.
         var transaction: String?
         var bearer: String?
@@ -29,11 +37,11 @@ extension LedgerReader {
         case .transactionID(let id):
             transaction = id
         case .appAccountToken(let token):
-            guard let customer = CustomerID(token) else { return [] }
+            guard let customer = CustomerID(token) else { return ([], false) }
             bearer = customer.value
             kinds = [NameKind.owner.rawValue, NameKind.ownership.rawValue, NameKind.report.rawValue]
         case .appTransactionID(let id):
-            guard let customer = CustomerID.ofAppTransaction(id) else { return [] }
+            guard let customer = CustomerID.ofAppTransaction(id) else { return ([], false) }
             bearer = customer.value
             kinds = [
                 NameKind.owner.rawValue, NameKind.besideToken.rawValue, NameKind.ownership.rawValue,
@@ -42,31 +50,48 @@ extension LedgerReader {
         }
         return try await read { [transaction, bearer, kinds] connection in
             let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
-            let found = try connection.query(
-                """
-                SELECT environment, original_transaction_id FROM event
-                WHERE ledger_id = $1 AND transaction_id = $2 AND transaction_id <> original_transaction_id
-                    AND environment = ANY ($5)
-                UNION
-                SELECT key.environment, $2 FROM unnest($5::smallint[]) AS key (environment)
-                CROSS JOIN LATERAL (
-                    SELECT FROM event WHERE ledger_id = $1 AND event.environment = key.environment
-                        AND original_transaction_id = $2 LIMIT 1) AS known
-                UNION
-                SELECT environment, original_transaction_id FROM event_name
-                WHERE ledger_id = $1 AND environment = ANY ($5) AND kind = ANY ($4) AND original_transaction_id <> ''
-                    AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $3)
-                ORDER BY 1, 2 LIMIT \(LedgerReader.pageLimit)
-                """,
-                [
-                    .int(ledgerID), .text(transaction), .text(bearer), .int2Array(kinds),
-                    .int2Array(StoreEnvironment.allCases.filter { scope.holds($0) }.map(\.number)),
-                ])
-            let keys = try found.rows.map {
-                OriginalKey(
-                    environment: try StoreEnvironment(stored: $0.int(0)), originalTransactionID: try $0.text(1))
+            var states: [OriginalKey: OriginalState] = [:]
+            var looked: [OriginalKey] = []
+            var hasMore = true
+            // What other apps know must not take the place of what is told.
+            for _ in 0..<Self.lookupRounds where hasMore && states.count <= most {
+                let found = try connection.query(
+                    """
+                    SELECT environment, original FROM (
+                        SELECT environment, original_transaction_id FROM event
+                        WHERE ledger_id = $1 AND transaction_id = $2 AND transaction_id <> original_transaction_id
+                            AND environment = ANY ($5)
+                        UNION
+                        SELECT key.environment, $2 FROM unnest($5::smallint[]) AS key (environment)
+                        CROSS JOIN LATERAL (
+                            SELECT FROM event WHERE ledger_id = $1 AND event.environment = key.environment
+                                AND original_transaction_id = $2 LIMIT 1) AS known
+                        UNION
+                        SELECT environment, original_transaction_id FROM event_name
+                        WHERE ledger_id = $1 AND environment = ANY ($5) AND kind = ANY ($4)
+                            AND original_transaction_id <> ''
+                            AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $3)
+                    ) AS found (environment, original)
+                    WHERE $6::smallint IS NULL OR (environment, original) > ($6, $7)
+                    ORDER BY 1, 2 LIMIT \(most + 1)
+                    """,
+                    [
+                        .int(ledgerID), .text(transaction), .text(bearer), .int2Array(kinds),
+                        .int2Array(StoreEnvironment.allCases.filter { scope.holds($0) }.map(\.number)),
+                        .int2(looked.last?.environment.number), .text(looked.last?.originalTransactionID),
+                    ])
+                let keys = try found.rows.map {
+                    OriginalKey(
+                        environment: try StoreEnvironment(stored: $0.int(0)), originalTransactionID: try $0.text(1))
+                }
+                states.merge(try StateQuery.states(of: keys, upTo: position, app: scope.app, on: connection)) { $1 }
+                looked += keys
+                hasMore = keys.count > most
             }
-            let states = try StateQuery.states(of: keys, upTo: position, app: scope.app, on: connection)
+            if states.count > most {
+                hasMore = true
+                for key in looked.filter({ states[$0] != nil }).dropFirst(most) { states[key] = nil }
+            }
             let asked = try bearer.flatMap { value in
                 let statement = Statements.identity(of: value)
                 return try connection.query(statement.sql, statement.parameters).first.map {
@@ -87,7 +112,7 @@ extension LedgerReader {
                 }
             }
             let names = try Statements.customerIDs(of: matches.map(\.1), on: connection)
-            return matches.compactMap { key, owner in
+            let told = matches.compactMap { key, owner in
                 names[owner].map {
                     CustomerMatch(
                         customerID: $0, environment: key.environment, originalTransactionID: key.originalTransactionID)
@@ -96,6 +121,7 @@ extension LedgerReader {
                 ($0.environment.rawValue, $0.originalTransactionID, $0.customerID)
                     < ($1.environment.rawValue, $1.originalTransactionID, $1.customerID)
             }
+            return (told, hasMore)
         }
     }
 }

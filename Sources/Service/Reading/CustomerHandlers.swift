@@ -68,14 +68,15 @@ extension Application {
                 .malformedRequest, "Give exactly one of transaction_id, app_account_token and app_transaction_id.")
         }
         let position = try await reader.status().position
-        let matches = try await reader.customers(lookup, only: call.scope).map {
+        let found = try await reader.customers(lookup, only: call.scope)
+        let matches = found.matches.map {
             CustomerMatchDocument(
                 customerID: $0.customerID, environment: $0.environment,
                 originalTransactionID: $0.originalTransactionID)
         }
         // There is a limit, and no cursor: whoever has that many purchases is better looked up by one of them.
         return try .document(
-            ListDocument(items: matches, hasMore: matches.count >= LedgerReader.pageLimit, nextAfter: nil),
+            ListDocument(items: matches, hasMore: found.hasMore, nextAfter: nil),
             position: position)
     }
 

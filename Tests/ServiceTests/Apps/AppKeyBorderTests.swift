@@ -125,4 +125,27 @@ struct AppKeyBorderTests {
         let login = try await rig.answer("c-1", own, key: rig.token("c-1"))
         #expect(login.entitlements.map(\.id) == ["premium"])
     }
+
+    @Test("look-ups go on behind what another app knows, page by page, and say whether there is more")
+    func lookups() async throws {
+        let rig = try await Self.rig()
+        for id in ["100", "101", "102", "103", "104"] {
+            try await rig.notify(Self.foreign(id, token: Self.people[0], appTransaction: "801"), uuid: id)
+        }
+        for id in ["201", "202"] {
+            try await rig.notify(HeldTransaction(id: id, token: Self.people[0], appTransaction: "701"), uuid: id)
+        }
+        try await rig.notify(Self.foreign("301", token: Self.people[0], appTransaction: "801"), uuid: "301")
+        let scope = LogScope(environment: nil, app: AppScope(ServiceRig.bundleID))
+        let reader = rig.application.reader
+        for (scope, most, originals, hasMore) in [
+            (scope, 1, ["201"], true), (scope, 2, ["201", "202"], false), (scope, 3, ["201", "202"], false),
+            (.whole, 2, ["100", "101"], true), (.whole, 8, nil, false), (.whole, 7, nil, true),
+        ] as [(LogScope, Int, [String]?, Bool)] {
+            let found = try await reader.customers(.appAccountToken(Self.people[0]), only: scope, most: most)
+            #expect(found.hasMore == hasMore, "\(most)")
+            #expect(found.matches.count == originals?.count ?? most, "\(most)")
+            if let originals { #expect(found.matches.map(\.originalTransactionID) == originals, "\(most)") }
+        }
+    }
 }
