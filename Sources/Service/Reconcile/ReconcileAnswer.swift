@@ -134,6 +134,9 @@ extension Application {
     private static let driftLimit = 20
 
     /// Records drift that is proven and new, within limits; all of it is counted.
+    ///
+    /// Of somebody who speaks for one app, only what is about a product that the customer bought there: such drift is shown
+    /// to that app alone, and takes nothing of what other apps may have recorded.
     func record(_ drift: [Drift], _ decision: ReconcileDecision) async throws {
         guard !drift.isEmpty else { return }
         guard decision.proof != .none else {
@@ -142,13 +145,19 @@ extension Application {
         }
         let environment = decision.posting.environment
         let dayAgo = now().adding(milliseconds: -Timestamp.millisecondsPerDay)
+        let own = decision.ownProducts
         let past = try await reader.drifts(of: decision.customer, environment, limit: Self.driftLimit * 10)
+            .filter { own?.contains($0.fact.productID) ?? true }
         // Moves on with what is recorded here, so that only what others append is in conflict with it.
         var decidedAt = decision.snapshot.position
         var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
         // A device that says two things of one product would have news at every launch.
         var products: Set<String> = []
         for item in drift {
+            guard own?.contains(item.claim.productID) ?? true else {
+                metrics.count(.drift, ["foreign"])
+                continue
+            }
             guard products.insert(item.claim.productID).inserted else {
                 metrics.count(.drift, ["known"])
                 continue
@@ -179,6 +188,13 @@ extension Application {
                 metrics.count(.drift, ["overtaken"])
             }
         }
+    }
+}
+
+extension ReconcileDecision {
+    /// The products that the customer bought in the only app that is spoken for; `nil` where that is not held to one.
+    fileprivate var ownProducts: Set<String>? {
+        ownFacts.map { Set($0.originals.values.flatMap(\.transactions).map(\.fact.productID)) }
     }
 }
 

@@ -148,4 +148,33 @@ struct AppKeyBorderTests {
             if let originals { #expect(found.matches.map(\.originalTransactionID) == originals, "\(most)") }
         }
     }
+
+    @Test("what a device of one app believes of another's products is not recorded, and takes no room of that one's")
+    func drift() async throws {
+        let rig = try await Self.rig()
+        let person = Self.people[0]
+        try await rig.notify(HeldTransaction(id: "1", token: person), uuid: "n1")
+        try await rig.notify(Self.foreign("555", token: person), uuid: "n2")
+        let own = try await Self.key(rig)
+        let other = try await Self.key(rig, bundleID: ServiceRig.otherBundleID)
+        func report(_ claims: [(String, EntitlementState)], app: String, key: String) async throws -> [String] {
+            let head = try await rig.head()
+            let posted = Posted(app: app, claims: claims.map { .init(productID: $0.0, state: $0.1) })
+            let answer = try await rig.answer(person, posted, key: key)
+            #expect(answer.drift.map(\.productID).sorted() == claims.map(\.0).sorted())
+            return try await rig.eventTypes(after: head)
+        }
+        let junk = (0..<30).map { ("com.example.p\($0)", EntitlementState.active) }
+        let (pro, lifetime) = ("com.example.pro.yearly", "com.example.lifetime")
+        let otherID = ServiceRig.otherBundleID
+        for key in [other, try await rig.token(person, key: other)] {
+            #expect(try await report(junk + [(pro, .active)], app: otherID, key: key) == [])
+        }
+        #expect(try await report([(lifetime, .expired)], app: otherID, key: other) == ["drift"])
+        // What others had recorded of the same customer is neither known already to this app nor counts against it.
+        #expect(try await report(junk, app: otherID, key: rig.admin).count == 19)
+        for expected in [["drift"], []] {
+            #expect(try await report([(pro, .expired)], app: ServiceRig.bundleID, key: own) == expected)
+        }
+    }
 }
