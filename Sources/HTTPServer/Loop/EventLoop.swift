@@ -159,6 +159,13 @@ final class EventLoop {
 
     private func sweep() {
         for client in connections.all { client.sweep(at: now) }
+        // A machine that stood still, or had no time for this thread, had none for the handlers either.
+        let missed = now - nextSweepAt
+        if missed > Self.unnoticed {
+            for exchange in Array(handling.values) + Array(gated.values) {
+                exchange.handledSince = min(now, exchange.handledSince + missed)
+            }
+        }
         let late = now - core.configuration.handlerDeadline
         for exchange in handling.values.filter({ $0.handledSince <= late }) {
             exchange.abandon(core.tooSlow)
@@ -166,6 +173,9 @@ final class EventLoop {
         for exchange in gated.values.filter({ $0.handledSince <= late }) { exchange.abandon(core.tooSlow) }
         nextSweepAt = now + sweepInterval
     }
+
+    /// By how much a sweep may be late without anybody being given more time for it.
+    private static let unnoticed = Duration.milliseconds(500)
 
     private func receive(_ message: LoopMessage) {
         switch message {

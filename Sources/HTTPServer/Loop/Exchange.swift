@@ -49,8 +49,8 @@ package final class Exchange {
     /// Where the body is counted, and as whose.
     private(set) var bodyMemory = BodyGate.Memory.shared
     private(set) var bodyOwner = 0
-    /// Since when a handler, or the gate, has been at work.
-    private(set) var handledSince = ContinuousClock.Instant.now
+    /// Since when a handler, or the gate, has been at work, without the time in which nothing could work.
+    var handledSince = ContinuousClock.Instant.now
     private var prepared: ImmediateResponse?
     /// Whether the body comes in chunks.
     ///
