@@ -19,8 +19,7 @@ struct CheckpointTests {
     func rewritten() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         let directory = installation.dataDirectory.path()
         let files = (0..<3).map { "\(directory)/checkpoint-\($0)" }
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: directory)

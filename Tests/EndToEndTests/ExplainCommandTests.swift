@@ -13,8 +13,7 @@ struct ExplainCommandTests {
     func threeWays() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }

@@ -68,8 +68,7 @@ struct RebuildTests {
     func background() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
         let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
         var catalog = try #require(

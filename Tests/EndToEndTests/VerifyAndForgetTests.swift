@@ -10,8 +10,7 @@ struct VerifyAndForgetTests {
     func forgotten() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }
         let client = HTTPClient(service.url, key: key)

@@ -10,8 +10,7 @@ struct CrashTests {
     func killed(seed: UInt64) async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         let life = StoreLife.random(seed: seed, world: installation.world, customers: 12 * LongTests.factor)
         let signed = try life.notifications.map { try installation.authority.sign($0) }
         var random = SplitMix64(seed: seed)

@@ -53,8 +53,7 @@ struct ReconcileCrashTests {
     func killed(seed: UInt64) async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let devices = try Self.devices(installation.world, count: 60 * LongTests.factor)
         var random = SplitMix64(seed: seed)

@@ -67,6 +67,12 @@ final class Installation: Sendable {
         return output
     }
 
+    /// Makes a key that may do everything, and returns its secret.
+    func adminKey() async throws -> String {
+        try await rightful("keys", "create", "--name", "test", "--scopes", "admin")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
     /// - Parameter prefix: a program, and its arguments, that runs the command.
     func run(
         _ arguments: [String], through prefix: [String] = []

@@ -25,8 +25,7 @@ struct FailureStage: Sendable {
         let disk = SmallDisk(mountedOver: installation.dataDirectory)
         do {
             try await InstalledCluster.shared.copy(into: installation.dataDirectory)
-            let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-                .trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try await installation.adminKey()
             let fleet = try await InstanceFleet.start(1, on: installation)
             let life = StoreLife.random(seed: seed, world: installation.world, customers: 20)
             let probe = HealthProbe()

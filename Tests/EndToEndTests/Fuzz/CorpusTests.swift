@@ -25,8 +25,7 @@ struct CorpusTests {
         try Self.put(FuzzCorpus.rootFile, Array(try installation.authority.root.certificate.pem().utf8))
         try Self.putStatements(life, installation)
         try Self.putTexts()
-        let key = try await installation.rightful("keys", "create", "--name", "corpus", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }

@@ -14,8 +14,7 @@ struct AlternatingReadersTests {
     func alternating(seed: UInt64) async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         let fleet = try await InstanceFleet.start(3, on: installation)
         defer { fleet.signalAll(SIGKILL) }
         let truth = Acknowledgements(customers: InstanceLoad.customers.count)

@@ -15,8 +15,7 @@ struct InstancesTests {
     func chaos(seed: UInt64) async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let life = StoreLife.random(seed: seed, world: installation.world, customers: 25)
         let signed = try life.notifications.map { try installation.authority.sign($0) }

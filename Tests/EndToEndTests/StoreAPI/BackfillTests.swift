@@ -15,8 +15,7 @@ struct BackfillTests {
     func losses(loss: Loss) async throws {
         let stage = try await StoreAPIStage()
         let installation = stage.installation
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }
@@ -70,8 +69,7 @@ struct BackfillTests {
     func outage() async throws {
         let stage = try await StoreAPIStage()
         let installation = stage.installation
-        let key = try await installation.rightful("keys", "create", "--name", "test", "--scopes", "admin")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let life = StoreLife.random(seed: 11, world: installation.world, customers: 25)
         for notification in life.notifications { _ = try stage.send(notification) }
