@@ -52,9 +52,7 @@ package protocol StoreAPIQuota: Sendable {
     ) async throws -> Duration?
 }
 
-/// When the next request of one kind may be sent (the generic cell rate algorithm).
-///
-/// Requests are spread over time; who was idle may send some at once.
+/// How requests of one kind are spread over time (the generic cell rate algorithm).
 package struct StoreAPIPace: Sendable, Equatable {
     /// Milliseconds between two requests.
     package let interval: Double
@@ -69,17 +67,5 @@ package struct StoreAPIPace: Sendable, Equatable {
         interval = 1000 / perSecond
         // What a second allows, but one at least.
         burst = max(1, perSecond)
-    }
-
-    /// Reserves a moment.
-    ///
-    /// - Parameter next: in milliseconds, the moment that follows the last one reserved; moved on where one is reserved.
-    /// - Returns: how long to wait, in milliseconds; `nil` where that is longer than `patience`.
-    package func reserve(_ next: inout Double, now: Double, patience: Double) -> Double? {
-        let begin = max(next, now - (burst - 1) * interval)
-        let wait = max(0, begin - now)
-        guard wait <= patience else { return nil }
-        next = begin + interval
-        return wait
     }
 }
