@@ -103,11 +103,7 @@ package struct CommandKeys: Sendable {
     private func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch {
-            throw LedgerError(error, doing: "looking up idempotency keys")
-        }
+        try await pool.run(doing: "looking up idempotency keys", body)
     }
 }
 

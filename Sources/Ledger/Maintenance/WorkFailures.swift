@@ -76,10 +76,6 @@ package struct WorkFailures: Sendable {
     private func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch {
-            throw LedgerError(error, doing: "looking after what fails in the background")
-        }
+        try await pool.run(doing: "looking after what fails in the background", body)
     }
 }

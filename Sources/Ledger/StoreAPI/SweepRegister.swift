@@ -202,8 +202,8 @@ package struct SweepRegister: Sendable {
     }
 
     /// How far each sweep has come, in the order of apps and environments.
-    package func standings() async throws -> [SweepStanding] {
-        try await run { connection in
+    package static func standings(_ pool: PostgresPool) async throws -> [SweepStanding] {
+        try await pool.run(doing: "looking how far the store's history was read") { connection in
             try connection.query(
                 """
                 SELECT app, environment, window_from, window_until,
@@ -211,7 +211,7 @@ package struct SweepRegister: Sendable {
                     read, recorded, refused, completed_until, completed_at, last_error, last_error_at,
                     refused_from, refused_reason
                 FROM store_sweep WHERE ledger_id = $1 ORDER BY app, environment
-                """, [.int(ledgerID), .double(Self.leaseSeconds)]
+                """, [.int(ledgerID), .double(leaseSeconds)]
             ).rows.map { row in
                 func instant(_ column: Int) throws -> Timestamp? {
                     try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
@@ -243,10 +243,6 @@ package struct SweepRegister: Sendable {
     private func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch {
-            throw LedgerError(error, doing: "looking after what is read from the store")
-        }
+        try await pool.run(doing: "looking after what is read from the store", body)
     }
 }

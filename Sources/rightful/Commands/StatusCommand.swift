@@ -32,7 +32,7 @@ struct StatusCommand: Command {
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
                 failures: try await WorkFailures(pool: session.pool).list(),
-                sweeps: try await SweepRegister(pool: session.pool, holder: "status").standings(),
+                sweeps: try await SweepRegister.standings(session.pool),
                 catalog: try await reader.catalog().catalog, cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport },
                 servingAs: try await ServingUser.all(session.pool),

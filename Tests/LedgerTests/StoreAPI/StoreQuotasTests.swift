@@ -1,4 +1,5 @@
 import EntitlementCore
+import PostgresClient
 import TestSupport
 import Testing
 
@@ -41,5 +42,19 @@ struct StoreQuotasTests {
         #expect(
             try await instances[1].reserve("order", app: "a", in: .production, interval: 1e7, burst: 1, patience: 10)
                 == nil, "nothing is reserved beyond one's patience")
+    }
+
+    @Test("a clock that was set back keeps nobody waiting for the time to come")
+    func clockSetBack() async throws {
+        let database = try await TestDatabase.make()
+        let quotas = StoreQuotas(pool: database.pool())
+        func reserve() async throws -> Double? {
+            try await quotas.reserve("order", app: "a", in: .production, interval: 200, burst: 1, patience: 1000)
+        }
+        #expect(try await reserve() == 0)
+        try await database.owner().execute(script: "UPDATE store_quota SET next_at = next_at + 86400000")
+        #expect(try await reserve() == 0)
+        let next = try #require(try await reserve())
+        #expect(next > 0 && next <= 200, "\(next)")
     }
 }

@@ -26,7 +26,7 @@ struct SweepRegisterTests {
             try await register.begin("other", in: .production, since: .earliest, now: Self.now))
         #expect(
             asked.from > Self.now.adding(milliseconds: -180 * Timestamp.millisecondsPerDay), "not beyond what is kept")
-        let standings = try await register.standings()
+        let standings = try await SweepRegister.standings(database.pool())
         #expect(standings.map(\.app) == ["app", "app", "other"] && standings.allSatisfy(\.isHeld))
         #expect(standings[0].completedUntil == Self.now)
     }
@@ -65,7 +65,7 @@ struct SweepRegisterTests {
             try await register.finishPage(
                 &sweep, next: "2", read: 2, recorded: 0, refused: refused, reason: refused > 0 ? "wrong number" : nil)
             try await register.finishPage(&sweep, next: nil, read: 2, recorded: 0, refused: 0)
-            return try #require(try await register.standings().first)
+            return try #require(try await SweepRegister.standings(database.pool()).first)
         }
         let first = try await read(since: nil, refused: 1, at: Self.now)
         let from = try #require(first.refusedFrom)
@@ -99,7 +99,8 @@ struct SweepRegisterTests {
             try await one.finishPage(&held, next: "page 3", read: 20, recorded: 0, refused: 0)
         }
         try await two.finishPage(&taken, next: nil, read: 7, recorded: 2, refused: 0)
-        let standing = try #require(try await one.standings().first { $0.environment == .production })
+        let standing = try #require(
+            try await SweepRegister.standings(database.pool()).first { $0.environment == .production })
         #expect(standing.read == 27 && standing.recorded == 7 && standing.refused == 1)
         #expect(standing.window == nil && !standing.isHeld && standing.completedUntil == Self.now)
     }
@@ -112,7 +113,7 @@ struct SweepRegisterTests {
         var sweep = try #require(try await one.begin("app", in: .production, now: Self.now))
         try await one.finishPage(&sweep, next: "page 2", read: 20, recorded: 0, refused: 0)
         try await one.letGo(of: sweep, String(repeating: "x", count: 5000))
-        var standing = try #require(try await one.standings().first)
+        var standing = try #require(try await SweepRegister.standings(database.pool()).first)
         #expect(standing.lastError?.count == 1000 && standing.lastErrorAt != nil && !standing.isHeld)
         #expect(standing.completedUntil == nil && standing.window != nil)
 
@@ -122,7 +123,7 @@ struct SweepRegisterTests {
         try await two.startOver(&again)
         #expect(again.cursor == nil && again.from == sweep.from)
         try await two.finishPage(&again, next: nil, read: 0, recorded: 0, refused: 0)
-        standing = try #require(try await one.standings().first)
+        standing = try #require(try await SweepRegister.standings(database.pool()).first)
         #expect(standing.lastError == nil && standing.completedUntil == Self.now)
 
         // A window that begins earlier than the store keeps by now is given up for one that does not.
