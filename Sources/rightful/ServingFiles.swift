@@ -26,7 +26,7 @@ struct ServingFiles: Sendable {
     ///   - account: as whom the service is going to run; `nil`: as whoever started it.
     init(
         _ configuration: Configuration, trusting anchors: TrustAnchors, passKeys configured: PassKeyFiles,
-        cluster: EmbeddedCluster?, for account: ServiceAccount?, now: Timestamp
+        storeAccess: [StoreAccess], cluster: EmbeddedCluster?, for account: ServiceAccount?, now: Timestamp
     ) async throws {
         passKeys =
             if configured.ring.isEmpty, let cluster {
@@ -57,7 +57,7 @@ struct ServingFiles: Sendable {
         if let path = configuration.tokenKeyPath {
             try await CustomerTokens(keys: TokenKeyFile(path: path)).prepare(now: now)
         }
-        storeAccess = try StoreAccess.all(configuration)
+        self.storeAccess = storeAccess
         warnings += [configuration.tokenKeyWarning].compactMap(\.self)
         checkpoints = configuration.checkpointDirectory.map { path in
             CheckpointDirectory.made(path, owner: account.map { ($0.user, $0.group) })

@@ -34,6 +34,8 @@ package struct NotificationSweep: Sendable {
     private let now: @Sendable () -> Timestamp
     /// One core at most: those who ask are served first.
     private let queue = DispatchQueue(label: "sweep")
+    /// A line of the log now and then: how many were refused in all is told at the end, and by `status`.
+    private let refusalLines = Throttle(.seconds(10), beginsOpen: true)
 
     /// - Parameters:
     ///   - client: asks the store about one app.
@@ -111,6 +113,11 @@ package struct NotificationSweep: Sendable {
                 report.from = min(report.from ?? sweep.from, sweep.from)
                 isComplete = next == nil
                 progress(sweep, report)
+                guard isComplete || report.pages < Self.mostPages else {
+                    throw StoreAPIError(
+                        .unreadable, of: .notificationHistory,
+                        "the store's history does not end, after \(report.pages) pages; it goes on from here next time")
+                }
             }
         } catch {
             let isStopped = error is CancellationError || Task.isCancelled
@@ -121,6 +128,9 @@ package struct NotificationSweep: Sendable {
             throw isStopped ? CancellationError() : error
         }
     }
+
+    /// In one reading: ten million notifications, which take half a day.
+    private static let mostPages = 500_000
 
     /// Well below the time after which a silent holder is taken for dead.
     private static let heartbeat = Duration.seconds(10)
@@ -161,12 +171,12 @@ package struct NotificationSweep: Sendable {
             }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        if let reason = refusals.last {
+        if let reason = refusals.last, refusalLines.passes() {
             logger.log(
                 .warning, "notifications of the store's history are refused",
                 [
                     ("app", .string(sweep.app)), ("environment", .string(sweep.environment.rawValue)),
-                    ("refused", .integer(Int64(refusals.count))), ("reason", .string(reason)),
+                    ("of_page", .integer(Int64(refusals.count))), ("reason", .string(reason)),
                 ])
         }
         return (recorded, refusals)

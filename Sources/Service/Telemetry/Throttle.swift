@@ -5,10 +5,10 @@ package final class Throttle: Sendable {
     private let interval: Duration
     private let last: Mutex<ContinuousClock.Instant>
 
-    /// The first to pass waits for `interval` too.
-    package init(_ interval: Duration) {
+    /// - Parameter beginsOpen: whether the first passes at once; else it waits for `interval` too.
+    package init(_ interval: Duration, beginsOpen: Bool = false) {
         self.interval = interval
-        last = Mutex(.now)
+        last = Mutex(beginsOpen ? .now - interval : .now)
     }
 
     package func passes() -> Bool {

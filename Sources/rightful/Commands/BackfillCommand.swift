@@ -36,7 +36,7 @@ struct BackfillCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         if let since, since > context.now() {
-            throw CommandFailure(description: "--since \(since) is yet to come")
+            throw arguments.error("--since \(since) is yet to come")
         }
         let configuration = try context.configuration(arguments)
         let accesses = try StoreAccess.all(configuration).filter { app == nil || $0.app.bundleID == app }

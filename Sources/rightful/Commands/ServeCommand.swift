@@ -34,7 +34,7 @@ struct ServeCommand: Command {
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
         let anchors = try TrustedMaterial.anchors(configuration)
-        try TrustedMaterial.checkPrivateKeys(configuration)
+        let storeAccess = try StoreAccess.all(configuration)
         let passKeys = try PassKeyFiles(configured: configuration)
         let account = context.isRoot ? try ServiceAccount.own() : nil
         let log = LogWriter()
@@ -48,7 +48,8 @@ struct ServeCommand: Command {
                 as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
             ) { cluster in
                 var files = try await ServingFiles(
-                    configuration, trusting: anchors, passKeys: passKeys, cluster: cluster, for: account,
+                    configuration, trusting: anchors, passKeys: passKeys, storeAccess: storeAccess, cluster: cluster,
+                    for: account,
                     now: context.now())
                 if let account {
                     try Privileges.giveUp(for: account)

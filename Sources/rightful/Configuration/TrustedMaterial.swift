@@ -65,14 +65,6 @@ enum TrustedMaterial {
         "\(configuration.dataDirectory)/\(keptName)"
     }
 
-    /// Refuses private keys that could not sign, now rather than when the first signature is due.
-    static func checkPrivateKeys(_ configuration: Configuration) throws {
-        for app in configuration.apps {
-            guard let access = app.appStoreAPI else { continue }
-            _ = try privateKey(access.privateKeyPath, of: "app_store_api.private_key_path of \(app.bundleID)")
-        }
-    }
-
     /// Reads a private key that can make ES256 signatures; `user` names what it is for.
     static func privateKey(_ path: String, of user: String) throws -> PrivateKey {
         let text = String(decoding: try Files.read(path, for: user), as: UTF8.self)
