@@ -161,7 +161,7 @@ package struct OriginalState: Hashable, Sendable {
         }
         renewals.insert(StatedRenewal(fact: fact, sources: StatementSources(source), position: position), at: index)
         if isThinned {
-            let day = renewals.day(of: index)
+            let day = renewals.day(of: renewals[index].fact)
             let kept = renewals[day].thinned()
             let isKept = kept.contains { $0.fact == fact }
             renewals.replaceSubrange(day, with: kept)

@@ -29,18 +29,16 @@ private struct DayContent: Hashable {
 }
 
 extension [StatedRenewal] {
-    /// The statements signed on the same day, in UTC, as the one at an index.
-    func day(of index: Int) -> Range<Int> {
-        let day = self[index].fact.day
+    /// The statements signed on the same day, in UTC, as one.
+    func day(of fact: RenewalFact) -> Range<Int> {
+        let day = fact.day
         let start = partitioningIndex { !($0.fact.day < day) }
         return start..<partitioningIndex { day < $0.fact.day }
     }
 
     /// Whether a statement of the same day says this.
     func hasSaid(_ content: RenewalContent, onDayOf fact: RenewalFact) -> Bool {
-        let day = fact.day
-        let start = partitioningIndex { !($0.fact.day < day) }
-        return self[start...].prefix { $0.fact.day == day }.contains { RenewalContent($0.fact) == content }
+        self[day(of: fact)].contains { RenewalContent($0.fact) == content }
     }
 }
 
