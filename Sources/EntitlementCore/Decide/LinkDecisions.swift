@@ -50,6 +50,25 @@ extension OwnershipMap {
         }
     }
 
+    /// Whether a purchase of another app was ever transferred to an app transaction, or to somebody linked to it.
+    ///
+    /// What another app's own devices and tokens brought there does not count: whoever holds a key of that app could bring
+    /// it to any app transaction, and must take no login away there.
+    ///
+    /// - Parameters:
+    ///   - originals: those in which the app transaction's default customer has a part.
+    ///   - links: every link that was ever made about it.
+    package func holdsTransfers(
+        _ app: IdentityRef, besides scope: AppScope, among originals: [String: OriginalState], links: [RecordedLink]
+    ) -> Bool {
+        originals.contains { id, original in
+            guard original.transactions.contains(where: { !scope.isOfApp($0.fact) }) else { return false }
+            return transfers(of: id).compactMap(\.customer).contains { receiver in
+                path(of: receiver).contains(app) && !restsOnAppLogin(receiver, links: links)
+            }
+        }
+    }
+
     /// Whether an app transaction and a customer were ever linked, whichever of the two was made the other's alias.
     func wereLinked(_ app: IdentityRef, _ customer: IdentityRef, links: [RecordedLink]) -> Bool {
         let person = self.customer(of: customer)

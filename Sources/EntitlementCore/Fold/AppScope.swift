@@ -14,6 +14,9 @@ package struct AppScope: Hashable, Sendable {
         return apps.isEmpty ? nil : apps.contains { $0.utf8.elementsEqual(bundleID.utf8) }
     }
 
+    /// Whether a transaction is the app's.
+    func isOfApp(_ fact: TransactionFact) -> Bool { fact.bundleID.utf8.elementsEqual(bundleID.utf8) }
+
     /// The events about a customer that are about the app, and those that hold in every app.
     ///
     /// - Parameters:

@@ -13,8 +13,16 @@ package struct CustomerID: Hashable, Sendable {
         value = Self.isUUID(text) ? text.lowercased() : text
     }
 
+    /// What the default customer of an app transaction id begins with.
+    private static let applePrefix = "apple:"
+
     /// The default customer of an app transaction id.
-    package static func ofAppTransaction(_ id: String) -> CustomerID? { CustomerID("apple:\(id)") }
+    package static func ofAppTransaction(_ id: String) -> CustomerID? { CustomerID(applePrefix + id) }
+
+    /// The app transaction id whose default customer this is; `nil` for any other.
+    package var appTransactionID: String? {
+        value.hasPrefix(Self.applePrefix) ? String(value.dropFirst(Self.applePrefix.count)) : nil
+    }
 
     package static func isUUID(_ text: String) -> Bool {
         let bytes = Array(text.utf8)

@@ -14,9 +14,9 @@ struct ReconcileDecision: Sendable {
     let transactions: [TransactionFact]
     let reconciliation: Reconciliation
     /// The link that is to be made before anything else, since customer and app transaction came together.
-    let login: LinkFact?
+    private(set) var login: LinkFact?
     /// Why an app transaction that was verified proves nothing here; `nil` where it may.
-    let appTransactionRefusal: ReconcilePosting.Refusal?
+    private(set) var appTransactionRefusal: ReconcilePosting.Refusal?
     /// Whose app transaction came along, as a number of the ledger.
     let app: IdentityRef?
     /// Everybody who is this customer, every link followed, as a number of the ledger.
@@ -139,13 +139,27 @@ struct ReconcileDecision: Sendable {
     }
 
     /// The event of `login`: refused where anybody is linked with either of the two meanwhile.
-    func loginDraft() -> EventDraft? {
+    ///
+    /// - Parameter others: whose links and transfers it rests on beside those of the two.
+    func loginDraft(restingOn others: [String] = []) -> EventDraft? {
         guard var fact = login, let app = posting.appCustomer else { return nil }
         (fact.identity, fact.customer) = (IdentityRef(0), IdentityRef(1))
         return EventDraft(
             environment: posting.environment, source: .device, occurredAt: nil, fact: .link(fact),
             identities: [app.value, customer.value], deduplication: .unique,
-            unchangedSince: UnchangedSince(snapshot.position, customers: [app.value, customer.value]))
+            unchangedSince: UnchangedSince(snapshot.position, customers: [app.value, customer.value] + others))
+    }
+
+    /// The same without the link: the Apple account has to do with another app than the one to which the token is bound.
+    func withoutLogin() -> ReconcileDecision {
+        var decision = self
+        decision.login = nil
+        decision.appTransactionRefusal = ReconcilePosting.Refusal(
+            code: ProblemCode.forbidden.rawValue,
+            detail:
+                "it is not linked to the customer by a token of one app: link it by a command, or send a token that was "
+                + "made with a key of every app", id: nil)
+        return decision
     }
 
     /// The events of statements that say something new.

@@ -18,11 +18,11 @@ extension Application {
         var first: ReconcileDecision?
         var repeating: Set<String> = []
         for attempt in 1...Self.reconcileAttempts {
-            let decision = ReconcileDecision(
+            var decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, question,
                 snapshot: try await reader.snapshot(question), repeating: repeating)
             // Before anything is decided about whose the rest is. Where somebody else came first, that is seen next time.
-            if let login = decision.loginDraft() {
+            if let login = try await login(&decision, call) {
                 _ = try await append([login])
                 continue
             }
@@ -57,6 +57,24 @@ extension Application {
 
     /// Repetitions, statements, ownership, answer, and as often again as somebody else may come first.
     private static let reconcileAttempts = 8
+
+    /// The event that ties the app transaction to the customer; `nil` where there is none to make.
+    ///
+    /// A token that is bound to one app must not move on what an operator gave of another app to the Apple account: whoever
+    /// holds a key of the one app could name any customer as its owner.
+    private func login(_ decision: inout ReconcileDecision, _ call: Call) async throws -> EventDraft? {
+        guard decision.login != nil, let app = decision.posting.appCustomer,
+            case .customerToken(let token) = call.credential, let only = token.bundleID.map({ AppScope($0) })
+        else { return decision.loginDraft() }
+        let snapshot = try await reader.snapshot(
+            LedgerQuestion(of: app, decision.posting.environment, customers: [app.value]))
+        let (facts, number) = (snapshot.facts, snapshot.number(of: app, unknownAs: 0))
+        if facts.ownership.holdsTransfers(number, besides: only, among: facts.originals, links: snapshot.links) {
+            decision = decision.withoutLogin()
+        }
+        // It was read later than what was decided on; what changes between the two is seen next time.
+        return decision.loginDraft(restingOn: try await knownNames(of: snapshot.connected))
+    }
 
     /// The original transactions of which devices have repeated more than is recorded a day; the others pay for what they
     /// repeat now.

@@ -126,6 +126,65 @@ struct AppKeyBorderTests {
         #expect(login.entitlements.map(\.id) == ["premium"])
     }
 
+    @Test(
+        "a login with a token of one app moves on no purchase of another app that was transferred to the Apple account")
+    func foreignPurchases() async throws {
+        let rig = try await Self.rig()
+        let person = Self.people[0]
+        try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
+        try await rig.notify(Self.foreign("555", token: person), uuid: "n2")
+        let moved = try await rig.command("transfer", person, #"{"original_transaction_id":"555","to":"apple:701"}"#)
+        #expect(moved.status == 200, "\(moved.text)")
+        func owners() async throws -> [WireValue?] {
+            try await [rig.get("/v1/subscriptions/1").json, rig.get("/v1/subscriptions/555").json].map {
+                $0["periods"]?[0]?["customer_id"]
+            }
+        }
+        #expect(try await owners() == [.string("apple:701"), .string("apple:701")])
+        // Whoever holds a key of the app names somebody of their own, and brings the Apple account's app transaction.
+        let thief = try await rig.token("thief", key: Self.key(rig))
+        let own = Posted(appTransaction: try rig.signAppTransaction("701"))
+        for _ in 0..<2 {
+            let answer = try await rig.answer("thief", own, key: thief)
+            #expect(answer.entitlements.isEmpty && answer.appTransaction?.status == .refused)
+            #expect(answer.appTransaction?.detail?.contains("link it by a command") == true)
+        }
+        #expect(try await owners() == [.string("apple:701"), .string("apple:701")])
+        // A token made with a key of every app links it, with all that it was given.
+        let login = try await rig.answer("c-1", own, key: rig.token("c-1"))
+        #expect(login.appTransaction?.status == .accepted)
+        #expect(try await owners() == [.string("c-1"), .string("c-1")])
+    }
+
+    @Test("whoever holds a key of one app cannot keep an Apple account of another app from its login")
+    func loginKeptAway() async throws {
+        let rig = try await Self.rig()
+        try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
+        try await rig.notify(Self.foreign("555", token: Self.people[0]), uuid: "n2")
+        try await rig.notify(Self.foreign("556", appTransaction: "801"), uuid: "n3")
+        let other = try await Self.key(rig, bundleID: ServiceRig.otherBundleID)
+        func give(to receiver: String) async throws -> String {
+            try await rig.command(
+                "transfer", Self.people[0], #"{"original_transaction_id":"555","to":"\#(receiver)"}"#, key: other
+            ).verdict
+        }
+        // By a transfer, and by one to an Apple account of its own that a login then links to the other one.
+        #expect(try await give(to: "apple:701") == "403 forbidden")
+        #expect(try await give(to: "apple:702") == "403 forbidden")
+        #expect(try await give(to: "apple:801") == "200 -")
+        var posted = Posted(appTransaction: try rig.signAppTransaction("801", bundleID: ServiceRig.otherBundleID))
+        posted.app = ServiceRig.otherBundleID
+        _ = try await rig.answer("apple:701", posted, key: rig.token("apple:701", key: other))
+        #expect(
+            try await rig.get("/v1/subscriptions/555").json["periods"]?[0]?["customer_id"] == .string("apple:701"),
+            "the attempt itself"
+        )
+        let login = try await rig.answer(
+            "c-1", Posted(appTransaction: try rig.signAppTransaction("701")), key: rig.token("c-1", key: Self.key(rig)))
+        #expect(login.appTransaction?.status == .accepted)
+        #expect(login.entitlements.map(\.id) == ["premium"])
+    }
+
     @Test("look-ups go on behind what another app knows, page by page, and say whether there is more")
     func lookups() async throws {
         let rig = try await Self.rig()
