@@ -53,8 +53,7 @@ struct PreviewTests {
         #expect(await !store.current.givesAccess(to: "premium"))
         await device.approve()
         await eventually("approved") { await store.current.givesAccess(to: "premium") }
-        await store.settled()
-        #expect(await device.unfinishedTransactions().isEmpty)
+        await eventually("finished") { await device.unfinishedTransactions().isEmpty }
         await device.renew("monthly")
         await eventually("renewed") {
             await store.current["premium"]?.until == Statements.date(1 + 31 + 28)

@@ -1,5 +1,6 @@
 import EntitlementCore
 import Foundation
+import Synchronization
 import Testing
 
 @testable import EntitlementKit
@@ -12,14 +13,34 @@ struct TimeTests {
         await rig.launch()
         let asked = rig.server.received.count
         await eventually("the alarm") { !rig.clock.alarms.isEmpty }
-        for _ in 0..<(29 * 24) where await rig.gives() {
+        // Fewer, longer steps at first: hundreds of them are a minute's work for a busy machine.
+        let steps = Array(repeating: Duration.seconds(86_400), count: 28) + Array(repeating: .seconds(3600), count: 24)
+        for step in steps where await rig.gives() {
             await eventually("the alarm") { !rig.clock.alarms.isEmpty }
-            rig.clock.advance(.seconds(3600))
+            rig.clock.advance(step)
             await rig.store.settled()
         }
         await rig.waitUntilGives(false)
         #expect(await rig.store.current["premium"]?.state == .expired)
         await eventually("asked") { rig.server.received.count > asked }
+    }
+
+    @Test("time that passes while an alarm is being set does not put it off")
+    func alarmBeingSet() async {
+        let rig = KitRig(day: 29.99, bound: .seconds(90 * 86_400)) { $0.all = [Statements.transaction("1")] }
+        // As for an app that is suspended right then, and goes on after the subscription has ended, 864 s from now.
+        let wasSuspended = Mutex(false)
+        rig.clock.setBeforeSleep { [clock = rig.clock] uptime in
+            guard uptime > .seconds(700), uptime < .seconds(900) else { return }
+            let isFirst = wasSuspended.withLock { suspended in
+                defer { suspended = true }
+                return !suspended
+            }
+            if isFirst { clock.advance(.seconds(3600)) }
+        }
+        await rig.launch()
+        await rig.waitUntilGives(false)
+        #expect(wasSuspended.withLock { $0 })
     }
 
     @Test("a billing problem in grace keeps access offline, and only as long")

@@ -6,8 +6,11 @@ public protocol EntitlementClock: Sendable {
     func now() -> Date
     /// Time that only ever passes, also while the device sleeps, counted from any instant.
     func uptime() -> Duration
-    /// Returns once `duration` of uptime has passed.
-    func sleep(for duration: Duration) async throws
+    /// Returns once ``uptime()`` is at least this, at once where it is already.
+    ///
+    /// It is an instant and no duration: a process may be suspended between looking at a clock and falling asleep by it,
+    /// and would then sleep for too long.
+    func sleep(until uptime: Duration) async throws
 }
 
 /// The device's own clocks.
@@ -24,7 +27,7 @@ public struct SystemEntitlementClock: EntitlementClock {
     public func uptime() -> Duration { Self.origin.duration(to: .now) }
 
     /// Sleeps by uptime.
-    public func sleep(for duration: Duration) async throws {
-        try await ContinuousClock().sleep(until: .now + duration)
+    public func sleep(until uptime: Duration) async throws {
+        try await ContinuousClock().sleep(until: Self.origin + uptime)
     }
 }

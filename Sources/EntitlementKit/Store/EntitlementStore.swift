@@ -253,9 +253,7 @@ public actor EntitlementStore {
         timer = nil
         guard let due, !isStopped else { return }
         let task = Task {
-            // Counted from here: the clock may have gone on since.
-            let delay = Duration.milliseconds(max(0, due - uptime))
-            guard (try? await clock.sleep(for: delay)) != nil, !Task.isCancelled else { return }
+            guard (try? await clock.sleep(until: .milliseconds(due))) != nil, !Task.isCancelled else { return }
             perform(body)
         }
         timer = Timer(due: due, task: task)

@@ -29,8 +29,9 @@ extension EntitlementStore {
         guard !isStopped else { return nil }
         let first = FirstAnswer<Answer>()
         Task { await first.give(await call()) }
+        let end = clock.uptime() + limit
         let timer = Task { [clock] in
-            guard (try? await clock.sleep(for: limit)) != nil else { return }
+            guard (try? await clock.sleep(until: end)) != nil else { return }
             await first.give(nil)
         }
         let number = noteWait { await first.give(nil) }

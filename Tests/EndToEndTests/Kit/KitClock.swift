@@ -81,20 +81,20 @@ final class WorldClock: EntitlementClock {
         return await body()
     }
 
-    func sleep(for duration: Duration) async throws {
+    func sleep(until uptime: Duration) async throws {
         let number = state.withLock { state in
             state.count += 1
             return state.count
         }
-        let (seconds, attoseconds) = duration.components
-        let milliseconds = seconds * 1000 + attoseconds / 1_000_000_000_000_000
+        let (seconds, attoseconds) = uptime.components
+        let wakesAt = start + seconds * 1000 + attoseconds / 1_000_000_000_000_000
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 let verdict: Result<Void, any Error>? = state.withLock { state in
                     if state.cancelled.remove(number) != nil { return .failure(CancellationError()) }
-                    if milliseconds <= 0 { return .success(()) }
+                    if wakesAt <= state.now { return .success(()) }
                     state.sleepers.append(
-                        Sleeper(number: number, wakesAt: state.now + milliseconds, continuation: continuation))
+                        Sleeper(number: number, wakesAt: wakesAt, continuation: continuation))
                     state.watcher?.yield()
                     return nil
                 }

@@ -64,7 +64,7 @@ struct DeviceClock: EntitlementClock {
 
     func uptime() -> Duration { world.uptime() }
 
-    func sleep(for duration: Duration) async throws { try await world.sleep(for: duration) }
+    func sleep(until uptime: Duration) async throws { try await world.sleep(until: uptime) }
 }
 
 /// What somebody does to a device's files who is not the app.

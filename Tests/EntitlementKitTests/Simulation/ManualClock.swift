@@ -10,6 +10,7 @@ final class ManualClock: EntitlementClock {
         var uptime = Duration.zero
         var sleepers: [Int: (due: Duration, continuation: CheckedContinuation<Void, any Error>)] = [:]
         var last = 0
+        var beforeSleep: (@Sendable (Duration) -> Void)?
     }
 
     private let state: Mutex<State>
@@ -39,16 +40,20 @@ final class ManualClock: EntitlementClock {
     /// Somebody sets the calendar clock.
     func set(day: Double) { state.withLock { $0.wall = Statements.date(day) } }
 
-    func sleep(for duration: Duration) async throws {
-        let number = state.withLock { state in
+    /// What happens whenever somebody is about to sleep until an uptime.
+    func setBeforeSleep(_ body: (@Sendable (Duration) -> Void)?) { state.withLock { $0.beforeSleep = body } }
+
+    func sleep(until uptime: Duration) async throws {
+        let (number, before) = state.withLock { state in
             state.last += 1
-            return state.last
+            return (state.last, state.beforeSleep)
         }
+        before?(uptime)
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let isOver = state.withLock { state in
-                    guard !Task.isCancelled, duration > .zero else { return true }
-                    state.sleepers[number] = (state.uptime + duration, continuation)
+                    guard !Task.isCancelled, uptime > state.uptime else { return true }
+                    state.sleepers[number] = (uptime, continuation)
                     return false
                 }
                 if isOver { continuation.resume() }
