@@ -34,8 +34,8 @@ struct TreeCheck: Sendable {
             parts.removeLast()
             let level = last.level + 1
             parts[parts.count - 1] = (level, TreeHash.ofNode(parts[parts.count - 1].root, last.root))
-            if level.isMultiple(of: LogTree.pageLevels) {
-                complete.append((level / LogTree.pageLevels, size >> level - 1, parts[parts.count - 1].root))
+            if level.isMultiple(of: LogTree.stepLevels) {
+                complete.append((level / LogTree.stepLevels, size >> level - 1, parts[parts.count - 1].root))
             }
         }
         try checkCheckpoint()

@@ -9,15 +9,15 @@ package struct TreeProjector: Sendable {
     /// The name of its row in table `projection`.
     static let name = "tree"
     /// Changes whenever the same log would give other rows.
-    private static let version: Int64 = 1
+    private static let version: Int64 = 2
 
     private let pool: PostgresPool
     private let pageLeaves: Int64
 
-    /// - Parameter pages: how many pages of 256 events one transaction goes through.
-    package init(pool: PostgresPool, pages: Int64 = 64) {
+    /// - Parameter pageLeaves: how many events one transaction goes through.
+    package init(pool: PostgresPool, pageLeaves: Int64 = 1 << 14) {
         self.pool = pool
-        pageLeaves = pages * LogTree.pageLeaves
+        self.pageLeaves = pageLeaves
     }
 
     /// Begins anew where stored roots are missing, such as after somebody deleted them.
@@ -30,7 +30,7 @@ package struct TreeProjector: Sendable {
                 var counts: [Int64: Int64] = [:]
                 for row in stored.rows { counts[try row.int(0)] = try row.int(1) }
                 let isWhole = Self.levels.allSatisfy { level in
-                    counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.pageLevels)
+                    counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.stepLevels)
                 }
                 if !isWhole { try Self.clear(connection) }
             }
@@ -80,15 +80,17 @@ package struct TreeProjector: Sendable {
     /// made of them.
     private func write(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
         for level in Self.levels {
-            let shift = level * LogTree.pageLevels
+            let shift = level * LogTree.stepLevels
             let numbers = Array(start >> shift..<end >> shift)
             guard !numbers.isEmpty else { break }
-            var pages = TreePages(size: end)
+            var below = TreeHashes()
+            // The two halves, for the root itself may be stored already.
+            func halves(_ number: Int64) -> [Subtree] {
+                [2 * number, 2 * number + 1].map { Subtree(level: shift - 1, number: $0) }
+            }
+            try below.fetch(numbers.flatMap(halves), on: connection)
             let hashes = try numbers.map { number in
-                // The two halves, for the root itself may be stored already.
-                let halves = try [2 * number, 2 * number + 1].map { half in
-                    try pages.hash(of: Subtree(level: shift - 1, number: half), on: connection)
-                }
+                let halves = try halves(number).map { try below.hash(of: $0) }
                 return TreeHash.ofNode(halves[0], halves[1]).bytes
             }
             try connection.query(
@@ -102,7 +104,7 @@ package struct TreeProjector: Sendable {
     }
 
     /// The levels that are stored: the highest one has a root only when there are 2^56 events.
-    private static let levels = 1...7
+    private static let levels = 1...14
 
     /// Locks the projection's row, and makes it first where it is missing or of another version.
     ///
