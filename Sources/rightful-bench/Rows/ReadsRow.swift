@@ -67,6 +67,12 @@ struct PastReadsRow: Row {
             let reads = CustomerReads(bench, rig, customers)
             _ = try reads.firstTime(connections: 8)
             let position = try rig.position()
+            // Plain reads are measured once each customer was read; so are these. What the first one costs is told apart.
+            bench.report.add(
+                Figure(
+                    "past-reads", "each customer's first, 8 connections", unit: "answers/s",
+                    try reads.eachOnce(connections: 8, query: "?known_at=\(position)")
+                ).placed(connections: 8, events: bench.options.events))
             for connections in [8, 64] {
                 for (name, query) in [("at", "at"), ("known_at", "known_at:\(position)")] {
                     let (plain, sample) = try bench.inTurn(
@@ -122,12 +128,19 @@ struct CustomerReads {
     /// The same, as it was measured.
     func firstTimeSample(connections: Int) throws -> Sample {
         rig.stopService()
+        return try eachOnce(connections: connections)
+    }
+
+    /// Each customer once, in turn.
+    ///
+    /// - Parameter query: what follows the path, with its question mark.
+    func eachOnce(connections: Int, query: String = "") throws -> Sample {
         let service = try rig.serve()
         let file = bench.directory.path("first")
         // Enough to measure, spread over all, and no more than can be held.
         let every = 1 + customers.ids.count / 300_000
         let asked = stride(from: 0, to: customers.ids.count, by: every).map {
-            HTTPConnection.request("GET", "/v1/customers/\(customers.ids[$0])/entitlements", key: service.key)
+            HTTPConnection.request("GET", "/v1/customers/\(customers.ids[$0])/entitlements\(query)", key: service.key)
         }
         try Requests.write(asked, to: file, files: 1)
         let meter = ProcessorMeter(service: service.pid, postmaster: rig.postmaster)
