@@ -6,6 +6,8 @@ CREATE TABLE command_key (
     request_sha256 bytea NOT NULL,
     position bigint NOT NULL,
     recorded_at timestamptz NOT NULL,
+    -- What the answer to a command is made of that becomes no event by itself; it names nobody.
+    answer bytea,
     PRIMARY KEY (ledger_id, command_key)
 );
 

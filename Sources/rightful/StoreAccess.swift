@@ -39,6 +39,22 @@ struct StoreAccess: Sendable {
                 now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { Double.random(in: 0...1) }))
     }
 
+    /// What asks the store about one customer of this app.
+    func check(
+        _ session: DatabaseSession, writer: LedgerWriter, reader: LedgerReader, verifier: StatementVerifier,
+        now: @escaping @Sendable () -> Timestamp
+    ) -> StoreCheck {
+        StoreCheck(client: client(session, now: now), statements: verifier, reader: reader, now: now) {
+            try await writer.append($0)
+        }
+    }
+
+    /// What verifies the store's answers; it remembers none, for the store signs each answer anew.
+    static func statementVerifier(_ jws: JWSVerifier, _ configuration: Configuration) -> StatementVerifier {
+        StatementVerifier(
+            jws: jws, apps: configuration.apps.map(\.binding), remembered: RememberedStatements(byteLimit: 0))
+    }
+
     /// What reads the store's history of one app's notifications.
     func sweep(
         _ session: DatabaseSession, writer: LedgerWriter, verifier: NotificationVerifier, logger: Logger,

@@ -29,13 +29,16 @@ struct ServiceRig {
     let store: SimulatedAuthority
     let log: LogKeeper
     let clock: TestClock
+    /// What the store's API tells; none where the rig may not ask.
+    let asked: AskedStores?
     /// A key that may do everything.
     let admin: String
 
     static func make(
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
-        trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false
+        trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
+        asksStore: Bool = false
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -57,22 +60,30 @@ struct ServiceRig {
         for app in apps {
             for environment in app.environments { deviceTrust[app.bundleID, environment] = trust }
         }
+        let asked = asksStore ? try AskedStores(apps, authority: store, clock: clock) : nil
+        let reader = LedgerReader(pool: pool, now: now)
+        let statements = StatementVerifier(jws: jws, apps: apps)
+        let checks = (asked?.clients ?? []).map { client in
+            StoreCheck(client: client, statements: statements, reader: reader, now: now) {
+                try await writer.append($0)
+            }
+        }
         let application = Application(
             writer: writer,
-            reader: LedgerReader(pool: pool, now: now), keys: keys,
+            reader: reader, keys: keys,
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
             verifier: NotificationVerifier(jws: jws, apps: apps),
-            statements: StatementVerifier(jws: jws, apps: apps),
+            statements: statements,
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
-            trustedProxies: trustedProxies, now: now)
+            trustedProxies: trustedProxies, storeChecks: StoreChecks(checks), now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            admin: admin)
+            asked: asked, admin: admin)
     }
 
     // MARK: - Requests

@@ -51,7 +51,7 @@ package struct CommandKeys: Sendable {
                     INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
                     VALUES ($1, $2, $3, 0, $4)
                     ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
-                        position = excluded.position, recorded_at = excluded.recorded_at
+                        position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL
                     WHERE command_key.recorded_at <= $5
                     """,
                     [
@@ -100,7 +100,7 @@ package struct CommandKeys: Sendable {
         }
     }
 
-    private func run<Value: Sendable>(
+    func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
         try await pool.run(doing: "looking up idempotency keys", body)

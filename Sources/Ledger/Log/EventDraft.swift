@@ -18,6 +18,14 @@ package enum EventSource: String, Sendable, Hashable {
         case .device: .device
         }
     }
+
+    /// What an event of statements is called that came by themselves, not in a notification.
+    package var statementsLabel: String {
+        switch self {
+        case .serverAPI: "store_report"
+        case .notification, .device, .api, .operatorCommand: StatementsFact.label
+        }
+    }
 }
 
 /// What makes two deliveries one event.

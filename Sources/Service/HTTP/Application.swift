@@ -63,6 +63,7 @@ package struct Application: Sendable {
     let catalogWatch: CatalogWatch
     let readiness: Readiness
     let longWork: LongWork
+    let storeChecks: StoreChecks
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -79,6 +80,7 @@ package struct Application: Sendable {
     ///   - passTTL: how long a pass may live at most.
     ///   - ledgerID: the ledger's own id, by which devices notice that they speak to another one.
     ///   - logKey: what signs checkpoints of the log; without it none are given.
+    ///   - storeChecks: what asks the store, of the apps that may.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -88,6 +90,7 @@ package struct Application: Sendable {
         limits: Limits = Limits(), deviceTrust: DeviceTrustTable = DeviceTrustTable(), passKeys: PassKeyRing = .empty,
         passTTL: Duration = PassDocument.defaultTTL,
         ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
+        storeChecks: StoreChecks = StoreChecks([]),
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
@@ -107,6 +110,7 @@ package struct Application: Sendable {
         self.tokens = tokens
         self.commandKeys = commandKeys
         self.trustedProxies = trustedProxies
+        self.storeChecks = storeChecks
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, sha256: sha256, now: now)

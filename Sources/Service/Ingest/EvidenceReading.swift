@@ -40,17 +40,18 @@ package struct EvidenceReading: Sendable {
                 occurredAt: notification.signedDate, fact: .notification(notification.fact),
                 identities: notification.identities)
         case .statements(let stated):
-            return try derive(evidence, at: event.recordedAt, like: stated)
+            return try derive(evidence, of: event, like: stated)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
             .catalog, .access:
             throw EvidenceFault(description: "is there, though the event is of no signed statement")
         }
     }
 
-    /// A device's transactions stand first, one a line, and its renewal information behind them.
-    private func derive(_ evidence: [UInt8], at recordedAt: Timestamp, like stated: StatementsFact) throws
+    /// Transactions stand first, one a line, and renewal information behind them.
+    private func derive(_ evidence: [UInt8], of event: EventRecord, like stated: StatementsFact) throws
         -> DerivedEvent
     {
+        let recordedAt = event.recordedAt
         let lines = evidence.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
@@ -84,7 +85,7 @@ package struct EvidenceReading: Sendable {
         let fact = StatementsFact(
             originalTransactionID: original, transactions: facts, renewals: stated.renewals, remarks: [])
         return DerivedEvent(
-            environment: environment, type: StatementsFact.label, occurredAt: fact.latestSignedDate,
+            environment: environment, type: event.source.statementsLabel, occurredAt: fact.latestSignedDate,
             fact: .statements(fact), identities: identities.customerIDs)
     }
 }

@@ -1,7 +1,7 @@
-import EntitlementAPI
-import EntitlementCore
+package import EntitlementAPI
+package import EntitlementCore
 import HTTPServer
-import Ledger
+package import Ledger
 
 extension Application {
     /// `GET /v1/subscriptions/{original_transaction_id}`.
@@ -16,19 +16,27 @@ extension Application {
                 .notFound, "No event about this original transaction is known in \(environment.rawValue).",
                 param: "original_transaction_id")
         }
-        let periods = found.state.chains(found.catalog).flatMap(\.periods).sorted { $0.start < $1.start }
-        return try .document(
-            SubscriptionDocument(
-                originalTransactionID: originalID, environment: environment, at: at, knownAt: position,
-                standing: found.standing(at: at), isClaimed: found.isClaimed,
-                periods: periods.map { period in
-                    SubscriptionDocument.Period(
-                        period, customerID: found.owner(of: period).flatMap { found.customerIDs[$0] })
-                }), position: position)
+        return try .document(found.document(at: at, knownAt: position), position: position)
     }
 }
 
 extension SubscriptionFacts {
+    /// How it reads at an instant.
+    ///
+    /// - Parameter position: up to which the log is believed.
+    package func document(at: Timestamp, knownAt position: Int64) -> SubscriptionDocument {
+        let periods = state.chains(catalog).flatMap(\.periods).sorted { $0.start < $1.start }
+        return SubscriptionDocument(
+            originalTransactionID: key.originalTransactionID, environment: key.environment, at: at, knownAt: position,
+            standing: standing(at: at), isClaimed: isClaimed,
+            periods: periods.map { period in
+                SubscriptionDocument.Period(period, customerID: owner(of: period).flatMap { customerIDs[$0] })
+            })
+    }
+
+    /// The app it is of, by the oldest of its transactions; `nil` where nothing was signed about it.
+    package var bundleID: String? { state.transactions.first?.fact.bundleID }
+
     /// Whose a period is now: every claim, link and transfer considered.
     fileprivate func owner(of period: Period) -> IdentityRef? { ownership.currentOwner(of: period.fact) }
 

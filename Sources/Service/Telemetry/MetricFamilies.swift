@@ -10,6 +10,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case rateLimited = "rightful_rate_limited_total"
     case immediateReads = "rightful_immediate_reads_total"
     case repeatedLaunches = "rightful_repeated_launches_total"
+    case storeChecks = "rightful_store_checks_total"
 
     var help: String {
         switch self {
@@ -23,6 +24,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .remarks: "Things in new notifications that a person should look at, by kind."
         case .immediateReads: "Reads answered on the event loop, by whether the answer was in memory or was loaded."
         case .repeatedLaunches: "Reconciliations of devices that posted what they posted before, answered from memory."
+        case .storeChecks:
+            "Questions to the store about one customer, by why and by what came of them: recorded, known, unknown or failed."
         case .rateLimited:
             "Refused as too much, by whose limit it was: an API key's or a client address's requests, a subscription's repetitions."
         }
@@ -38,6 +41,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .statements: ["verdict"]
         case .conflicts: []
         case .drift: ["outcome"]
+        case .storeChecks: ["reason", "outcome"]
         }
     }
 }

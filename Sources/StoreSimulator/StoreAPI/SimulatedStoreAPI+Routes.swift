@@ -119,14 +119,13 @@ extension SimulatedStoreAPI {
 
     private func statuses(of id: String) throws -> Response {
         count("subscription_statuses")
-        let originals = archive.originals(ofCustomer: id).filter { $0.value.status != nil }
+        let originals = archive.originals(ofCustomer: id).filter(\.value.isSubscription)
         guard !originals.isEmpty else { return try error(404, 4_040_010) }
-        let entries = originals.sorted { $0.key > $1.key }.map { original, known -> PayloadValue in
+        let entries = try originals.sorted { $0.key > $1.key }.map { original, known -> PayloadValue in
             var entry: [String: PayloadValue] = ["originalTransactionId": .string(original)]
-            entry["status"] = known.status.map { .integer($0) }
-            let last = known.transactions.values.max { $0.purchaseDate < $1.purchaseDate }
-            entry["signedTransactionInfo"] = last.map { .string($0.jws) }
-            entry["signedRenewalInfo"] = known.renewal.map { .string($0.jws) }
+            entry["status"] = known.status(at: now()).map { .integer($0) }
+            entry["signedTransactionInfo"] = try known.last.map { .string(try signedNow($0)) }
+            entry["signedRenewalInfo"] = try known.renewal.map { .string(try signedNow($0)) }
             return .object(entry)
         }
         return try document([
@@ -137,9 +136,16 @@ extension SimulatedStoreAPI {
         ])
     }
 
+    /// The store signs whatever it is asked for anew; the date is that of the answer.
+    private func signedNow(_ statement: StoreArchive.Statement) throws -> String {
+        var payload = statement.payload
+        payload["signedDate"] = .integer(now())
+        return try authority.sign(.object(payload))
+    }
+
     private func history(of id: String, _ request: Request) throws -> Response {
         count("transaction_history")
-        let all = archive.originals(ofCustomer: id).values.flatMap(\.transactions.values)
+        let all = archive.originals(ofCustomer: id).values.flatMap(\.purchases)
             .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
         guard !all.isEmpty else { return try error(404, 4_040_010) }
         return try page(all, request)
@@ -147,7 +153,7 @@ extension SimulatedStoreAPI {
 
     private func refunds(of id: String, _ request: Request) throws -> Response {
         count("refunds")
-        let all = archive.originals(ofCustomer: id).values.flatMap(\.transactions.values)
+        let all = archive.originals(ofCustomer: id).values.flatMap(\.purchases)
             .filter { $0.payload["revocationDate"] != nil }
             .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
         return try page(all, request)
@@ -163,7 +169,7 @@ extension SimulatedStoreAPI {
         }
         let items = all.dropFirst(first).prefix(Self.pageSize)
         return try document([
-            "signedTransactions": .array(items.map { .string($0.jws) }),
+            "signedTransactions": .array(try items.map { .string(try signedNow($0)) }),
             "revision": .string("rev_\(first + items.count)"), "hasMore": .boolean(first + items.count < all.count),
             "environment": .string(environment.payloadName), "bundleId": .string(world.bundleID),
         ])
@@ -172,7 +178,7 @@ extension SimulatedStoreAPI {
     private func transaction(_ id: String) throws -> Response {
         count("transaction")
         guard let statement = archive.transaction(id) else { return try error(404, 4_040_010) }
-        return try document(["signedTransactionInfo": .string(statement.jws)])
+        return try document(["signedTransactionInfo": .string(try signedNow(statement))])
     }
 
     private func appTransaction(of id: String) throws -> Response {
@@ -202,9 +208,9 @@ extension SimulatedStoreAPI {
         }
         guard body["requestIdentifier"] is String else { return try error(400, 4_000_011) }
         guard let known = archive.originals[original] else { return try error(404, 4_040_005) }
-        guard known.status == 1, let last = known.transactions.values.max(by: { $0.purchaseDate < $1.purchaseDate }),
-            let expires = last.expiresDate
-        else { return try error(403, 4_030_004) }
+        guard known.status(at: now()) == 1, let expires = known.last?.expiresDate else {
+            return try error(403, 4_030_004)
+        }
         return try document([
             "originalTransactionId": .string(original), "success": .boolean(true),
             "effectiveDate": .integer(expires + days * Span.day),
@@ -215,18 +221,5 @@ extension SimulatedStoreAPI {
         Response(
             status: 200, headers: [("Content-Type", "application/json")],
             body: try PayloadValue.object(members).encoded())
-    }
-}
-
-extension StoreArchive.Statement {
-    fileprivate var purchaseDate: Int64 { milliseconds("purchaseDate") ?? .min }
-    fileprivate var expiresDate: Int64? { milliseconds("expiresDate") }
-
-    private func milliseconds(_ name: String) -> Int64? {
-        switch payload[name] {
-        case .integer(let number): number
-        case .fraction(let number): Int64(number)
-        default: nil
-        }
     }
 }

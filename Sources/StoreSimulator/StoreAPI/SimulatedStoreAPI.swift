@@ -117,11 +117,29 @@ package final class SimulatedStoreAPI: Sendable {
         return payload
     }
 
+    /// Remembers statements as if a notification had carried them; it is delivered nowhere.
+    package func remember(
+        _ transaction: [String: PayloadValue], _ renewal: [String: PayloadValue]? = nil
+    ) throws {
+        var signedDate = now()
+        if case .integer(let date)? = transaction["signedDate"] { signedDate = date }
+        var original: String?
+        if case .string(let id)? = transaction["originalTransactionId"] { original = id }
+        try send(
+            StoreNotification(
+                environment: environment, originalTransactionID: original, signedDate: signedDate,
+                payload: ["notificationType": .string("DID_RENEW"), "data": .object([:])], transaction: transaction,
+                renewal: renewal, appTransaction: nil, testimony: nil))
+    }
+
     /// Everything that was sent, in order.
     package var sentPayloads: [String] { state.withLock { $0.archives[environment]?.sent.map(\.payload) ?? [] } }
 
     /// Lets the next requests go wrong, one after the other.
     package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
+
+    /// Lets nothing more go wrong.
+    package func forgiveAll() { state.withLock { $0.faults = [] } }
 
     /// How many requests of a kind were answered, by the last word of their path that is no id.
     package func count(of kind: String) -> Int { state.withLock { $0.asked[kind]?.count ?? 0 } }

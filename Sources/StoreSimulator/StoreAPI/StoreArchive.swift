@@ -24,9 +24,8 @@ struct StoreArchive: Sendable {
         /// The newest statement of each of its transactions.
         var transactions: [String: Statement] = [:]
         var renewal: Statement?
-        /// As the store counts them: 1 active, 2 expired, 3 retry, 4 grace, 5 revoked; nil for one-time purchases.
-        var status: Int64?
-        var statusDate = Int64.min
+        /// Whether it is a subscription.
+        var isSubscription = false
         /// The Apple account, where its statements name it.
         var appTransactionID: String?
     }
@@ -50,6 +49,7 @@ struct StoreArchive: Sendable {
             if known.transactions[id].map({ $0.signedDate <= notification.signedDate }) ?? true {
                 known.transactions[id] = Statement(signedDate: notification.signedDate, jws: jws, payload: fields)
             }
+            known.isSubscription = text(fields["type"]) == ProductKind.autoRenewable.rawValue || known.isSubscription
             known.appTransactionID = text(fields["appTransactionId"]) ?? known.appTransactionID
             originals[original] = known
         }
@@ -57,15 +57,6 @@ struct StoreArchive: Sendable {
             var known = originals[original, default: Original()]
             if known.renewal.map({ $0.signedDate <= notification.signedDate }) ?? true {
                 known.renewal = Statement(signedDate: notification.signedDate, jws: jws, payload: fields)
-            }
-            originals[original] = known
-        }
-        if let original = notification.originalTransactionID, case .object(let data) = notification.payload["data"],
-            case .integer(let status) = data["status"]
-        {
-            var known = originals[original, default: Original()]
-            if notification.signedDate >= known.statusDate {
-                (known.status, known.statusDate) = (status, notification.signedDate)
             }
             originals[original] = known
         }
@@ -93,5 +84,49 @@ struct StoreArchive: Sendable {
 
     private func text(_ value: PayloadValue?) -> String? {
         if case .string(let text) = value { text } else { nil }
+    }
+}
+
+extension StoreArchive.Original {
+    /// The latest purchase, as it was stated last.
+    var last: StoreArchive.Statement? {
+        purchases.max { ($0.purchaseDate, $0.signedDate) < ($1.purchaseDate, $1.signedDate) }
+    }
+
+    /// The newest statement of each purchase: the store may know one by several ids.
+    var purchases: [StoreArchive.Statement] {
+        var newest: [String: StoreArchive.Statement] = [:]
+        for statement in transactions.values {
+            let purchase = "\(statement.purchaseDate) \(statement.payload["productId"].map { "\($0)" } ?? "")"
+            if let known = newest[purchase], known.signedDate > statement.signedDate { continue }
+            newest[purchase] = statement
+        }
+        return Array(newest.values)
+    }
+
+    /// As the store counts them: 1 active, 2 expired, 3 retry, 4 grace, 5 revoked; nil for one-time purchases.
+    func status(at now: Int64) -> Int64? {
+        guard isSubscription, let last else { return nil }
+        if last.payload["revocationDate"] != nil { return 5 }
+        guard let expires = last.expiresDate, expires <= now else { return 1 }
+        // What was said of an earlier period says nothing of this one.
+        guard let renewal, renewal.signedDate >= last.purchaseDate else { return 2 }
+        if let grace = renewal.milliseconds("gracePeriodExpiresDate"), grace > now { return 4 }
+        let hasGrace = renewal.payload["gracePeriodExpiresDate"] != nil
+        let isRetried = renewal.payload["isInBillingRetryPeriod"] == .boolean(true) || hasGrace
+        return isRetried && now < expires + 60 * Span.day ? 3 : 2
+    }
+}
+
+extension StoreArchive.Statement {
+    var purchaseDate: Int64 { milliseconds("purchaseDate") ?? .min }
+    var expiresDate: Int64? { milliseconds("expiresDate") }
+
+    func milliseconds(_ name: String) -> Int64? {
+        switch payload[name] {
+        case .integer(let number): number
+        case .fraction(let number): Int64(number)
+        default: nil
+        }
     }
 }

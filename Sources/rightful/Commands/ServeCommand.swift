@@ -128,6 +128,12 @@ struct ServeCommand: Command {
                 ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
+                storeChecks: StoreChecks(
+                    files.storeAccess.map {
+                        $0.check(
+                            session, writer: writer, reader: reader,
+                            verifier: StoreAccess.statementVerifier(jws, configuration), now: clock.now)
+                    }),
                 now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound

@@ -1,3 +1,4 @@
+import AppStorePayloads
 import AppStoreServer
 import EntitlementCore
 import Foundation
@@ -88,7 +89,11 @@ struct StoreAPICallTests {
         }
         let one = try await rig.client.send(.transaction(id), in: .production).transaction
         let history = try await rig.client.send(.transactionHistory(of: id), in: .production)
-        #expect(history.transactions.contains(one))
+        // The store signs each answer anew.
+        func named(_ statement: UnverifiedStatement) throws -> String? {
+            try JSONObject(parsing: UnverifiedJWS(Array(statement.compact.utf8)).payload)["transactionId"]?.string
+        }
+        #expect(try named(one) == id && history.transactions.map { try named($0) }.contains(id))
         _ = try await rig.client.send(.refunds(of: id), in: .production)
         #expect(
             try await rig.client.send(.appTransaction(of: id), in: .production).appTransaction.compact.hasPrefix("ey"))

@@ -14,8 +14,10 @@ final class StoreAPIStage: Sendable {
     private let servers: [HTTPServer]
     private let keyFile: URL
 
-    /// - Parameter hasWrongKey: whether the store knows another key than the installation has.
-    init(hasWrongKey: Bool = false) async throws {
+    /// - Parameters:
+    ///   - hasWrongKey: whether the store knows another key than the installation has.
+    ///   - hasKey: whether the installation may ask the store at all.
+    init(hasWrongKey: Bool = false, hasKey: Bool = true) async throws {
         let key = try PrivateKey.generate(.p256)
         keyFile = ScratchSpace.directory.appending(path: "api-key-\(UUID().uuidString).p8")
         _ = FileManager.default.createFile(
@@ -35,19 +37,15 @@ final class StoreAPIStage: Sendable {
         let root = ScratchSpace.directory.appending(path: "api-root-\(UUID().uuidString).pem")
         try Data(authority.root.certificate.pem().utf8).write(to: root)
         let world = StoreWorld.standard
-        installation = try await Installation(
-            settings: [
-                "root_certificates": [root.path()],
-                "apps": [
-                    [
-                        "bundle_id": world.bundleID, "app_apple_id": world.appAppleID,
-                        "app_store_api": [
-                            "issuer_id": "issuer", "key_id": "KEY1", "private_key_path": keyFile.path(),
-                            "base_url": urls[0], "sandbox_base_url": urls[1],
-                        ] as [String: any Sendable],
-                    ] as [String: any Sendable]
-                ],
-            ])
+        var app: [String: any Sendable] = ["bundle_id": world.bundleID, "app_apple_id": world.appAppleID]
+        if hasKey {
+            app["app_store_api"] =
+                [
+                    "issuer_id": "issuer", "key_id": "KEY1", "private_key_path": keyFile.path(),
+                    "base_url": urls[0], "sandbox_base_url": urls[1],
+                ] as [String: any Sendable]
+        }
+        installation = try await Installation(settings: ["root_certificates": [root.path()], "apps": [app]])
     }
 
     /// The time of day, which store and service share.
@@ -59,8 +57,20 @@ final class StoreAPIStage: Sendable {
 
     /// Signs a notification now, and remembers it; it arrives nowhere by itself.
     func send(_ notification: StoreNotification) throws -> String {
-        let api = notification.environment == .production ? production : sandbox
-        return try api.send(notification, at: Self.now)
+        try api(notification.environment).send(notification, at: Self.now)
+    }
+
+    func api(_ environment: StoreEnvironment) -> SimulatedStoreAPI {
+        environment == .production ? production : sandbox
+    }
+
+    /// A life that ends a few days ago, so that some of what it tells of is going on.
+    static func lifeUntilNow(seed: UInt64, customers: Int = 1) -> StoreLife {
+        let standard = StoreLife.random(seed: seed, customers: customers)
+        let length = (standard.notifications.last?.signedDate ?? 0) - standard.world.start
+        var world = StoreWorld.standard
+        world.start = now - length - 4 * Span.day
+        return StoreLife.random(seed: seed, world: world, customers: customers)
     }
 
     /// How the sweeps stand, by environment, as `rightful status` tells.

@@ -123,10 +123,11 @@ extension ServiceRig {
     /// A rig whose catalog, at position 1, knows the devices' products.
     static func withCatalog(
         limits: Application.Limits = .init(), passKeys: PassKeyRing = .empty, trust: DeviceTrust = DeviceTrust(),
-        connections: Int = 3, hasOtherApp: Bool = false
+        connections: Int = 3, hasOtherApp: Bool = false, asksStore: Bool = false
     ) async throws -> ServiceRig {
         let rig = try await make(
-            limits: limits, trust: trust, passKeys: passKeys, connections: connections, hasOtherApp: hasOtherApp)
+            limits: limits, trust: trust, passKeys: passKeys, connections: connections, hasOtherApp: hasOtherApp,
+            asksStore: asksStore)
         #expect(try await rig.put(deviceCatalog).status == 200)
         return rig
     }

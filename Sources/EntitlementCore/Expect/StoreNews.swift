@@ -1,0 +1,39 @@
+// The store signs every answer anew, so the same content comes with another date each time it is asked. Only what says
+// more than the log does is worth an event.
+
+extension OriginalState {
+    /// Whether a transaction that the store gives when it is asked says more than what is known.
+    ///
+    /// The same content again does where a device spoke last, because then the store's own word settles it.
+    package func learns(fromStore fact: TransactionFact) -> Bool {
+        guard joining(fact, source: .serverAPI) else { return false }
+        let rivals = transactions.filter { TransactionKey($0.fact) == TransactionKey(fact) }
+        guard let newest = rivals.max(by: { $0.fact.precedes($1.fact) }) else { return true }
+        return !newest.sources.includesStore || !newest.fact.hasContent(of: fact)
+    }
+
+    /// Whether renewal information that the store gives when it is asked says more than what is known.
+    ///
+    /// It is compared with the newest statement before it: what was said earlier, and changed since, is news again.
+    package func learns(fromStore fact: RenewalFact) -> Bool {
+        var joined = self
+        guard joined.join(fact, source: .serverAPI, position: lastPosition) else { return false }
+        guard !renewals.contains(where: { $0.fact.payloadHash == fact.payloadHash }) else { return false }
+        guard let before = renewals.last(where: { $0.fact.precedes(fact) }) else { return true }
+        return RenewalContent(before.fact) != RenewalContent(fact)
+    }
+
+    private func joining(_ fact: TransactionFact, source: StatementSource) -> Bool {
+        var joined = self
+        return joined.join(fact, source: source, position: lastPosition)
+    }
+}
+
+extension TransactionFact {
+    /// Whether another statement says the same, whenever it was signed.
+    fileprivate func hasContent(of other: TransactionFact) -> Bool {
+        var same = other
+        (same.payloadHash, same.signedDate) = (payloadHash, signedDate)
+        return same == self
+    }
+}

@@ -1,0 +1,108 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// How long the store may take; the request has to be answered soon after.
+    private static let storePatience = Duration.seconds(8)
+
+    /// `POST /v1/subscriptions/{original_transaction_id}/actions/check`: asks the store now.
+    ///
+    /// Under an idempotency key the first answer is kept, and given again.
+    func checkSubscription(_ call: Call) async throws -> HTTPResponse {
+        let id = try call.storeIdentifier("original_transaction_id")
+        let body = try call.bodyMembers()
+        let environment = try call.environment(orInBody: body)
+        let app = try call.app(body)
+        if let app, let served = statements.environments(of: app), !served.contains(environment) {
+            throw Problem(
+                .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
+        }
+        let command = try commandKey(of: call)
+        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
+            return try await answer(try WireJSON.decode(CheckOutcome.self, from: kept), call)
+        }
+        do {
+            let (outcome, finding) = try await storeChecks.check(
+                id, in: environment, app: app, only: call.scope.app, reader: reader, within: Self.storePatience,
+                now: now)
+            metrics.count(.storeChecks, ["request", finding.recorded.isEmpty ? "known" : "recorded"])
+            if let refusal = finding.refusal {
+                logger.log(
+                    .warning, "statements that the store gave are refused",
+                    [("refused", .integer(Int64(finding.refused))), ("reason", .string(refusal))])
+            }
+            if let command {
+                try await commandKeys.keep(
+                    try WireJSON.encode(outcome), for: command.key, command.requestHash, now: now())
+            }
+            return try await answer(outcome, call)
+        } catch let refusal as StoreChecks.Refusal {
+            throw Problem(refusal, app: call.credential?.onlyBundleID, environment)
+        } catch let error as StoreAPIError {
+            metrics.count(.storeChecks, ["request", "failed"])
+            logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
+            throw Problem(error, now: now())
+        }
+    }
+
+    private func answer(_ outcome: CheckOutcome, _ call: Call) async throws -> HTTPResponse {
+        try .document(
+            try await outcome.document(from: reader, only: call.scope.app), position: outcome.positions.upperBound)
+    }
+}
+
+extension Call {
+    /// The app that the body names, which must be the credential's own where that is bound to one.
+    fileprivate func app(_ body: [String: WireValue]) throws(Problem) -> String? {
+        guard let value = body["app"] else { return nil }
+        guard case .string(let app) = value, !app.isEmpty, app.utf8.count <= 255 else {
+            throw Problem(.malformedRequest, "app is a bundle id.", param: "app")
+        }
+        if let only = credential?.onlyBundleID, !only.utf8.elementsEqual(app.utf8) {
+            throw Problem(.forbidden, "This credential is for another app.", param: "app")
+        }
+        return app
+    }
+}
+
+extension Problem {
+    fileprivate init(_ refusal: StoreChecks.Refusal, app: String?, _ environment: StoreEnvironment) {
+        switch refusal {
+        case .unknown:
+            self.init(
+                .notFound,
+                "Neither the ledger nor the store knows this original transaction in \(environment.rawValue).",
+                param: "original_transaction_id")
+        case .ambiguous:
+            self.init(
+                .malformedRequest,
+                "The ledger does not know this transaction, and there are several apps: name the app by its bundle id.",
+                param: "app")
+        case .unconfigured:
+            self.init(
+                .unprocessable,
+                "The app has no app_store_api in this service's configuration, so the store cannot be asked.",
+                param: "app")
+        }
+    }
+
+    /// What a failure of the store means to the client: never their fault.
+    fileprivate init(_ error: StoreAPIError, now: Timestamp) {
+        var seconds: Int64 = 30
+        let detail: String
+        switch error.kind {
+        case .limited(let until):
+            detail = "The store takes no more requests at the moment, or this service's share of them is used up."
+            if let until { seconds = max(1, min(3600, (until.milliseconds - now.milliseconds) / 1000 + 1)) }
+        case .unauthorized:
+            detail = "The store does not accept this service's credentials; `rightful status` and the log say more."
+        case .notFound, .refused, .unavailable, .unreadable, .outOfTime:
+            detail = "The store could not be asked to the end; what it had said by then is recorded."
+        }
+        self.init(.unavailable, detail, headers: [("Retry-After", String(seconds))])
+        cause = error.description
+    }
+}

@@ -1,0 +1,79 @@
+import AppStoreServer
+import EntitlementAPI
+package import EntitlementCore
+package import Ledger
+
+/// What asks the store, for each app that may ask it.
+package struct StoreChecks: Sendable {
+    /// Why nobody was asked.
+    package enum Refusal: Error, Sendable, Equatable, CustomStringConvertible {
+        /// Several apps may ask, and nothing says which is meant.
+        case ambiguous
+        /// The app is not configured, or has no `app_store_api`.
+        case unconfigured(String?)
+        /// Neither side knows it.
+        case unknown
+
+        package var description: String {
+            switch self {
+            case .ambiguous:
+                "nothing is known of this transaction, and several apps could ask the store: name the app by its bundle id"
+            case .unconfigured(let app):
+                app.map { "the app \($0) has no app_store_api in the configuration, so the store cannot be asked" }
+                    ?? "no app has app_store_api in the configuration, so the store cannot be asked"
+            case .unknown: "neither the ledger nor the store knows this transaction"
+            }
+        }
+    }
+
+    private let checks: [String: StoreCheck]
+
+    package init(_ checks: [StoreCheck]) {
+        self.checks = Dictionary(checks.map { ($0.app, $0) }) { first, _ in first }
+    }
+
+    /// Asks the store about one original transaction now; returns once what it found is recorded.
+    ///
+    /// - Parameters:
+    ///   - id: the original transaction, or any other of the same.
+    ///   - app: whose store is asked where the ledger does not know the transaction.
+    ///   - scope: what of the log whoever asks may hear of.
+    ///   - limit: how long the store may take.
+    /// - Throws: `Refusal`, `StoreAPIError`, or what reading and appending throw.
+    package func check(
+        _ id: String, in environment: StoreEnvironment, app: String? = nil, only scope: AppScope? = nil,
+        reader: LedgerReader, within limit: Duration, now: @Sendable () -> Timestamp
+    ) async throws -> (outcome: CheckOutcome, finding: StoreCheck.Finding) {
+        let known = try await reader.subscription(id, environment: environment, app: scope)
+        let check = try check(of: known.subscription?.bundleID ?? scope?.bundleID ?? app)
+        let finding = try await check.run(id, in: environment, within: limit)
+        guard let original = finding.originalTransactionID ?? known.subscription.map({ _ in id }) else {
+            throw Refusal.unknown
+        }
+        let word = finding.latest(of: original).map { latest in
+            StoreCheckDocument.StoreWord(
+                status: finding.statuses[original], latest: latest, renewal: finding.renewals[original],
+                transactions: finding.transactions.values.count { $0.originalTransactionID == original })
+        }
+        let head = try await reader.status().position
+        return (
+            CheckOutcome(
+                originalTransactionID: original, app: check.app, environment: environment, checkedAt: now(),
+                store: word, positions: known.position...max(known.position, head),
+                recorded: finding.recorded.map {
+                    .init(position: $0.position, originalTransactionID: $0.originalTransactionID)
+                }, refused: finding.refused), finding
+        )
+    }
+
+    /// What asks about an app; where none is named the only one there is.
+    package func check(of app: String?) throws(Refusal) -> StoreCheck {
+        if let app {
+            guard let check = checks[app] else { throw .unconfigured(app) }
+            return check
+        }
+        guard let only = checks.values.first else { throw .unconfigured(nil) }
+        guard checks.count == 1 else { throw .ambiguous }
+        return only
+    }
+}

@@ -1,0 +1,187 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+import Service
+
+/// `rightful check CUSTOMER|ORIGINAL`.
+struct CheckCommand: Command {
+    static let usage = CommandUsage(
+        "check", "Ask the store about a customer or an original transaction now, compare, and record what is missing.",
+        operands: ["CUSTOMER|ORIGINAL"],
+        options: [
+            CommandUsage.environment,
+            CommandUsage.Option("--app", "B", "the bundle id to ask about, where nothing is known of the transaction"),
+            CommandUsage.Option("--json", nil, "print the answers of POST /v1/subscriptions/ORIGINAL/actions/check"),
+        ],
+        details: """
+            The store is asked for the state of the subscription and for the whole history of that Apple account in the app.
+            Every signed statement of the answer is verified; what the ledger did not know becomes events of source
+            app_store_server_api. Exit status 1 where the ledger still reads otherwise than the store says.
+            """)
+
+    /// How long the store may take for one original transaction.
+    private static let patience = Duration.seconds(120)
+    /// How many original transactions of one customer are asked about.
+    private static let mostOriginals = 100
+
+    private let arguments: ParsedArguments
+    private let subject: String
+    private let environment: StoreEnvironment
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        subject = arguments.operands[0]
+        guard !subject.isEmpty, subject.utf8.count <= CommandLimits.storeID else {
+            throw arguments.error(
+                "neither a customer nor a transaction has an id of \(subject.utf8.count) bytes")
+        }
+        environment = try arguments.environment() ?? .production
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let accesses = try StoreAccess.all(configuration)
+        let anchors = try TrustedMaterial.anchors(configuration)
+        let results = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let writer = LedgerWriter(pool: session.pool, clock: session.clock)
+            let verifier = StoreAccess.statementVerifier(try JWSVerifier(trusting: anchors), configuration)
+            let checks = StoreChecks(
+                accesses.map {
+                    $0.check(session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
+                })
+            var results: [CheckResult] = []
+            for original in try await originals(reader) {
+                do {
+                    let (outcome, finding) = try await checks.check(
+                        original, in: environment, app: arguments.value("--app"), reader: reader,
+                        within: Self.patience, now: session.clock.now)
+                    results.append(
+                        CheckResult(
+                            document: try await outcome.document(from: reader, only: nil), refusal: finding.refusal,
+                            device: try await deviceWord(outcome.originalTransactionID, reader)))
+                } catch let refusal as StoreChecks.Refusal {
+                    let hint = refusal == .ambiguous ? " with --app" : ""
+                    throw CommandFailure(description: "\(original), \(environment.rawValue): \(refusal)\(hint)")
+                } catch let error as StoreAPIError {
+                    throw CommandFailure(description: "\(original), \(environment.rawValue): \(error)")
+                }
+            }
+            return results
+        }
+        for result in results {
+            if arguments.has("--json") {
+                try context.output.write(try WireJSON.encode(result.document) + [UInt8(ascii: "\n")])
+            } else {
+                try context.output.write(result.text)
+            }
+        }
+        let differing = results.filter { $0.document.agrees == false }.map(\.document.originalTransactionID)
+        guard differing.isEmpty else {
+            throw CommandFailure(
+                description:
+                    "the ledger still reads otherwise than the store says of \(differing.joined(separator: ", ")); "
+                    + "`rightful explain` and GET /v1/subscriptions/{id} show the facts behind it")
+        }
+    }
+
+    /// What is asked about: an original transaction that is known, all of a customer who is known, or else whatever the store
+    /// may know by that id.
+    private func originals(_ reader: LedgerReader) async throws -> [String] {
+        if try await reader.subscription(subject, environment: environment).subscription != nil { return [subject] }
+        if let customer = CustomerID(subject) {
+            let facts = try await reader.customerFacts(customer, environment: environment).facts
+            let originals = facts.ofCustomerAlone().originals.keys.sorted()
+            if originals.count > Self.mostOriginals {
+                throw CommandFailure(
+                    description: "the customer has \(originals.count) original transactions; check them one by one")
+            }
+            if !originals.isEmpty { return originals }
+        }
+        guard subject.utf8.allSatisfy({ (48...57).contains($0) }) else {
+            throw CommandFailure(
+                description:
+                    "nothing is known of '\(subject)' in \(environment.rawValue), and it is no transaction's id")
+        }
+        return [subject]
+    }
+
+    /// The newest that devices alone have said; `nil` where they said nothing that the store has not.
+    private func deviceWord(_ original: String, _ reader: LedgerReader) async throws -> TransactionFact? {
+        let facts = try await reader.subscription(original, environment: environment).subscription
+        return facts?.state.transactions.filter { !$0.sources.includesStore }.map(\.fact)
+            .max { ($0.signedDate ?? .earliest) < ($1.signedDate ?? .earliest) }
+    }
+}
+
+/// One original transaction, after the store was asked.
+private struct CheckResult: Sendable {
+    let document: StoreCheckDocument
+    /// Why the last of what was refused was not believed.
+    let refusal: String?
+    let device: TransactionFact?
+
+    /// For people: the ledger before, the store, and the ledger now, side by side.
+    var text: String {
+        let before = Column("ledger before", document.before.ledger)
+        let after = Column("ledger now", document.after.ledger)
+        let columns = [before, Column("store", document.before.store), after, Column("devices alone", device)]
+        var lines = ["\(document.originalTransactionID) (\(document.app), \(document.environment.rawValue))"]
+        let names = ["", "state", "product", "until", "revoked", "renews"]
+        for (index, name) in names.enumerated() {
+            let cells = columns.map { column in
+                column.cells[index].padding(toLength: max(column.width, 1))
+            }
+            lines.append("  " + name.padding(toLength: 8) + " " + cells.joined(separator: "  "))
+        }
+        let events = document.recorded.map { "\($0.position)" }.joined(separator: ", ")
+        lines.append(document.recorded.isEmpty ? "  nothing was missing" : "  recorded now: event \(events)")
+        if document.refused > 0 {
+            lines.append("  not believed: \(document.refused) of the store's statements (\(refusal ?? ""))")
+        }
+        if let agrees = document.agrees {
+            lines.append(
+                agrees ? "  the ledger reads as the store says" : "  the ledger reads otherwise than the store says")
+        }
+        return lines.map { $0.trimmedAtEnd + "\n" }.joined()
+    }
+
+    private struct Column {
+        let cells: [String]
+        var width: Int { cells.map(\.count).max() ?? 0 }
+
+        init(_ title: String, _ known: SubscriptionDocument?) {
+            let period = known?.periods.last
+            cells = [
+                title, known?.state?.rawValue ?? "-", known?.productID ?? period?.productID ?? "-",
+                period?.endsAt?.description ?? "-", period?.revokedAt?.description ?? "-", Self.word(known?.willRenew),
+            ]
+        }
+
+        init(_ title: String, _ said: StoreCheckDocument.StoreWord?) {
+            cells = [
+                title, said?.state?.rawValue ?? said?.status.map { "status \($0)" } ?? "-", said?.productID ?? "-",
+                (said?.revokedAt ?? said?.expiresAt)?.description ?? "-", said?.revokedAt?.description ?? "-",
+                Self.word(said?.willRenew),
+            ]
+        }
+
+        init(_ title: String, _ said: TransactionFact?) {
+            cells = [
+                title, "-", said?.productID ?? "-", said?.expiresDate?.description ?? "-",
+                said?.revocation?.date.description ?? "-", "-",
+            ]
+        }
+
+        private static func word(_ value: Bool?) -> String { value.map { $0 ? "yes" : "no" } ?? "-" }
+    }
+}
+
+extension String {
+    fileprivate func padding(toLength length: Int) -> String {
+        self + String(repeating: " ", count: max(0, length - count))
+    }
+
+    fileprivate var trimmedAtEnd: String { String(reversed().drop { $0 == " " }.reversed()) }
+}

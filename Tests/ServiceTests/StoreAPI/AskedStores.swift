@@ -1,0 +1,73 @@
+import AppStoreServer
+import EntitlementCore
+import Foundation
+import OpenSSLCrypto
+import StoreSimulator
+
+@testable import Service
+
+/// The simulated store's API of each app of a rig, which is asked without a socket.
+struct AskedStores: Sendable {
+    let clients: [StoreAPIClient]
+    private let apis: [String: [StoreEnvironment: SimulatedStoreAPI]]
+
+    init(_ apps: [AppBinding], authority: SimulatedAuthority, clock: TestClock) throws {
+        var apis: [String: [StoreEnvironment: SimulatedStoreAPI]] = [:]
+        var clients: [StoreAPIClient] = []
+        for app in apps {
+            let key = try PrivateKey.generate(.p256)
+            var world = StoreWorld.standard
+            (world.bundleID, world.appAppleID) = (app.bundleID, app.appAppleID ?? 0)
+            let access = SimulatedStoreAPI.Access(issuerID: "issuer", keyID: "KEY1", key: key.publicKey)
+            func api(_ environment: StoreSimulator.StoreEnvironment) -> SimulatedStoreAPI {
+                SimulatedStoreAPI(
+                    authority: authority, world: world, access: access, environment: environment,
+                    now: { clock.now.milliseconds })
+            }
+            let (production, sandbox) = (api(.production), api(.sandbox))
+            apis[app.bundleID] = [.production: production, .sandbox: sandbox]
+            guard let servers = DirectTransport.servers else { throw URLError(.badURL) }
+            clients.append(
+                StoreAPIClient(
+                    StoreAPICredentials(issuerID: "issuer", keyID: "KEY1", bundleID: app.bundleID, key: key),
+                    servers: servers, quota: FreeQuota(),
+                    transport: DirectTransport(production: production, sandbox: sandbox),
+                    surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0.5 })))
+        }
+        (self.apis, self.clients) = (apis, clients)
+    }
+
+    subscript(app: String, environment: StoreEnvironment) -> SimulatedStoreAPI? { apis[app]?[environment] }
+}
+
+/// Hands requests to the simulated store in this process.
+private struct DirectTransport: StoreAPITransport {
+    static let servers: StoreAPIClient.Servers? = {
+        guard let production = URL(string: "https://production.invalid"),
+            let sandbox = URL(string: "https://sandbox.invalid")
+        else { return nil }
+        return StoreAPIClient.Servers(production: production, sandbox: sandbox)
+    }()
+
+    let production: SimulatedStoreAPI
+    let sandbox: SimulatedStoreAPI
+
+    func send(_ request: StoreAPIRequest, to url: URL, token: String) async throws -> StoreAPIResponse {
+        let items = URLComponents(url: url, resolvingAgainstBaseURL: false)?.queryItems ?? []
+        let api = url.host()?.hasPrefix("sandbox") == true ? sandbox : production
+        let answer = try await api.answer(
+            SimulatedStoreAPI.Request(
+                method: request.method.rawValue, path: url.pathComponents.filter { $0 != "/" },
+                query: items.map { ($0.name, $0.value ?? "") }, authorization: "Bearer " + token,
+                body: request.body ?? []))
+        return StoreAPIResponse(
+            status: answer.status, retryAfter: answer.headers.first { $0.0 == "Retry-After" }?.1, body: answer.body)
+    }
+}
+
+/// A quota that is never used up.
+private struct FreeQuota: StoreAPIQuota {
+    func reserve(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment, patience: Duration
+    ) async throws -> Duration? { .zero }
+}
