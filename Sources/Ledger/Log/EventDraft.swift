@@ -3,7 +3,7 @@ package import EntitlementCore
 /// Who stated an event.
 package enum EventSource: String, Sendable, Hashable {
     case notification = "app_store_notification"
-    case serverAPI = "app_store_server_api"
+    case serverAPI = "app_store_api"
     case device
     /// A command over HTTP.
     case api

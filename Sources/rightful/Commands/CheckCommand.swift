@@ -17,7 +17,7 @@ struct CheckCommand: Command {
         details: """
             The store is asked for the state of the subscription and for the whole history of that Apple account in the app.
             Every signed statement of the answer is verified; what the ledger did not know becomes events of source
-            app_store_server_api. Exit status 1 where the ledger still reads otherwise than the store says.
+            app_store_api. Exit status 1 where the ledger still reads otherwise than the store says.
             """)
 
     /// How long the store may take for one original transaction.

@@ -49,7 +49,7 @@ struct BackfillTests {
             try await client.expectRecord(life.record.customer(customer), of: customer, "seed \(seed) \(loss)")
         }
         let events = try await client.events(after: before)
-        #expect(events.allSatisfy { $0["source"] as? String == "app_store_server_api" })
+        #expect(events.allSatisfy { $0["source"] as? String == "app_store_api" })
 
         // Again: everything is known.
         let again = try await installation.rightful("backfill", "--since", "2026-01-01T00:00:00Z")

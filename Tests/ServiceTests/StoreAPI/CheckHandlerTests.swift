@@ -39,7 +39,7 @@ struct CheckHandlerTests {
         let position = try await rig.head()
         #expect(json["recorded"]?[0]?["position"] == .int(position))
         let event = try await rig.get("/v1/events/\(position)").json
-        #expect(event["source"] == .string("app_store_server_api") && event["type"] == .string("store_report"))
+        #expect(event["source"] == .string("app_store_api") && event["type"] == .string("store_report"))
         #expect(answer.header("Ledger-Position") == "\(position)")
         // The store signs anew each time, and says nothing new.
         #expect(try await rig.check(Self.id).json["recorded"]?.count == 0)
