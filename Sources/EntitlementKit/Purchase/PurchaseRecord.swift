@@ -1,0 +1,75 @@
+public import Foundation
+
+/// The offer something was bought under.
+public struct PurchaseOffer: Sendable, Hashable {
+    /// `introductory`, `promotional`, `offer_code`, `win_back`, or `unknown` for a kind this version does not know.
+    public let type: String
+    /// How it was cheaper: `free_trial`, `pay_as_you_go`, `pay_up_front`, `one_time`; `nil` where the store did not say.
+    public let discount: String?
+    /// The offer's own id; `nil` for introductory ones, and where only the server knows of it.
+    public let identifier: String?
+
+    /// Puts one together from its parts.
+    public init(type: String, discount: String?, identifier: String? = nil) {
+        self.type = type
+        self.discount = discount
+        self.identifier = identifier
+    }
+
+    /// Whether nothing was paid.
+    public var isTrial: Bool { discount == "free_trial" }
+}
+
+/// One purchase or renewal, as far as store and server have told: what messages and offers are chosen by.
+public struct PurchaseRecord: Sendable, Hashable, Identifiable {
+    /// What it is called.
+    public var id: String { transactionID }
+
+    /// The store's id of the transaction.
+    public let transactionID: String
+    /// The original transaction it rests on; `nil` for what was not bought in the store.
+    public let originalTransactionID: String
+    /// The product.
+    public let productID: String
+    /// Apple's word for what was bought, such as `Auto-Renewable Subscription`.
+    public let kind: String?
+    /// When it was bought, or renewed.
+    public let purchaseDate: Date
+    /// `nil` for what does not end.
+    public let expiresDate: Date?
+    /// When it was refunded or taken back.
+    public let revocationDate: Date?
+    /// Whether it renewed what was bought before.
+    public let isRenewal: Bool
+    /// Whether a later purchase took its place at once.
+    public let isUpgraded: Bool
+    /// How the customer came by it.
+    public let ownership: Entitlement.Ownership
+    /// The offer it was bought under.
+    public let offer: PurchaseOffer?
+    /// Whether the server holds it, too.
+    public let isSynced: Bool
+
+    /// Whether it was a free trial.
+    public var isTrial: Bool { offer?.isTrial ?? false }
+
+    /// Puts one together from its parts.
+    public init(
+        transactionID: String, originalTransactionID: String, productID: String, kind: String?, purchaseDate: Date,
+        expiresDate: Date?, revocationDate: Date?, isRenewal: Bool, isUpgraded: Bool,
+        ownership: Entitlement.Ownership, offer: PurchaseOffer?, isSynced: Bool
+    ) {
+        self.transactionID = transactionID
+        self.originalTransactionID = originalTransactionID
+        self.productID = productID
+        self.kind = kind
+        self.purchaseDate = purchaseDate
+        self.expiresDate = expiresDate
+        self.revocationDate = revocationDate
+        self.isRenewal = isRenewal
+        self.isUpgraded = isUpgraded
+        self.ownership = ownership
+        self.offer = offer
+        self.isSynced = isSynced
+    }
+}
