@@ -31,7 +31,7 @@ let modules = [
     Module("EntitlementAPI", imports: ["EntitlementCore"], system: ["Foundation"]),
     Module(
         "EntitlementKit", imports: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
-        system: ["Foundation", "FoundationNetworking", "Combine", "CryptoKit", "Dispatch", "Network", "StoreKit"]),
+        system: ["Foundation", "FoundationNetworking", "Combine", "CryptoKit", "Dispatch", "Network", "StoreKit", "os"]),
     // Thin wrappers over C libraries.
     Module("OpenSSLCrypto", imports: ["COpenSSL"]),
     Module("PostgresClient", imports: ["CLibPQ"], system: ["Dispatch", "Glibc"]),

@@ -60,6 +60,15 @@ public struct EntitlementConfiguration: Sendable {
     public typealias TokenProvider = @Sendable (_ request: CustomerTokenRequest) async throws -> CustomerToken
     /// Asked when a customer's token is needed; see ``TokenProvider``.
     public var tokenProvider: TokenProvider?
+    /// Lets your server sign a promotional offer, for ``OfferChoice/promotional(_:)``.
+    ///
+    /// Where it throws, or takes longer than twenty seconds, nothing is bought.
+    public typealias OfferSigner =
+        @Sendable (_ request: PromotionalOfferRequest) async throws -> PromotionalOfferSignature
+    /// Asked when a promotional offer is bought; `nil`: none can be.
+    public var offerSigner: OfferSigner?
+    /// Where the store says what it does; Apple's unified log unless told, and nowhere on Linux.
+    public var logger: (any EntitlementLogger)?
     /// The kinds of purchases that your app grants by itself, such as the coins of a consumable; none unless told.
     ///
     /// Each of them comes from ``EntitlementStore/unacknowledgedPurchases``, at every launch again, and is not finished
@@ -96,6 +105,9 @@ public struct EntitlementConfiguration: Sendable {
         self.tokenProvider = tokenProvider
         self.acknowledgedKinds = acknowledgedKinds
         self.webCheckout = webCheckout
+        #if canImport(os)
+        logger = SystemEntitlementLogger()
+        #endif
     }
 }
 

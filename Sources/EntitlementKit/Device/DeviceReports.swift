@@ -28,8 +28,9 @@ extension DeviceLedger {
         let records = facts.originals.values.flatMap { state in
             state.winningStatements().filter { facts.ownership.currentOwner(of: $0.fact) == facts.customer }
                 .map { statement in
-                    let isKept = book.transactions[statement.fact.transactionID].map(hasAnswered)
-                    return PurchaseRecord(statement.fact, isSynced: isKept ?? true)
+                    let kept = book.transactions[statement.fact.transactionID]
+                    return PurchaseRecord(
+                        statement.fact, quantity: kept?.quantity ?? 1, isSynced: kept.map(hasAnswered) ?? true)
                 }
         }
         return records.sorted { ($1.purchaseDate, $1.transactionID) < ($0.purchaseDate, $0.transactionID) }
@@ -40,17 +41,17 @@ extension PurchaseRecord {
     /// What the device's store signed.
     init(_ transaction: DeviceTransaction, isSynced: Bool) {
         var ids = IdentityList()
-        self.init(transaction.fact(&ids), isSynced: isSynced)
+        self.init(transaction.fact(&ids), quantity: transaction.quantity, isSynced: isSynced)
     }
 
-    fileprivate init(_ fact: TransactionFact, isSynced: Bool) {
+    fileprivate init(_ fact: TransactionFact, quantity: Int, isSynced: Bool) {
         self.init(
             transactionID: fact.transactionID, originalTransactionID: fact.originalTransactionID,
             productID: fact.productID, kind: fact.kind?.raw, purchaseDate: fact.purchaseDate.date,
             expiresDate: fact.expiresDate?.date, revocationDate: fact.revocation?.date.date,
             isRenewal: fact.reason == .known(.renewal), isUpgraded: fact.isUpgraded,
             ownership: fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
-            offer: fact.offer.map { PurchaseOffer($0) }, isSynced: isSynced)
+            offer: fact.offer.map { PurchaseOffer($0) }, quantity: quantity, isSynced: isSynced)
     }
 }
 

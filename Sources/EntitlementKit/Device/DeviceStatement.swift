@@ -48,12 +48,15 @@ struct DeviceTransaction: Hashable, Sendable {
     /// What the server knows the statement by, too.
     let payloadHash: Digest
     let contentHash: Digest
+    /// How many were bought; the ledger's facts do not say, since it gives no more access.
+    let quantity: Int
 
     init(_ statement: SignedStatement) throws(StatementRefusal) {
         let decoded = try DecodedJWS(statement)
         jws = statement.jws
         payloadHash = SHA256.hash(decoded.payload)
         contentHash = decoded.contentHash
+        quantity = decoded.json["quantity"]?.int64.map { Int(clamping: max(1, $0)) } ?? 1
         do throws(PayloadError) {
             payload = try TransactionPayload(decoded.json)
         } catch {

@@ -1,5 +1,3 @@
-public import Foundation
-
 /// What the Kit needs of the device's store, and nothing more.
 ///
 /// The adapter to StoreKit behind it holds no decisions; a simulated store stands in for it in tests. Every statement is
@@ -21,20 +19,24 @@ public protocol DeviceStore: Sendable {
     /// Transactions as they come from now on (`Transaction.updates`): renewals, refunds, purchases on other devices, and
     /// what a parent approved. Each call is a stream of its own, which holds what comes from the call on.
     func updates() -> AsyncStream<SignedStatement>
+    /// The status of a subscription whenever it changes from now on (`Product.SubscriptionInfo.Status.updates`), such as
+    /// when auto-renewal is turned off in the system's settings. Each call is a stream of its own.
+    func statusUpdates() -> AsyncStream<SubscriptionStatement>
     /// The products of those ids that are on sale here; what is unknown is left out.
     func products(_ ids: [String]) async throws -> [StoreProduct]
     /// Buys a product.
     ///
-    /// - Throws: ``PurchaseError`` where it can tell what went wrong; ``PurchaseError/productNotFound`` for what is not on
-    ///   sale here, ``PurchaseError/userCancelled`` where the store throws that. A `URLError` reads as
-    ///   ``PurchaseError/network(_:)``, anything else as unknown.
-    func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult
+    /// - Throws: ``PurchaseError`` where it can tell what went wrong, such as ``PurchaseError/Reason/productNotFound`` for
+    ///   what is not on sale here. A `URLError` reads as ``PurchaseError/Reason/network``, anything else as unknown.
+    func purchase(_ productID: String, options: StorePurchaseOptions) async throws -> StorePurchaseResult
     /// Tells the store that a transaction needs no more; returns whether it had it unfinished, and was told.
     ///
     /// A store that is not ready, or has finished it before, finds nothing to finish; the two cannot be told apart, so it
     /// is asked again for a while.
     func finish(transactionID: String) async -> Bool
     /// Asks the store for everything again (`AppStore.sync`); the system may ask the person to sign in.
+    ///
+    /// - Throws: ``RestoreFailure/userCancelled`` where they do not; whatever else the store throws, as it is.
     func sync() async throws
     /// Whether this device may buy at all (`AppStore.canMakePayments`).
     func canMakePayments() async -> Bool

@@ -1,5 +1,5 @@
 import EntitlementAPI
-public import Foundation
+import Foundation
 
 /// A store in memory, for previews and tests of your app: nobody is charged, and nothing leaves the process.
 ///
@@ -18,10 +18,12 @@ public actor PreviewDeviceStore: DeviceStore {
         let id: String
         let product: StoreProduct
         let purchasedAt: Date
-        let until: Date?
+        var until: Date?
         var offer: SubscriptionOffer?
         var revokedAt: Date?
-        var token: UUID?
+        var options: StorePurchaseOptions
+        /// Apple's number for the offer's type.
+        var offerType = 1
     }
 
     /// The bundle id in all that it states.
@@ -32,7 +34,7 @@ public actor PreviewDeviceStore: DeviceStore {
     private var behavior = Behavior.succeeds
     private var rows: [Row] = []
     private var unfinished: Set<String> = []
-    private var waiting: [(product: StoreProduct, token: UUID?)] = []
+    private var waiting: [(product: StoreProduct, options: StorePurchaseOptions)] = []
     private nonisolated let stream: AsyncStream<SignedStatement>
     private let continuation: AsyncStream<SignedStatement>.Continuation
 
@@ -47,7 +49,7 @@ public actor PreviewDeviceStore: DeviceStore {
         (stream, continuation) = AsyncStream.makeStream(of: SignedStatement.self)
         for (number, id) in owned.enumerated() {
             guard let product = sold[id] else { continue }
-            rows.append(Self.row(number + 1, product, at: clock.now(), token: nil))
+            rows.append(Self.row(number + 1, product, at: clock.now(), StorePurchaseOptions()))
         }
     }
 
@@ -58,7 +60,7 @@ public actor PreviewDeviceStore: DeviceStore {
 
     /// Somebody approves everything that waits for it.
     public func approve() {
-        for (product, token) in waiting { tell(add(product, token)) }
+        for (product, options) in waiting { tell(add(product, options)) }
         waiting = []
     }
 
@@ -72,8 +74,11 @@ public actor PreviewDeviceStore: DeviceStore {
     /// A subscription is renewed by the store, from the end of its last period on.
     public func renew(_ productID: String) {
         guard let last = rows.last(where: { $0.product.id == productID }), let start = last.until else { return }
-        var row = Self.row(rows.count + 1, last.product, at: start, token: last.token)
+        let accountToken = last.options.appAccountToken
+        var row = Self.row(
+            rows.count + 1, last.product, at: start, StorePurchaseOptions(appAccountToken: accountToken))
         row.offer = nil
+        row.until = last.product.subscription?.period.end(from: start)
         rows.append(row)
         tell(row)
     }
@@ -83,19 +88,32 @@ public actor PreviewDeviceStore: DeviceStore {
         continuation.yield(statement(row))
     }
 
-    private func add(_ product: StoreProduct, _ token: UUID?) -> Row {
-        let row = Self.row(rows.count + 1, product, at: clock.now(), token: token)
+    private func add(_ product: StoreProduct, _ options: StorePurchaseOptions) -> Row {
+        let row = Self.row(rows.count + 1, product, at: clock.now(), options)
         rows.append(row)
         unfinished.insert(row.id)
         return row
     }
 
-    private static func row(_ number: Int, _ product: StoreProduct, at instant: Date, token: UUID?) -> Row {
-        let offer = product.subscription?.offerForThisCustomer
+    private static func row(
+        _ number: Int, _ product: StoreProduct, at instant: Date, _ options: StorePurchaseOptions
+    ) -> Row {
+        let (offer, type) = offer(product.subscription, options.offer)
         let period = offer?.period ?? product.subscription?.period
         return Row(
             id: "\(number)", product: product, purchasedAt: instant, until: period?.end(from: instant), offer: offer,
-            token: token)
+            options: options, offerType: type)
+    }
+
+    /// The offer that a purchase is made under, and Apple's number for its type.
+    private static func offer(
+        _ subscription: StoreProduct.Subscription?, _ choice: StoreOffer?
+    ) -> (SubscriptionOffer?, Int) {
+        switch choice {
+        case nil: (subscription?.offerForThisCustomer, 1)
+        case .promotional(let id, _): (subscription?.promotionalOffers.first { $0.id == id }, 2)
+        case .winBack(let id): (subscription?.winBackOffersForThisCustomer.first { $0.id == id }, 4)
+        }
     }
 
     private func statement(_ row: Row) -> SignedStatement {
@@ -106,12 +124,14 @@ public actor PreviewDeviceStore: DeviceStore {
             "productId": .string(row.product.id), "bundleId": .string(Self.bundleID), "type": .string(kind.rawValue),
             "purchaseDate": milliseconds(row.purchasedAt), "signedDate": milliseconds(row.revokedAt ?? row.purchasedAt),
             "environment": .string(StoreEnvironmentName.xcode.rawValue), "inAppOwnershipType": .string("PURCHASED"),
+            "quantity": .int(Int64(row.options.quantity)),
         ]
         members["expiresDate"] = row.until.map(milliseconds)
         members["revocationDate"] = row.revokedAt.map(milliseconds)
-        members["appAccountToken"] = row.token.map { .string($0.uuidString.lowercased()) }
+        members["appAccountToken"] = row.options.appAccountToken.map { .string($0.uuidString.lowercased()) }
         if let offer = row.offer {
-            members["offerType"] = .int(1)
+            members["offerType"] = .int(Int64(row.offerType))
+            members["offerIdentifier"] = offer.id.map { .string($0) }
             members["offerDiscountType"] = .string(offer.discount.uppercased())
         }
         let payload = (try? WireJSON.encode(WireValue.object(members))) ?? []
@@ -152,16 +172,22 @@ public actor PreviewDeviceStore: DeviceStore {
     /// What is approved, renewed and refunded; for one listener.
     public nonisolated func updates() -> AsyncStream<SignedStatement> { stream }
 
+    /// None: auto-renewal cannot be turned off here.
+    public nonisolated func statusUpdates() -> AsyncStream<SubscriptionStatement> { AsyncStream { $0.finish() } }
+
     /// Those that were given.
     public func products(_ ids: [String]) -> [StoreProduct] { ids.compactMap { sold[$0] } }
 
     /// Does what ``set(_:)`` said.
-    public func purchase(_ productID: String, appAccountToken: UUID?) throws -> StorePurchaseResult {
-        guard let product = sold[productID] else { throw PurchaseError.productNotFound }
+    public func purchase(_ productID: String, options: StorePurchaseOptions) throws -> StorePurchaseResult {
+        guard let product = sold[productID] else { throw PurchaseError(.productNotFound) }
+        if options.offer != nil, Self.offer(product.subscription, options.offer).0 == nil {
+            throw PurchaseError(.ineligibleForOffer)
+        }
         switch behavior {
-        case .succeeds: return .success(statement(add(product, appAccountToken)))
+        case .succeeds: return .success(statement(add(product, options)))
         case .waitsForApproval:
-            waiting.append((product, appAccountToken))
+            waiting.append((product, options))
             return .pending
         case .isCancelled: return .userCancelled
         case .fails(let error): throw error

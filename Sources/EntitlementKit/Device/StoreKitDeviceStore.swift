@@ -1,5 +1,5 @@
 #if canImport(StoreKit)
-public import Foundation
+import Foundation
 public import StoreKit
 
 /// The device's store as StoreKit 2 shows it; it passes everything on and decides nothing.
@@ -62,10 +62,7 @@ public struct StoreKitDeviceStore: DeviceStore {
         var statements: [SubscriptionStatement] = []
         for group in groups.sorted() {
             guard let statuses = try? await Product.SubscriptionInfo.status(for: group) else { continue }
-            statements += statuses.map { status in
-                SubscriptionStatement(
-                    transaction: SignedStatement(status.transaction), renewal: SignedStatement(status.renewalInfo))
-            }
+            statements += statuses.map { SubscriptionStatement($0) }
         }
         return statements
     }
@@ -87,6 +84,19 @@ public struct StoreKitDeviceStore: DeviceStore {
         return stream
     }
 
+    /// `Product.SubscriptionInfo.Status.updates`, like ``updates()``.
+    public func statusUpdates() -> AsyncStream<SubscriptionStatement> {
+        let (stream, continuation) = AsyncStream.makeStream(of: SubscriptionStatement.self)
+        let iterator = Product.SubscriptionInfo.Status.updates.makeAsyncIterator()
+        let listening = Task {
+            var iterator = iterator
+            while let status = await iterator.next() { continuation.yield(SubscriptionStatement(status)) }
+            continuation.finish()
+        }
+        continuation.onTermination = { _ in listening.cancel() }
+        return stream
+    }
+
     /// `Product.products(for:)`, in the store's order.
     public func products(_ ids: [String]) async throws -> [StoreProduct] {
         var products: [StoreProduct] = []
@@ -100,26 +110,49 @@ public struct StoreKitDeviceStore: DeviceStore {
     /// ``EntitlementStore/appAccountToken()`` on, where somebody is logged in.
     public func product(_ id: String) async throws -> Product? { try await Product.products(for: [id]).first }
 
-    /// Buys with the purchase method, stating `Product.PurchaseOption.appAccountToken(_:)` if there is one.
+    /// Buys with the purchase method, under the options that StoreKit has for what is stated.
     ///
     /// Throws a ``PurchaseError`` for every error of StoreKit that has a name, and what else StoreKit throws as it is.
-    public func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult {
+    public func purchase(_ productID: String, options: StorePurchaseOptions) async throws -> StorePurchaseResult {
         do {
             guard let product = try await Product.products(for: [productID]).first else {
-                throw PurchaseError.productNotFound
+                throw PurchaseError(.productNotFound)
             }
-            let options = Set(appAccountToken.map { [Product.PurchaseOption.appAccountToken($0)] } ?? [])
-            switch try await purchaseMethod(product, options) {
-            case .success(let result): return .success(SignedStatement(result))
-            case .userCancelled: return .userCancelled
-            case .pending: return .pending
-            @unknown default: return .unknown
-            }
-        } catch let error as StoreKitError {
-            throw PurchaseError(error)
-        } catch let error as Product.PurchaseError {
-            throw PurchaseError(error)
+            let stated = try Self.options(options, of: product)
+            return try StorePurchaseResult.read(.success(try await purchaseMethod(product, stated))).get()
+        } catch {
+            return try StorePurchaseResult.read(.failure(error)).get()
         }
+    }
+
+    private static func options(
+        _ options: StorePurchaseOptions, of product: Product
+    ) throws -> Set<Product.PurchaseOption> {
+        var stated: Set<Product.PurchaseOption> = []
+        if let token = options.appAccountToken { stated.insert(.appAccountToken(token)) }
+        if options.quantity != 1 { stated.insert(.quantity(options.quantity)) }
+        switch options.offer {
+        case nil: break
+        case .promotional(let id, let signed):
+            stated.insert(
+                .promotionalOffer(
+                    offerID: id, keyID: signed.keyID, nonce: signed.nonce, signature: signed.signature,
+                    timestamp: signed.timestamp))
+        case .winBack(let id):
+            guard let option = winBackOption(id, of: product) else {
+                let detail = "this product has no win-back offer \(id), or this system knows none"
+                throw PurchaseError(.invalidOffer, detail: detail)
+            }
+            stated.insert(option)
+        }
+        return stated
+    }
+
+    private static func winBackOption(_ id: String, of product: Product) -> Product.PurchaseOption? {
+        if #available(iOS 18.0, macOS 15.0, tvOS 18.0, watchOS 11.0, visionOS 2.0, *) {
+            return product.subscription?.winBackOffers.first { $0.id == id }.map { .winBackOffer($0) }
+        }
+        return nil
     }
 
     /// `Transaction.finish()` of the transaction with that id; false where `Transaction.unfinished` does not show it.
@@ -139,7 +172,11 @@ public struct StoreKitDeviceStore: DeviceStore {
 
     /// `AppStore.sync()`; only for a person who asked for it, because the system may ask them to sign in.
     public func sync() async throws {
-        try await AppStore.sync()
+        do {
+            try await AppStore.sync()
+        } catch StoreKitError.userCancelled {
+            throw RestoreFailure.userCancelled
+        }
     }
 
     /// `AppStore.canMakePayments`.
@@ -151,109 +188,6 @@ public struct StoreKitDeviceStore: DeviceStore {
         var statements: [SignedStatement] = []
         for await result in transactions { statements.append(SignedStatement(result)) }
         return statements
-    }
-}
-
-// Three times the same, because StoreKit declares `jwsRepresentation` once for each type it signs.
-extension SignedStatement {
-    fileprivate init(_ result: VerificationResult<Transaction>) {
-        self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
-    }
-
-    fileprivate init(_ result: VerificationResult<AppTransaction>) {
-        self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
-    }
-
-    fileprivate init(_ result: VerificationResult<Product.SubscriptionInfo.RenewalInfo>) {
-        self.init(jws: result.jwsRepresentation, unverifiedReason: result.reason)
-    }
-}
-
-extension PurchaseError {
-    fileprivate init(_ error: StoreKitError) {
-        switch error {
-        case .userCancelled: self = .userCancelled
-        case .networkError(let error): self = .network(String(describing: error))
-        case .notAvailableInStorefront: self = .productNotFound
-        default: self = .unknown(String(describing: error))
-        }
-    }
-
-    fileprivate init(_ error: Product.PurchaseError) {
-        switch error {
-        case .productUnavailable: self = .productNotFound
-        case .purchaseNotAllowed: self = .notAllowed
-        case .ineligibleForOffer: self = .ineligibleForOffer
-        case .invalidOfferIdentifier, .invalidOfferPrice, .invalidOfferSignature, .missingOfferParameters:
-            self = .invalidOffer(String(describing: error))
-        default: self = .unknown(String(describing: error))
-        }
-    }
-}
-
-extension StoreProduct {
-    fileprivate init(_ product: Product) async {
-        self.init(
-            id: product.id, displayName: product.displayName, displayPrice: product.displayPrice,
-            description: product.description, kind: PurchaseKind(product.type), price: product.price,
-            currencyCode: product.priceFormatStyle.currencyCode)
-        guard let info = product.subscription else { return }
-        subscription = Subscription(
-            groupID: info.subscriptionGroupID, period: SubscriptionPeriod(info.subscriptionPeriod),
-            introductoryOffer: info.introductoryOffer.map { SubscriptionOffer($0) },
-            isEligibleForIntroductoryOffer: await info.isEligibleForIntroOffer,
-            promotionalOffers: info.promotionalOffers.map { SubscriptionOffer($0) })
-    }
-}
-
-extension PurchaseKind {
-    fileprivate init?(_ type: Product.ProductType) {
-        switch type {
-        case .consumable: self = .consumable
-        case .nonConsumable: self = .nonConsumable
-        case .autoRenewable: self = .autoRenewable
-        case .nonRenewable: self = .nonRenewing
-        default: return nil
-        }
-    }
-}
-
-extension SubscriptionPeriod {
-    fileprivate init(_ period: Product.SubscriptionPeriod) {
-        let unit: Unit =
-            switch period.unit {
-            case .day: .day
-            case .week: .week
-            case .month: .month
-            case .year: .year
-            @unknown default: .day
-            }
-        self.init(period.value, unit)
-    }
-}
-
-extension SubscriptionOffer {
-    fileprivate init(_ offer: Product.SubscriptionOffer) {
-        let discount =
-            switch offer.paymentMode {
-            case .freeTrial: "free_trial"
-            case .payAsYouGo: "pay_as_you_go"
-            case .payUpFront: "pay_up_front"
-            default: "unknown"
-            }
-        self.init(
-            id: offer.id, discount: discount, price: offer.price, displayPrice: offer.displayPrice,
-            period: SubscriptionPeriod(offer.period), periodCount: offer.periodCount)
-    }
-}
-
-extension VerificationResult {
-    /// Why StoreKit could not verify it; `nil`: it could.
-    fileprivate var reason: String? {
-        switch self {
-        case .verified: nil
-        case .unverified(_, let error): String(describing: error)
-        }
     }
 }
 #endif

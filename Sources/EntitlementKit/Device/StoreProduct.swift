@@ -31,22 +31,34 @@ public struct StoreProduct: Sendable, Hashable {
         public var isEligibleForIntroductoryOffer: Bool
         /// What your server may sign for those who subscribe, or did.
         public var promotionalOffers: [SubscriptionOffer]
+        /// What is offered to some of those who left; none before iOS 18, macOS 15, tvOS 18, watchOS 11 and visionOS 2.
+        public var winBackOffers: [SubscriptionOffer]
+        /// The ids of those that this customer may have, the best first.
+        public var eligibleWinBackOfferIDs: [String]
 
         /// Puts one together from its parts.
         public init(
             groupID: String, period: SubscriptionPeriod, introductoryOffer: SubscriptionOffer? = nil,
-            isEligibleForIntroductoryOffer: Bool = false, promotionalOffers: [SubscriptionOffer] = []
+            isEligibleForIntroductoryOffer: Bool = false, promotionalOffers: [SubscriptionOffer] = [],
+            winBackOffers: [SubscriptionOffer] = [], eligibleWinBackOfferIDs: [String] = []
         ) {
             self.groupID = groupID
             self.period = period
             self.introductoryOffer = introductoryOffer
             self.isEligibleForIntroductoryOffer = isEligibleForIntroductoryOffer
             self.promotionalOffers = promotionalOffers
+            self.winBackOffers = winBackOffers
+            self.eligibleWinBackOfferIDs = eligibleWinBackOfferIDs
         }
 
         /// The introductory offer that a paywall is to show: `nil` for whoever may not have it.
         public var offerForThisCustomer: SubscriptionOffer? {
             isEligibleForIntroductoryOffer ? introductoryOffer : nil
+        }
+
+        /// The win-back offers that a paywall is to show to this customer, the best first.
+        public var winBackOffersForThisCustomer: [SubscriptionOffer] {
+            eligibleWinBackOfferIDs.compactMap { id in winBackOffers.first { $0.id == id } }
         }
     }
 

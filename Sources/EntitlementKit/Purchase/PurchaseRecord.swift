@@ -47,6 +47,8 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     public let ownership: Entitlement.Ownership
     /// The offer it was bought under.
     public let offer: PurchaseOffer?
+    /// How many were bought at once; 1 where only the server knows of it.
+    public let quantity: Int
     /// Whether the server holds it, too.
     public let isSynced: Bool
 
@@ -57,7 +59,7 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     public init(
         transactionID: String, originalTransactionID: String, productID: String, kind: String?, purchaseDate: Date,
         expiresDate: Date?, revocationDate: Date?, isRenewal: Bool, isUpgraded: Bool,
-        ownership: Entitlement.Ownership, offer: PurchaseOffer?, isSynced: Bool
+        ownership: Entitlement.Ownership, offer: PurchaseOffer?, quantity: Int = 1, isSynced: Bool
     ) {
         self.transactionID = transactionID
         self.originalTransactionID = originalTransactionID
@@ -70,6 +72,7 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
         self.isUpgraded = isUpgraded
         self.ownership = ownership
         self.offer = offer
+        self.quantity = quantity
         self.isSynced = isSynced
     }
 }

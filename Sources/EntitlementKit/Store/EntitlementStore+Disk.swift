@@ -16,6 +16,7 @@ extension EntitlementStore {
             return await setAside(file, because: "it is larger than anything that is written here")
         } catch {
             // The device may not have been unlocked yet. It is tried again before anything is written.
+            log(.error, .storage, "reading \(word: file): \(error: error)")
             return report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
         }
         disk.unread.remove(file)
@@ -135,6 +136,7 @@ extension EntitlementStore {
                 try await write(file)
             } catch {
                 isComplete = false
+                log(.error, .storage, "writing \(word: file): \(error: error)")
                 report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
             }
         }

@@ -31,6 +31,7 @@ extension EntitlementStore {
         let isNews =
             next.kind != entitlements.kind || next.customerID != entitlements.customerID
             || next.environment != entitlements.environment || next.all != entitlements.all
+        if isNews { logState(next, after: entitlements) }
         entitlements = next
         passing.show(instant)
         if isNews { stateListeners.send(next) }

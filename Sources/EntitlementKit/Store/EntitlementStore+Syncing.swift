@@ -144,12 +144,17 @@ extension EntitlementStore {
         let response: EntitlementServerResponse
         switch answer {
         case .success(let answered): response = answered
-        case .failure(let error): return .failure(SendFailure(reason: .unreachable, detail: "\(error)"))
-        case nil: return .failure(SendFailure(reason: .unreachable, detail: "no answer came in time"))
+        case .failure(let error):
+            log(.error, .sync, "no answer of the server: \(error: error)")
+            return .failure(SendFailure(reason: .unreachable, detail: "\(error)"))
+        case nil:
+            log(.error, .sync, "no answer of the server in time")
+            return .failure(SendFailure(reason: .unreachable, detail: "no answer came in time"))
         }
         let body = Array(response.body)
         guard response.status == 200 else {
             let problem = try? WireJSON.decode(ProblemDocument.self, from: body)
+            log(.error, .sync, "the server answered with status \(response.status)")
             let isUnauthorized = response.status == 401 || response.status == 403
             return .failure(
                 SendFailure(
@@ -162,6 +167,7 @@ extension EntitlementStore {
         guard let wire = try? WireJSON.decode(WireValue.self, from: body), let told = ServerAnswer(wire),
             told.customerID == customerID
         else {
+            log(.error, .sync, "the server's answer could not be understood")
             return .failure(
                 SendFailure(reason: .refused, detail: "the answer could not be understood", mayBeContent: true))
         }

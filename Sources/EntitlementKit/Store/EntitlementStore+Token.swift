@@ -31,7 +31,14 @@ extension EntitlementStore {
     ) async -> CustomerToken? {
         let request = CustomerTokenRequest(
             customerID: customerID, environment: ledger.storeEnvironment?.rawValue)
-        let fetched = await bounded(Self.tokenPatience) { () -> CustomerToken? in try? await provider(request) }
+        let fetched = await bounded(Self.tokenPatience) { () -> CustomerToken? in
+            do {
+                return try await provider(request)
+            } catch {
+                await self.log(.error, .sync, "the app had no token: \(error: error)")
+                return nil
+            }
+        }
         // Somebody else may have logged in meanwhile.
         guard customerID == ledger.identified, !isStopped else { return nil }
         tokens.fetched(fetched ?? nil, uptime: uptime)
@@ -51,7 +58,7 @@ extension EntitlementStore {
 
     /// What the customer's purchases are signed with.
     ///
-    /// Pass it on where your app buys without ``purchase(_:)``, as through StoreKit's own views
+    /// Pass it on where your app buys without ``purchase(_:options:)``, as through StoreKit's own views
     /// (`Product.PurchaseOption.appAccountToken`). `nil` where nobody is logged in, or your server has not told yet.
     public func appAccountToken() async -> UUID? {
         await ready()

@@ -49,6 +49,7 @@ public actor EntitlementStore {
     weak var syncDelegate: (any EntitlementSyncDelegate)?
 
     private var observer: Task<Void, Never>?
+    private var statusObserver: Task<Void, Never>?
     private var loading: Task<Void, Never>?
     private(set) var isStopped = false
     private var work: [Int: Task<Void, Never>] = [:]
@@ -108,16 +109,22 @@ public actor EntitlementStore {
     /// It returns at once. From here on no update of the store is lost: it is listened to before anything is read.
     public func start() {
         guard observer == nil, !isStopped else { return }
-        let updates = store.updates()
+        let (updates, statuses) = (store.updates(), store.statusUpdates())
         let loading = Task { await load() }
         self.loading = loading
         observer = Task { await observe(updates) }
+        statusObserver = Task { await observe(statuses) }
         perform { await $0.bootstrap() }
     }
 
     private func observe(_ updates: AsyncStream<SignedStatement>) async {
         await loading?.value
         for await statement in updates { await receive(StoreReading(origin: .delivery, transactions: [statement])) }
+    }
+
+    private func observe(_ statuses: AsyncStream<SubscriptionStatement>) async {
+        await loading?.value
+        for await status in statuses { await receive(StoreReading(origin: .status, subscriptions: [status])) }
     }
 
     /// The longest that a new customer's screen shows nothing, whatever the store does.
@@ -152,6 +159,7 @@ public actor EntitlementStore {
     package func stop() {
         isStopped = true
         observer?.cancel()
+        statusObserver?.cancel()
         let timers = [
             retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer, tokenTimer, foregroundTimer,
         ]
@@ -232,6 +240,7 @@ public actor EntitlementStore {
     public func setSyncDelegate(_ delegate: (any EntitlementSyncDelegate)?) { syncDelegate = delegate }
 
     func report(_ event: SyncEvent) {
+        logEvent(event)
         syncListeners.send(event)
         syncDelegate?.entitlementStore(didReport: event)
     }

@@ -25,6 +25,8 @@ struct StoreReading: Sendable {
         case part(StorePart, number: Int)
         /// As an update or a purchase, of what is unfinished.
         case delivery
+        /// As a change of a subscription's status.
+        case status
         /// As the app's own purchase.
         case app
     }
@@ -38,7 +40,7 @@ struct StoreReading: Sendable {
     var isUnfinished: Bool {
         switch origin {
         case .delivery, .part(.unfinished, _): true
-        case .app, .part: false
+        case .app, .status, .part: false
         }
     }
 

@@ -15,7 +15,7 @@ struct KitAccountTests {
             let (tester, customer) = (rig.device(environment: .sandbox), rig.device())
             for device in [tester, customer] {
                 let kit = await device.launch()
-                guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.lifetime) else {
+                guard case .success(let purchase) = await kit.purchase(Product.lifetime) else {
                     Issue.record("the purchase failed")
                     return
                 }
@@ -39,7 +39,7 @@ struct KitAccountTests {
             let buyer = rig.account(other)
             rig.store.with { $0.change(device.number) { $0.buyer = buyer } }
             let kit = await device.launch()
-            guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.lifetime) else {
+            guard case .success(let purchase) = await kit.purchase(Product.lifetime) else {
                 Issue.record("the purchase failed")
                 return
             }

@@ -14,7 +14,7 @@ struct KitDiskTests {
         try await KitRig.race("locked") { rig in
             let device = rig.device()
             var kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             await device.live("premium", gives: true)
             await kit.identify(customerID: "c-17", token: try await rig.service.token("c-17"))
             let account = rig.account(device)
@@ -44,7 +44,7 @@ struct KitDiskTests {
         try await KitRig.race("purged") { rig in
             let device = rig.device()
             var kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.proMonthly)
+            _ = await kit.purchase(Product.proMonthly)
             await device.live("premium", gives: true)
             await rig.store.waitForAllFinished(on: device.number)
             for isRunning in [false, true] {
@@ -74,7 +74,7 @@ struct KitDiskTests {
             let account = rig.account(device)
             for product in [Product.lifetime, Product.newsMonthly, Product.plusMonthly] {
                 try rig.store.perform { try $0.redeem(product, account: account) }
-                _ = await kit.purchaseViaStoreKit(Product.coins)
+                _ = await kit.purchase(Product.coins)
             }
             await device.live("plus", gives: true)
             await rig.store.waitForAllFinished(on: device.number)
@@ -101,7 +101,7 @@ struct KitDiskTests {
             if let failure { throw failure }
             for device in [plain, guarded] {
                 var kit = await device.launch()
-                _ = await kit.purchaseViaStoreKit(Product.newsMonthly)
+                _ = await kit.purchase(Product.newsMonthly)
                 await device.live("news", gives: true)
                 await device.kill()
                 let number = device.number

@@ -19,7 +19,7 @@ struct KitNetworkTests {
             let device = rig.device()
             device.proxy.weather = weather
             let kit = await device.launch()
-            guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.proMonthly) else {
+            guard case .success(let purchase) = await kit.purchase(Product.proMonthly) else {
                 Issue.record("\(weather): the purchase failed")
                 return
             }
@@ -43,7 +43,7 @@ struct KitNetworkTests {
             let device = rig.device()
             device.proxy.weather = .down
             let kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             let bought = try rig.id(Product.lifetime, device)
             device.proxy.weather = .fair
             await kit.networkDidReturn()
@@ -58,7 +58,7 @@ struct KitNetworkTests {
             let device = rig.device()
             device.proxy.weather = .refusing(status: 503, retryAfter: 7)
             let kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             _ = await kit.refresh()
             let bought = try rig.id(Product.lifetime, device)
             device.proxy.weather = .fair
@@ -98,8 +98,8 @@ struct KitNetworkTests {
         try await KitRig.race("the lost history") { rig in
             let device = rig.device()
             var kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
-            _ = await kit.purchaseViaStoreKit(Product.newsMonthly)
+            _ = await kit.purchase(Product.lifetime)
+            _ = await kit.purchase(Product.newsMonthly)
             for product in [Product.lifetime, Product.newsMonthly] {
                 await rig.store.waitForFinish(try rig.id(product, device), on: device.number)
             }
@@ -131,7 +131,7 @@ struct KitNetworkTests {
             let first = rig.device()
             let second = rig.device(account: rig.account(first))
             let kit = await first.launch()
-            _ = await kit.purchaseViaStoreKit(Product.newsMonthly)
+            _ = await kit.purchase(Product.newsMonthly)
             await second.launch()
             await second.live("news", gives: true)
             await second.kill()
@@ -157,7 +157,7 @@ struct KitNetworkTests {
         try await KitRig.race("refunded offline") { rig in
             let device = rig.device()
             var kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             await device.live("premium", gives: true)
             device.proxy.weather = .down
             let key = try rig.original(Product.lifetime, device)
@@ -182,7 +182,7 @@ struct KitNetworkTests {
             await second.launch()
             _ = await second.kit.refresh()
             let kit = await first.launch()
-            guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.proYearly) else {
+            guard case .success(let purchase) = await kit.purchase(Product.proYearly) else {
                 Issue.record("the purchase failed")
                 return
             }
@@ -200,7 +200,7 @@ struct KitNetworkTests {
         try await KitRig.race("login after purchase") { rig in
             let device = rig.device()
             let kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             await device.live("premium", gives: true)
             // What the device shows it may know from its own store alone; others see what the server has recorded.
             await rig.store.waitForFinish(try rig.id(Product.lifetime, device), on: device.number)
@@ -228,7 +228,7 @@ struct KitNetworkTests {
         try await KitRig.race("login links") { rig in
             let device = rig.device()
             let kit = await device.launch()
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             await device.live("premium", gives: true)
             // What the device shows it may know from its own store alone; others see what the server has recorded.
             await rig.store.waitForFinish(try rig.id(Product.lifetime, device), on: device.number)
@@ -262,7 +262,7 @@ struct KitNetworkTests {
             let device = rig.device()
             let kit = await device.launch()
             await kit.identify(customerID: "c-19", token: token, appAccountToken: accountToken)
-            guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.lifetime) else {
+            guard case .success(let purchase) = await kit.purchase(Product.lifetime) else {
                 Issue.record("the purchase failed")
                 return
             }
@@ -294,10 +294,11 @@ struct KitNetworkTests {
             #expect(rig.store.with { $0.finishCalls.isEmpty } && device.proxy.posted.isEmpty)
             // A purchase that the device cannot verify today it can tomorrow.
             rig.store.with { $0.change(device.number) { $0.distrustsAll = true } }
-            guard case .unverified = await kit.purchaseViaStoreKit(Product.plusMonthly) else {
+            guard case .failed(let error) = await kit.purchase(Product.plusMonthly) else {
                 Issue.record("the purchase was believed")
                 return
             }
+            #expect(error.reason == .verificationFailed)
             #expect(await !kit.refresh().givesAccess(to: "plus"))
             rig.store.with { $0.change(device.number) { $0.distrustsAll = false } }
             await device.launch()

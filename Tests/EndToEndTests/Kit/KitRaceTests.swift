@@ -38,7 +38,7 @@ struct KitRaceTests {
                 process.kill()
                 return []
             }
-            _ = await kit.purchaseViaStoreKit(Product.lifetime)
+            _ = await kit.purchase(Product.lifetime)
             #expect(device.process.isDead)
             let bought = try rig.id(Product.lifetime, device)
             #expect(rig.store.finishCount(bought, on: device.number) == 0)
@@ -54,7 +54,7 @@ struct KitRaceTests {
             let device = rig.device()
             rig.store.with { $0.change(device.number) { $0.asksToBuy = true } }
             let kit = await device.launch()
-            #expect(await kit.purchaseViaStoreKit(Product.proMonthly) == .pending)
+            #expect(await kit.purchase(Product.proMonthly) == .pending)
             #expect(await !kit.refresh().givesAccess(to: "premium"))
             await device.kill()
             try rig.store.perform { store in try store.approve(store.requests[0]) }
@@ -70,8 +70,8 @@ struct KitRaceTests {
             let device = rig.device()
             rig.store.with { $0.change(device.number) { $0.asksToBuy = true } }
             let kit = await device.launch()
-            #expect(await kit.purchaseViaStoreKit(Product.lifetime) == .pending)
-            #expect(await kit.purchaseViaStoreKit(Product.newsMonthly) == .pending)
+            #expect(await kit.purchase(Product.lifetime) == .pending)
+            #expect(await kit.purchase(Product.newsMonthly) == .pending)
             try rig.store.perform { store in
                 store.decline(store.requests[0])
                 return try store.approve(store.requests[0])
@@ -135,7 +135,7 @@ struct KitRaceTests {
         try await KitRig.race("revoked after refund") { rig in
             let device = rig.device()
             let kit = await device.launch()
-            guard case .success(let purchase) = await kit.purchaseViaStoreKit(Product.lifetime) else {
+            guard case .success(let purchase) = await kit.purchase(Product.lifetime) else {
                 Issue.record("the purchase failed")
                 return
             }

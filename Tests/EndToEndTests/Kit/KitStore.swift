@@ -329,9 +329,12 @@ struct KitDeviceStore: DeviceStore {
         }
     }
 
-    func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult {
+    /// Nothing: this store tells of a changed status when it is asked.
+    func statusUpdates() -> AsyncStream<SubscriptionStatement> { AsyncStream { $0.finish() } }
+
+    func purchase(_ productID: String, options: StorePurchaseOptions) async throws -> StorePurchaseResult {
         try await process.call("purchase") {
-            try store.purchase(productID, token: appAccountToken, on: device)
+            try store.purchase(productID, token: options.appAccountToken, on: device)
         }
     }
 

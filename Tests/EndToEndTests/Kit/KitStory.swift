@@ -129,7 +129,7 @@ struct KitStory {
         switch random.number(in: 0...10) {
         case 0...5:
             note("buy \(product) on \(device.number)")
-            call = { _ = await kit.purchaseViaStoreKit(product) }
+            call = { _ = await kit.purchase(product) }
         case 6...7:
             note("refresh \(device.number)")
             call = { _ = await kit.refresh() }

@@ -19,7 +19,7 @@ final class ScriptedStore: DeviceStore {
         var unfinished: [SignedStatement] = []
         var subscriptions: [SubscriptionStatement] = []
         var products: [StoreProduct] = []
-        var purchase: Result<StorePurchaseResult, any Error> = .failure(PurchaseError.productNotFound)
+        var purchase: Result<StorePurchaseResult, any Error> = .failure(PurchaseError(.productNotFound))
         var mayPay = true
         /// Where a call waits, as in a store that hangs.
         var doors: [Call: Door] = [:]
@@ -29,7 +29,11 @@ final class ScriptedStore: DeviceStore {
         fileprivate(set) var finished: [String] = []
         fileprivate(set) var calls: [Call: Int] = [:]
         fileprivate(set) var subscriptionsToUpdates = 0
-        fileprivate(set) var tokens: [UUID?] = []
+        /// How each purchase was made.
+        fileprivate(set) var purchases: [StorePurchaseOptions] = []
+        /// What `sync` throws.
+        var syncError: (any Error)?
+        fileprivate var statusListeners: [AsyncStream<SubscriptionStatement>.Continuation] = []
         fileprivate var listeners: [AsyncStream<SignedStatement>.Continuation] = []
     }
 
@@ -102,13 +106,24 @@ final class ScriptedStore: DeviceStore {
         return stream
     }
 
+    func statusUpdates() -> AsyncStream<SubscriptionStatement> {
+        let (stream, continuation) = AsyncStream.makeStream(of: SubscriptionStatement.self)
+        script.withLock { $0.statusListeners.append(continuation) }
+        return stream
+    }
+
+    /// The store tells by itself that a subscription's status has changed.
+    func push(_ status: SubscriptionStatement) {
+        for listener in state.statusListeners { listener.yield(status) }
+    }
+
     func products(_ ids: [String]) async throws -> [StoreProduct] {
         await enter(.products)
         return state.products.filter { ids.contains($0.id) }
     }
 
-    func purchase(_ productID: String, appAccountToken: UUID?) async throws -> StorePurchaseResult {
-        script.withLock { $0.tokens.append(appAccountToken) }
+    func purchase(_ productID: String, options: StorePurchaseOptions) async throws -> StorePurchaseResult {
+        script.withLock { $0.purchases.append(options) }
         await enter(.purchase)
         return try script.withLock { script in
             let result = try script.purchase.get()
@@ -129,7 +144,10 @@ final class ScriptedStore: DeviceStore {
         }
     }
 
-    func sync() async throws { await enter(.sync) }
+    func sync() async throws {
+        await enter(.sync)
+        if let error = state.syncError { throw error }
+    }
 
     func canMakePayments() async -> Bool { state.mayPay }
 }

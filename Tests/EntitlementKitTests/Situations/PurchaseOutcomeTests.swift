@@ -10,14 +10,18 @@ struct PurchaseOutcomeTests {
     @Test(
         "what the store throws has a name",
         arguments: [
-            (PurchaseError.userCancelled, PurchaseOutcome.userCancelled), (.pending, .pending),
-            (.productNotFound, .productNotFound), (.notAllowed, .failed(.notAllowed)),
-            (.ineligibleForOffer, .failed(.ineligibleForOffer)), (.invalidOffer("x"), .failed(.invalidOffer("x"))),
-            (.network("x"), .failed(.network("x"))),
+            PurchaseError.Reason.productNotFound, .notAllowed, .ineligibleForOffer, .invalidOffer, .network,
+            .verificationFailed,
         ])
-    func thrown(_ error: PurchaseError, _ outcome: PurchaseOutcome) async {
-        let rig = KitRig { $0.purchase = .failure(error) }
-        #expect(await rig.store.purchase("monthly") == outcome)
+    func thrown(_ reason: PurchaseError.Reason) async throws {
+        let rig = KitRig { $0.purchase = .failure(PurchaseError(reason, detail: "x", underlying: Odd())) }
+        guard case .failed(let error) = await rig.store.purchase("monthly") else {
+            Issue.record("another outcome")
+            return
+        }
+        #expect(error == PurchaseError(reason, of: "monthly", detail: "x"))
+        #expect(error.underlying is Odd, "what the system said is at hand")
+        #expect(error.description.hasPrefix("monthly was not bought (\(reason.rawValue)): x"))
     }
 
     @Test("an error of the network is told as one")
@@ -26,10 +30,16 @@ struct PurchaseOutcomeTests {
             $0.purchase = .failure(URLError(.notConnectedToInternet))
             $0.products = [StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$1")]
         }
-        guard case .failed(.network) = await rig.store.purchase("monthly") else {
-            Issue.record("another outcome")
-            return
-        }
+        let outcome = await rig.store.purchase("monthly")
+        #expect(outcome == .failed(PurchaseError(.network, of: "monthly")))
+        guard case .failed(let error) = outcome else { return }
+        #expect((error.underlying as? URLError)?.code == .notConnectedToInternet)
+    }
+
+    @Test("what the store does not sell is told as such, however the store puts it")
+    func notOnSale() async {
+        let rig = KitRig { $0.purchase = .failure(Odd()) }
+        #expect(await rig.store.purchase("monthly") == .failed(PurchaseError(.productNotFound, of: "monthly")))
     }
 
     @Test("a store that throws in the middle of a purchase may have made it", arguments: [true, false])
@@ -43,7 +53,7 @@ struct PurchaseOutcomeTests {
             $0.purchase = .failure(isNetwork ? URLError(.networkConnectionLost) : Odd())
             $0.unfinished = [Statements.transaction("1")]
         }
-        let purchase = try await rig.store.purchase("monthly").get()
+        let purchase = try #require(await rig.store.purchase("monthly").purchase)
         #expect(purchase.transactionID == "1" && purchase.entitlements.givesAccess(to: "premium"))
         // What was known before is no purchase of now.
         guard case .failed = await rig.store.purchase("monthly") else {
@@ -71,13 +81,13 @@ struct PurchaseOutcomeTests {
         await rig.launch()
         let first = Task { [store = rig.store] in await store.purchase("monthly") }
         await eventually("the call") { await door.visitors == 1 }
-        #expect(await rig.store.purchase("monthly") == .failed(.alreadyUnderWay))
-        #expect(rig.device.state.tokens.count == 1)
+        #expect(await rig.store.purchase("monthly") == .failed(PurchaseError(.alreadyUnderWay, of: "monthly")))
+        #expect(rig.device.state.purchases.count == 1)
         rig.clock.advance(.seconds(300))
         rig.device.edit { $0.doors = [:] }
-        #expect((try? await rig.store.purchase("monthly").get())?.transactionID == "1")
+        #expect(await rig.store.purchase("monthly").purchase?.transactionID == "1")
         await door.open()
         _ = await first.value
-        #expect(rig.device.state.tokens.count == 2)
+        #expect(rig.device.state.purchases.count == 2)
     }
 }

@@ -1,0 +1,83 @@
+import Foundation
+
+/// Why there is no purchase: the reason, the product, and what the system said.
+///
+/// Two are equal whose reason, product and detail are; what the system said cannot be compared.
+public struct PurchaseError: Error, Sendable, CustomStringConvertible {
+    /// Why; new reasons may come, so it is no enumeration.
+    public struct Reason: RawRepresentable, Sendable, Hashable {
+        /// The word itself.
+        public let rawValue: String
+
+        /// Takes any word, known to this version or not.
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// Nothing with this id is on sale here.
+        public static let productNotFound = Reason(rawValue: "product_not_found")
+        /// The store says it was bought, and the device cannot believe it: nothing was granted, nothing finished, and it
+        /// comes again at the next launch.
+        public static let verificationFailed = Reason(rawValue: "verification_failed")
+        /// The person, or this device, is not allowed to buy anything.
+        public static let notAllowed = Reason(rawValue: "not_allowed")
+        /// The person may not have the offer; without it the product can be bought.
+        public static let ineligibleForOffer = Reason(rawValue: "ineligible_for_offer")
+        /// The store does not take the offer or the quantity as it was given, or nobody could sign the offer.
+        public static let invalidOffer = Reason(rawValue: "invalid_offer")
+        /// The store could not be reached.
+        public static let network = Reason(rawValue: "network")
+        /// This product is being bought already.
+        public static let alreadyUnderWay = Reason(rawValue: "already_under_way")
+        /// Anything else, such as a result of the store that this version does not know; should it be a purchase, it
+        /// comes as an update.
+        public static let unknown = Reason(rawValue: "unknown")
+    }
+
+    /// Why.
+    public let reason: Reason
+    /// What was to be bought; ``EntitlementStore`` always fills it in.
+    public let productID: String?
+    /// More about it, for people who read logs; empty where there is nothing more to say.
+    public let detail: String
+    /// What StoreKit or the network threw; `nil` where nothing was thrown.
+    public let underlying: (any Error)?
+
+    /// Puts one together from its parts; an adapter to a store need not name the product.
+    public init(
+        _ reason: Reason, of productID: String? = nil, detail: String = "", underlying: (any Error)? = nil
+    ) {
+        self.reason = reason
+        self.productID = productID
+        self.detail = detail
+        self.underlying = underlying
+    }
+
+    /// Reads what a store threw when a product was to be bought.
+    init(_ error: any Error, of productID: String) {
+        switch error {
+        case let error as PurchaseError:
+            self.init(error.reason, of: productID, detail: error.detail, underlying: error.underlying)
+        case let error as URLError: self.init(.network, of: productID, underlying: error)
+        default: self.init(.unknown, of: productID, underlying: error)
+        }
+    }
+
+    /// A sentence for people who read logs.
+    public var description: String {
+        let said = [detail, underlying.map { "\($0)" } ?? ""].filter { !$0.isEmpty }.joined(separator: "; ")
+        return "\(productID ?? "a product") was not bought (\(reason.rawValue))" + (said.isEmpty ? "" : ": \(said)")
+    }
+}
+
+extension PurchaseError: Hashable {
+    /// Compares all but ``underlying``.
+    public static func == (left: PurchaseError, right: PurchaseError) -> Bool {
+        (left.reason, left.productID, left.detail) == (right.reason, right.productID, right.detail)
+    }
+
+    /// Takes all but ``underlying``.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(reason)
+        hasher.combine(productID)
+        hasher.combine(detail)
+    }
+}

@@ -1,0 +1,75 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: the log, which holds nothing about a person", .timeLimit(.minutes(1)))
+struct LogTests {
+    /// Keeps what is logged.
+    private final class Notebook: EntitlementLogger {
+        private let kept = Mutex<[String]>([])
+
+        var lines: [String] { kept.withLock { $0 } }
+
+        func log(
+            _ level: EntitlementLogLevel, _ category: EntitlementLogCategory, _ message: EntitlementLogMessage
+        ) {
+            kept.withLock { $0.append("\(level.rawValue) \(category.rawValue): \(message)") }
+        }
+    }
+
+    /// As the network's errors are: it quotes the address that was asked, which names the customer.
+    private static func networkError(_ customer: String) -> URLError {
+        let url = URL(string: "https://example.com/v1/customers/\(customer)/reconcile")
+        return URLError(.notConnectedToInternet, userInfo: [NSURLErrorFailingURLErrorKey: url as Any])
+    }
+
+    @Test("purchases, logins, refusals, a full disk and an absent server are logged without a word about anybody")
+    func nothingPersonal() async throws {
+        let notebook = Notebook()
+        let account = UUID()
+        let bad = Statements.transaction("9000009", token: account, app: "app-secret", unverified: "of 9000009")
+        let statement = Statements.transaction("9000001", token: account, app: "app-secret")
+        let rig = KitRig {
+            $0.appTransaction = Statements.appTransaction("app-secret")
+            $0.unfinished = [bad]
+            $0.purchase = .success(.success(statement))
+            $0.syncError = Self.networkError("apple:app-secret")
+        } configuration: {
+            $0.logger = notebook
+            $0.tokenProvider = { request in throw Self.networkError(request.customerID) }
+        }
+        await rig.launch()
+        await rig.store.identify(customerID: "ann@example.com", token: "token-secret", appAccountToken: account)
+        _ = await rig.store.purchase("monthly")
+        rig.server.edit {
+            $0.refused = ["9000002"]
+            $0.refusesAllTokens = true
+        }
+        rig.device.push(Statements.transaction("9000002", product: "lifetime", until: nil))
+        await eventually("a refusal") { notebook.lines.contains { $0.contains("failed: 1 transactions") } }
+        rig.device.edit { $0.purchase = .failure(Self.networkError("ann@example.com")) }
+        _ = await rig.store.purchase("lifetime")
+        rig.server.edit { $0.mood = .unreachable }
+        await rig.storage.setFull(true)
+        rig.device.push(Statements.transaction("9000003", original: "9000001", from: 1, until: 60))
+        _ = await rig.store.restoreEntitlements()
+        await rig.store.settled()
+        await eventually("a failure to write") { notebook.lines.contains { $0.contains("storage: writing") } }
+        let text = notebook.lines.joined(separator: "\n")
+        for expected in [
+            "info purchase: buying monthly", "info purchase: bought monthly", "error purchase: lifetime: network, ",
+            "info state: premium gives access: active", "error sync: unverified", "error sync: no answer of the server",
+            "error sync: the app had no token: ", "error purchase: restoring: the store failed, ",
+        ] {
+            #expect(text.contains(expected), "\(expected) is missing in\n\(text)")
+        }
+        let personal = [
+            "ann@example.com", "ann%40", "secret", "90000", account.uuidString, account.uuidString.lowercased(),
+            "example.com",
+            statement.jws, "reconcile",
+        ]
+        for word in personal { #expect(!text.contains(word), "\(word) is in\n\(text)") }
+    }
+}
