@@ -31,7 +31,10 @@ let modules = [
     Module("EntitlementAPI", imports: ["EntitlementCore"], system: ["Foundation"]),
     Module(
         "EntitlementKit", imports: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
-        system: ["Foundation", "FoundationNetworking", "Combine", "CryptoKit", "Dispatch", "Network", "StoreKit", "os"]),
+        system: [
+            "Foundation", "FoundationNetworking", "Combine", "CryptoKit", "Dispatch", "Network", "Observation",
+            "StoreKit", "SwiftUI", "os",
+        ]),
     // Thin wrappers over C libraries.
     Module("OpenSSLCrypto", imports: ["COpenSSL"]),
     Module("PostgresClient", imports: ["CLibPQ"], system: ["Dispatch", "Glibc"]),

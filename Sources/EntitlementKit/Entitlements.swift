@@ -68,8 +68,24 @@ public struct Entitlements: Sendable, Hashable {
     /// Whether the entitlement of that id gives access.
     public func givesAccess(to id: String) -> Bool { self[id]?.givesAccess ?? false }
 
+    /// What a view is to show that needs the entitlement of that id.
+    public func access(to id: String) -> EntitlementAccess {
+        if let entitlement = self[id], entitlement.givesAccess { return .given(entitlement) }
+        return kind == .loading ? .loading : .denied(self[id])
+    }
+
     /// Whether the server stands behind it.
     public var isLive: Bool {
         if case .live = kind { true } else { false }
     }
+}
+
+/// Whether somebody may enter, or it is too early to tell.
+public enum EntitlementAccess: Sendable, Hashable {
+    /// Nothing has been read yet, which takes two seconds at most: show neither what was paid for nor a paywall.
+    case loading
+    /// They may, and why.
+    case given(Entitlement)
+    /// They may not; what they held before, such as one that was refunded or is in billing retry, `nil`: nothing.
+    case denied(Entitlement?)
 }
