@@ -19,10 +19,18 @@ final class KitProxy: Sendable {
         case stuck
     }
 
+    /// What went over the network, in requests and in bytes of their bodies.
+    struct Traffic: Hashable {
+        var requests = 0
+        var sent = 0
+        var received = 0
+    }
+
     private struct State {
         var weather = Weather.fair
         var waiting: [CheckedContinuation<Void, Never>] = []
         var requestCount = 0
+        var traffic = Traffic()
         var answers: [ReconciliationDocument] = []
         var heard: [String] = []
         var finishable: Set<String> = []
@@ -50,6 +58,9 @@ final class KitProxy: Sendable {
 
     /// How many requests were made, whatever became of them.
     var requestCount: Int { state.withLock { $0.requestCount } }
+
+    /// What was answered so far.
+    var traffic: Traffic { state.withLock { $0.traffic } }
 
     /// The answers that reached the device.
     var answers: [ReconciliationDocument] { state.withLock { $0.answers } }
@@ -115,7 +126,13 @@ final class KitProxy: Sendable {
         state.withLock { state in
             for statement in posted { state.posted[statement, default: 0] += 1 }
         }
-        return try await upstream.reconcile(customerID: customerID, token: token, body: body)
+        let response = try await upstream.reconcile(customerID: customerID, token: token, body: body)
+        state.withLock { state in
+            state.traffic.requests += 1
+            state.traffic.sent += body.count
+            state.traffic.received += response.body.count
+        }
+        return response
     }
 }
 
