@@ -40,7 +40,10 @@ public actor PreviewDeviceStore: DeviceStore {
 
     /// A store with products, some of which were bought a moment ago.
     ///
-    /// - Parameter owned: the ids of those; an id that is not sold is passed over.
+    /// - Parameters:
+    ///   - products: what it sells.
+    ///   - owned: the ids of those that were bought; an id that is not sold is passed over.
+    ///   - clock: by which periods begin and end.
     public init(
         products: [StoreProduct], owned: [String] = [], clock: any EntitlementClock = SystemEntitlementClock()
     ) {
@@ -210,6 +213,7 @@ extension EntitlementStore {
     /// - Parameters:
     ///   - catalog: what products give.
     ///   - device: a store with the products, which a test can keep to let it approve, renew and refund.
+    ///   - clock: the same as the device's.
     public static func preview(
         catalog: [EntitlementConfiguration.Mapping], device: PreviewDeviceStore,
         clock: any EntitlementClock = SystemEntitlementClock()

@@ -5,6 +5,7 @@ public protocol EntitlementServer: Sendable {
     /// Posts a body about a customer.
     ///
     /// - Parameters:
+    ///   - customerID: about whom is asked.
     ///   - token: the customer's own, where the app has one; else the app's publishable key is used.
     ///   - body: JSON.
     /// - Returns: whatever the server answered, problems included.

@@ -57,6 +57,8 @@ public protocol EntitlementStorage: Sendable {
     /// Changes what a name holds, durable when it returns.
     ///
     /// - Parameters:
+    ///   - change: what is to be written.
+    ///   - name: the file's.
     ///   - version: what the name has to hold for it.
     /// - Returns: what the name holds now; `nil` where it held something else than `version`, and nothing was changed.
     func save(

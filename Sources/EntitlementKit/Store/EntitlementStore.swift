@@ -85,9 +85,11 @@ public actor EntitlementStore {
     /// Puts a store together; it does nothing until it is first used.
     ///
     /// - Parameters:
+    ///   - configuration: what the app knows about itself.
     ///   - store: the device's own store.
     ///   - server: `nil` has the same effect as switching sync off.
-    ///   - storage: a place that nobody else writes to.
+    ///   - storage: where what is known is kept.
+    ///   - clock: the device's, unless a test lets time pass by itself.
     public init(
         configuration: EntitlementConfiguration, store: any DeviceStore, server: (any EntitlementServer)?,
         storage: any EntitlementStorage, clock: any EntitlementClock = SystemEntitlementClock()
