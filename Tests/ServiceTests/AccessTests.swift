@@ -22,6 +22,7 @@ struct AccessTests {
         "POST /v1/customers/{id}/actions/revoke_grant": .customersWrite,
         "GET /v1/customers": .customersRead,
         "GET /v1/subscriptions/{original_transaction_id}": .customersRead,
+        "POST /v1/subscriptions/{original_transaction_id}/actions/check": .customersWrite,
         "GET /v1/events": .eventsRead,
         "GET /v1/events/{position}": .eventsRead,
         "GET /v1/events/{position}/proof": .eventsRead,
