@@ -18,6 +18,8 @@ CREATE TABLE store_sweep (
     environment smallint NOT NULL,
     -- NULL where no sweep is under way.
     window_from timestamptz,
+    -- Where the sweep under way, or the last one, began.
+    begun_from timestamptz,
     window_until timestamptz,
     cursor text COLLATE "C",
     -- Of the sweep under way, or the last one: how many notifications it read, how many of them were missing, and how many
@@ -34,6 +36,49 @@ CREATE TABLE store_sweep (
     last_error text,
     last_error_at timestamptz,
     -- Who works on it, and when it was last heard from, by the database's clock.
+    holder text,
+    heartbeat_at timestamptz,
+    PRIMARY KEY (ledger_id, app, environment)
+) WITH (fillfactor = 10);
+
+-- Of which original transactions the store is to be heard or asked, and when: a projection of the log, which any process
+-- may derive again. Only those have a row of which something is expected.
+CREATE TABLE store_watch (
+    ledger_id integer NOT NULL,
+    app text COLLATE "C" NOT NULL,
+    environment smallint NOT NULL,
+    original_transaction_id text COLLATE "C" NOT NULL,
+    -- 1 its next event is due, 2 a device disputes a revocation, 3 a grace period without its end.
+    reason smallint NOT NULL,
+    -- When the store's next event takes place, as far as known.
+    expected_at timestamptz,
+    -- When the store is asked, unless it speaks before; where it was asked in vain, when again.
+    check_at timestamptz NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (ledger_id, environment, original_transaction_id)
+) WITH (fillfactor = 70);
+CREATE INDEX store_watch_due ON store_watch (ledger_id, app, environment, check_at) INCLUDE (reason, expected_at);
+
+-- What is known of each app's stream of notifications, and who asks about what is overdue.
+CREATE TABLE store_stream (
+    ledger_id integer NOT NULL,
+    app text COLLATE "C" NOT NULL,
+    environment smallint NOT NULL,
+    watched_since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- When a notification was recorded last that the store delivered by itself, by the log.
+    last_heard_at timestamptz,
+    -- Of those that never arrived, and were found in the store's history: when the newest was sent, and the first since
+    -- the stream was heard last.
+    last_missed_at timestamptz,
+    missed_since timestamptz,
+    -- The test notification that was asked for last, and why none could be.
+    canary_at timestamptz,
+    canary_error text,
+    -- Checks that were made, and how many of them found something.
+    checked bigint NOT NULL DEFAULT 0,
+    repaired bigint NOT NULL DEFAULT 0,
+    check_error text,
+    check_error_at timestamptz,
     holder text,
     heartbeat_at timestamptz,
     PRIMARY KEY (ledger_id, app, environment)

@@ -77,10 +77,13 @@ private func lines(_ timelines: [String: [RecordInterval]]) -> String {
 
 extension Installation {
     /// Deletes every row of the views behind the service's back.
-    func deleteViews() async throws {
+    func deleteViews() async throws { try await asOwner("DELETE FROM original_view") }
+
+    /// Changes the database as the owner of the tables.
+    func asOwner(_ sql: String) async throws {
         let cluster = try await EmbeddedCluster.acquire(dataDirectory: dataDirectory.path())
         let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
-        try await owner.execute(script: "DELETE FROM original_view")
+        try await owner.execute(script: sql)
         try await cluster.release()
     }
 }

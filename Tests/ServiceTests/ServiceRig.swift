@@ -31,6 +31,8 @@ struct ServiceRig {
     let clock: TestClock
     /// What the store's API tells; none where the rig may not ask.
     let asked: AskedStores?
+    /// Of each configured app and environment.
+    let streams: [StoreStream]
     /// A key that may do everything.
     let admin: String
 
@@ -68,6 +70,9 @@ struct ServiceRig {
                 try await writer.append($0)
             }
         }
+        let streams = apps.flatMap { app in
+            app.environments.map { StoreStream(app: app.bundleID, environment: $0) }
+        }
         let application = Application(
             writer: writer,
             reader: reader, keys: keys,
@@ -78,12 +83,13 @@ struct ServiceRig {
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
-            trustedProxies: trustedProxies, storeChecks: StoreChecks(checks), now: now)
+            trustedProxies: trustedProxies, storeChecks: StoreChecks(checks),
+            streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)), now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            asked: asked, admin: admin)
+            asked: asked, streams: streams, admin: admin)
     }
 
     // MARK: - Requests

@@ -14,13 +14,16 @@ extension OriginalState {
 
     /// Whether renewal information that the store gives when it is asked says more than what is known.
     ///
-    /// It is compared with the newest statement before it: what was said earlier, and changed since, is news again.
+    /// It is compared with the newest statement before it: what was said earlier, and changed since, is news again. The same
+    /// content is news as well where the store was expected to speak, since that settles what it had to say.
     package func learns(fromStore fact: RenewalFact) -> Bool {
         var joined = self
         guard joined.join(fact, source: .serverAPI, position: lastPosition) else { return false }
         guard !renewals.contains(where: { $0.fact.payloadHash == fact.payloadHash }) else { return false }
-        guard let before = renewals.last(where: { $0.fact.precedes(fact) }) else { return true }
-        return RenewalContent(before.fact) != RenewalContent(fact)
+        guard let before = renewals.last(where: { $0.fact.precedes(fact) })?.fact else { return true }
+        if RenewalContent(before) != RenewalContent(fact) { return true }
+        // A grace period without its end would read as given up, though nothing more was said of it.
+        return !before.isGraceWithoutEnd && joined.nextEvent != nextEvent
     }
 
     private func joining(_ fact: TransactionFact, source: StatementSource) -> Bool {

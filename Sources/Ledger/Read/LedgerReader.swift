@@ -32,6 +32,9 @@ package struct LedgerReader: Sendable {
         self.now = now
     }
 
+    /// What is known of the streams of the same log.
+    package var streamRegister: StreamRegister { StreamRegister(pool: pool) }
+
     /// The tree over the same log.
     package var tree: LogTree { LogTree(pool: pool) }
 

@@ -21,6 +21,8 @@ package struct SweepStanding: Sendable, Hashable {
     package let environment: StoreEnvironment
     /// Of the sweep under way; `nil` where none is.
     package let window: Range<Timestamp>?
+    /// Where the sweep under way, or the last one, began.
+    package let from: Timestamp?
     package let isHeld: Bool
     package let read: Int64
     package let recorded: Int64
@@ -113,7 +115,7 @@ package struct SweepRegister: Sendable {
                 let from = max(oldest, min(earliest, now.adding(milliseconds: -1)))
                 try connection.query(
                     """
-                    UPDATE store_sweep SET window_from = $5, window_until = $6, cursor = NULL, read = 0, recorded = 0,
+                    UPDATE store_sweep SET window_from = $5, begun_from = $5, window_until = $6, cursor = NULL, read = 0, recorded = 0,
                         refused = 0, holder = $4, heartbeat_at = clock_timestamp()
                     WHERE ledger_id = $1 AND app = $2 AND environment = $3
                     """, key + [.text(holder), .timestamp(from.milliseconds), .timestamp(now.milliseconds)])
@@ -209,7 +211,7 @@ package struct SweepRegister: Sendable {
                 SELECT app, environment, window_from, window_until,
                     holder IS NOT NULL AND heartbeat_at > clock_timestamp() - make_interval(secs => $2),
                     read, recorded, refused, completed_until, completed_at, last_error, last_error_at,
-                    refused_from, refused_reason
+                    refused_from, refused_reason, begun_from
                 FROM store_sweep WHERE ledger_id = $1 ORDER BY app, environment
                 """, [.int(ledgerID), .double(leaseSeconds)]
             ).rows.map { row in
@@ -220,6 +222,7 @@ package struct SweepRegister: Sendable {
                     if let from = try instant(2), let until = try instant(3), from < until { from..<until } else { nil }
                 return SweepStanding(
                     app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1)), window: window,
+                    from: try instant(14),
                     isHeld: try row.bool(4), read: try row.int(5), recorded: try row.int(6), refused: try row.int(7),
                     refusedFrom: try instant(12), refusedReason: try row.optionalText(13),
                     completedUntil: try instant(8), completedAt: try instant(9), lastError: try row.optionalText(10),

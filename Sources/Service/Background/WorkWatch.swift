@@ -7,6 +7,7 @@ package actor WorkWatch {
         case views
         case remarks
         case tree
+        case streams
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
     }

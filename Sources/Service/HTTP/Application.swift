@@ -64,6 +64,8 @@ package struct Application: Sendable {
     let readiness: Readiness
     let longWork: LongWork
     let storeChecks: StoreChecks
+    let streams: StreamsReading
+    let streamEars: StreamEars
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -81,6 +83,8 @@ package struct Application: Sendable {
     ///   - ledgerID: the ledger's own id, by which devices notice that they speak to another one.
     ///   - logKey: what signs checkpoints of the log; without it none are given.
     ///   - storeChecks: what asks the store, of the apps that may.
+    ///   - streams: the configured apps' streams.
+    ///   - streamEars: hears of every delivery.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -90,7 +94,8 @@ package struct Application: Sendable {
         limits: Limits = Limits(), deviceTrust: DeviceTrustTable = DeviceTrustTable(), passKeys: PassKeyRing = .empty,
         passTTL: Duration = PassDocument.defaultTTL,
         ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
-        storeChecks: StoreChecks = StoreChecks([]),
+        storeChecks: StoreChecks = StoreChecks([]), streams: StreamsReading? = nil,
+        streamEars: StreamEars = StreamEars(),
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
@@ -111,6 +116,8 @@ package struct Application: Sendable {
         self.commandKeys = commandKeys
         self.trustedProxies = trustedProxies
         self.storeChecks = storeChecks
+        self.streams = streams ?? StreamsReading([], register: reader.streamRegister)
+        self.streamEars = streamEars
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, sha256: sha256, now: now)

@@ -12,6 +12,8 @@ extension Application {
             let notification = try await verify(try Self.signedPayload(of: call.request), call)
             let outcome = try await writer.append(EventDraft(notification))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
+            streamEars.hear(
+                StoreStream(app: notification.bundleID, environment: notification.environment), at: now())
             if !outcome.isDuplicate { await note(notification, outcome) }
             return try .document(
                 NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),

@@ -1,3 +1,4 @@
+import EntitlementCore
 package import Ledger
 import Synchronization
 
@@ -40,6 +41,7 @@ package final class Metrics: Sendable {
         var headPosition: Int64?
         var clockSkewMilliseconds: Int64 = 0
         var routes: [RouteCounters] = []
+        var streams = StreamGauges()
     }
 
     private let version: String
@@ -67,6 +69,12 @@ package final class Metrics: Sendable {
     /// By how much this machine's clock is ahead of the database's; 0 while they agree.
     func noteClockSkew(milliseconds: Int64) {
         state.withLock { $0.clockSkewMilliseconds = milliseconds }
+    }
+
+    /// Shows how the store's streams stand, and how far its history was read.
+    func note(_ standings: [StreamStanding], sweeps: [SweepStanding], at now: Timestamp) {
+        let gauges = StreamGauges(standings, sweeps, at: now)
+        state.withLock { $0.streams = gauges }
     }
 
     /// Shows what these count beside what is counted here.
@@ -112,6 +120,7 @@ package final class Metrics: Sendable {
             "rightful_clock_skew_seconds", "gauge",
             "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
         page.sample("rightful_clock_skew_seconds", [], String(Double(state.clockSkewMilliseconds) / 1000))
+        state.streams.write(to: &page)
         for family in CounterFamily.allCases {
             page.family(family.rawValue, "counter", family.help)
             for (labels, count) in Self.ordered(state.counters[family]) {
@@ -131,46 +140,5 @@ package final class Metrics: Sendable {
 
     private static func ordered<Value>(_ samples: [[String]: Value]?) -> [(key: [String], value: Value)] {
         (samples ?? [:]).sorted { $0.key.lexicographicallyPrecedes($1.key) }
-    }
-}
-
-/// A page in the Prometheus text format, version 0.0.4.
-private struct PrometheusPage {
-    private(set) var text = ""
-
-    mutating func family(_ name: String, _ type: String, _ help: String) {
-        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
-    }
-
-    mutating func sample(_ name: String, _ labels: [(String, String)], _ value: String) {
-        text += name
-        if !labels.isEmpty {
-            text += "{" + labels.map { "\($0)=\"\(Self.escaped($1))\"" }.joined(separator: ",") + "}"
-        }
-        text += " \(value)\n"
-    }
-
-    mutating func histogram(
-        _ name: String, _ labels: [(String, String)], bounds: [Double], counts: [UInt64], sum: Double
-    ) {
-        var total: UInt64 = 0
-        for (index, count) in counts.enumerated() {
-            total += count
-            let bound = index < bounds.count ? String(bounds[index]) : "+Inf"
-            sample(name + "_bucket", labels + [("le", bound)], String(total))
-        }
-        sample(name + "_sum", labels, String(sum))
-        sample(name + "_count", labels, String(total))
-    }
-
-    private static func escaped(_ value: String) -> String {
-        value.reduce(into: "") { text, character in
-            switch character {
-            case "\\": text += "\\\\"
-            case "\"": text += "\\\""
-            case "\n": text += "\\n"
-            default: text.append(character)
-            }
-        }
     }
 }

@@ -95,7 +95,7 @@ extension SimulatedStoreAPI {
         return try document(["testNotificationToken": .string(token)])
     }
 
-    private var appData: [String: PayloadValue] {
+    var appData: [String: PayloadValue] {
         var data: [String: PayloadValue] = [
             "environment": .string(environment.payloadName), "bundleId": .string(world.bundleID),
             "bundleVersion": .string("42"),

@@ -72,7 +72,7 @@ package final class SimulatedStoreAPI: Sendable {
         var extensions: [String: Int64] = [:]
     }
 
-    let authority: SimulatedAuthority
+    package let authority: SimulatedAuthority
     let world: StoreWorld
     private let access: Access
     let environment: StoreEnvironment
@@ -117,19 +117,46 @@ package final class SimulatedStoreAPI: Sendable {
         return payload
     }
 
-    /// Remembers statements as if a notification had carried them; it is delivered nowhere.
+    /// Signs a notification about a transaction and remembers it, as the store does before it tries to deliver it.
+    ///
+    /// - Returns: the `signedPayload`.
+    @discardableResult
+    package func send(
+        _ type: String, uuid: String, _ transaction: [String: PayloadValue], _ renewal: [String: PayloadValue]? = nil
+    ) throws -> String {
+        try send(
+            notification(
+                transaction, renewal,
+                [
+                    "notificationType": .string(type), "notificationUUID": .string(uuid), "version": .string("2.0"),
+                    "signedDate": .integer(now()), "data": .object(appData),
+                ]), at: now())
+    }
+
+    /// Remembers statements of which no notification ever told.
     package func remember(
         _ transaction: [String: PayloadValue], _ renewal: [String: PayloadValue]? = nil
     ) throws {
+        let notification = notification(transaction, renewal, [:])
+        try state.withLock { state in
+            state.archives[environment, default: StoreArchive()]
+                .keep(
+                    notification, at: notification.signedDate, payload: nil,
+                    transaction: try authority.sign(.object(transaction)),
+                    renewal: try renewal.map { try authority.sign(.object($0)) })
+        }
+    }
+
+    private func notification(
+        _ transaction: [String: PayloadValue], _ renewal: [String: PayloadValue]?, _ payload: [String: PayloadValue]
+    ) -> StoreNotification {
         var signedDate = now()
         if case .integer(let date)? = transaction["signedDate"] { signedDate = date }
         var original: String?
         if case .string(let id)? = transaction["originalTransactionId"] { original = id }
-        try send(
-            StoreNotification(
-                environment: environment, originalTransactionID: original, signedDate: signedDate,
-                payload: ["notificationType": .string("DID_RENEW"), "data": .object([:])], transaction: transaction,
-                renewal: renewal, appTransaction: nil, testimony: nil))
+        return StoreNotification(
+            environment: environment, originalTransactionID: original, signedDate: signedDate, payload: payload,
+            transaction: transaction, renewal: renewal, appTransaction: nil, testimony: nil)
     }
 
     /// Everything that was sent, in order.

@@ -34,9 +34,9 @@ struct StoreArchive: Sendable {
     private(set) var originals: [String: Original] = [:]
     private var originalOfTransaction: [String: String] = [:]
 
-    /// Keeps a notification with the statements that were signed for it.
+    /// Keeps a notification with the statements that were signed for it; without a payload the statements alone.
     mutating func keep(
-        _ notification: StoreNotification, at instant: Int64, payload: String, transaction: String?, renewal: String?
+        _ notification: StoreNotification, at instant: Int64, payload: String?, transaction: String?, renewal: String?
     ) {
         var ids: Set<String> = []
         if let fields = notification.transaction, let jws = transaction, let id = text(fields["transactionId"]),
@@ -60,6 +60,7 @@ struct StoreArchive: Sendable {
             }
             originals[original] = known
         }
+        guard let payload else { return }
         sent.append(
             Sent(
                 instant: instant, payload: payload, type: notification.type,

@@ -116,6 +116,14 @@ struct ServeCommand: Command {
             let passKeyWarning = await Self.record(
                 files.passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
             let verifier = NotificationVerifier(jws: jws, apps: apps)
+            let storeChecks = files.storeAccess.map {
+                $0.check(
+                    session, writer: writer, reader: reader,
+                    verifier: StoreAccess.statementVerifier(jws, configuration), now: clock.now)
+            }
+            let healing = Healing(
+                configuration, files.storeAccess, checks: storeChecks, session, reader: reader, metrics: metrics,
+                logger: logger)
             let application = Application(
                 writer: writer, reader: reader,
                 keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
@@ -128,12 +136,7 @@ struct ServeCommand: Command {
                 ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
-                storeChecks: StoreChecks(
-                    files.storeAccess.map {
-                        $0.check(
-                            session, writer: writer, reader: reader,
-                            verifier: StoreAccess.statementVerifier(jws, configuration), now: clock.now)
-                    }),
+                storeChecks: StoreChecks(storeChecks), streams: healing.streams, streamEars: healing.ears,
                 now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
@@ -165,7 +168,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, logger: logger),
+                    }, logger: logger), healing,
                 logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
@@ -197,7 +200,7 @@ struct ServeCommand: Command {
     /// Until the current task is cancelled.
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
-        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ logger: Logger
+        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -213,6 +216,7 @@ struct ServeCommand: Command {
             group.addTask { await sweep.run() }
             group.addTask { await clocks.run() }
             group.addTask { await sweeper.run() }
+            group.addTask { await healing.run(watch) }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()

@@ -171,7 +171,8 @@ extension ServiceRig {
     /// Delivers a notification with a transaction and renewal information.
     @discardableResult
     func notify(
-        _ transaction: HeldTransaction, _ renewal: HeldRenewal? = nil, type: String = "SUBSCRIBED", uuid: String
+        _ transaction: HeldTransaction, _ renewal: HeldRenewal? = nil, type: String = "SUBSCRIBED", uuid: String,
+        subtype: String? = nil
     ) async throws -> HTTPResponse {
         var data: [String: PayloadValue] = [
             "environment": .string(transaction.environment), "bundleId": .string(transaction.bundleID),
@@ -179,12 +180,12 @@ extension ServiceRig {
         ]
         data["signedRenewalInfo"] = try renewal.map { .string(try sign($0)) }
         if transaction.environment == "Production" { data["appAppleId"] = .integer(Self.appAppleID) }
-        let answer = try await deliver(
-            store.sign(
-                .object([
-                    "notificationType": .string(type), "notificationUUID": .string(uuid), "version": .string("2.0"),
-                    "signedDate": .integer(day(transaction.signed).milliseconds), "data": .object(data),
-                ])))
+        var payload: [String: PayloadValue] = [
+            "notificationType": .string(type), "notificationUUID": .string(uuid), "version": .string("2.0"),
+            "signedDate": .integer(day(transaction.signed).milliseconds), "data": .object(data),
+        ]
+        payload["subtype"] = subtype.map { .string($0) }
+        let answer = try await deliver(store.sign(.object(payload)))
         try #require(answer.status == 200, "\(answer.text)")
         return answer
     }

@@ -23,16 +23,24 @@ struct StatusCommand: Command {
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
 
     func run(_ context: CommandContext) async throws {
+        let configured = try context.configuration(arguments).streams
         let document = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
             let standing = try await session.schemaStanding()
             guard standing == .current else { return StatusDocument(standing) }
+            let now = session.clock.now()
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let seen = SeenProjector(pool: session.pool)
             try await seen.catchUp(events: Self.countedEvents)
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
                 failures: try await WorkFailures(pool: session.pool).list(),
-                sweeps: try await SweepRegister.standings(session.pool),
+                sweeps: try await SweepRegister.standings(session.pool).map { sweep in
+                    StatusDocument.Sweep(
+                        sweep,
+                        isConfigured: configured.contains(StoreStream(app: sweep.app, environment: sweep.environment)))
+                },
+                streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
+                    .map { StatusDocument.Stream($0, at: now) },
                 catalog: try await reader.catalog().catalog, cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport },
                 servingAs: try await ServingUser.all(session.pool),

@@ -48,7 +48,7 @@ extension StatusDocument {
         rows += (failures ?? []).map {
             ("failing", "\($0.work) on \($0.host) since \($0.since), tried last \($0.lastAt): \($0.reason)")
         }
-        rows += (sweeps ?? []).map { ("sweep", Self.line($0)) }
+        rows += streamRows
         if let counts {
             func about(_ name: String, _ count: Int64) -> String {
                 "\(counts.estimated.contains(name) ? "about " : "")\(count) \(name)"
@@ -88,20 +88,6 @@ extension StatusDocument {
         return rebuild.isRunning
             ? "under way since \(rebuild.startedAt): \(progress)"
             : "stopped unfinished: \(progress); `rightful rebuild` goes on with it"
-    }
-
-    private static func line(_ sweep: Sweep) -> String {
-        let known = sweep.completedUntil.map { "what the store sent until \($0) is known" } ?? "never completed"
-        let last = "read \(sweep.read), \(sweep.recorded) of them missing"
-        let refused = sweep.refused > 0 ? ", \(sweep.refused) refused" : ""
-        let error =
-            sweep.state == "failing" ? sweep.lastError.map { ", last at \(sweep.lastErrorAt ?? ""): \($0)" } ?? "" : ""
-        let cure =
-            sweep.refusedFrom.map {
-                "; some since \($0) were refused (\(sweep.refusedReason ?? "")): when the cause is mended, run `rightful "
-                    + "backfill --since \($0)`"
-            } ?? ""
-        return "\(sweep.app), \(sweep.environment): \(known); \(last)\(refused); \(sweep.state)\(error)\(cure)"
     }
 
     private static func rows(_ attention: Attention, head: Int64) -> [(String, String)] {

@@ -115,46 +115,6 @@ struct StatusDocument: Encodable {
         let reason: String
     }
 
-    /// How far the store's history of one app's notifications was read.
-    struct Sweep: Encodable {
-        let app: String
-        let environment: String
-        /// `running`, `failing`, `unfinished` or `idle`.
-        let state: String
-        @Nullable var completedUntil: String?
-        @Nullable var completedAt: String?
-        let read: Int64
-        let recorded: Int64
-        let refused: Int64
-        @Nullable var lastError: String?
-        @Nullable var lastErrorAt: String?
-        /// From where on something was refused that no later reading took.
-        @Nullable var refusedFrom: String?
-        @Nullable var refusedReason: String?
-
-        init(_ standing: SweepStanding) {
-            app = standing.app
-            environment = standing.environment.rawValue
-            state =
-                if standing.isHeld {
-                    "running"
-                } else if standing.lastError != nil {
-                    "failing"
-                } else {
-                    standing.window == nil ? "idle" : "unfinished"
-                }
-            completedUntil = standing.completedUntil?.description
-            completedAt = standing.completedAt?.description
-            read = standing.read
-            recorded = standing.recorded
-            refused = standing.refused
-            lastError = standing.lastError
-            lastErrorAt = standing.lastErrorAt?.description
-            refusedFrom = standing.refusedFrom?.description
-            refusedReason = standing.refusedReason
-        }
-    }
-
     let object = "status"
     let schema: SchemaStanding
     /// What follows is missing while the schema is not this program's.
@@ -167,6 +127,7 @@ struct StatusDocument: Encodable {
     @Nullable var rebuild: Rebuild?
     var failures: [Failure]?
     var sweeps: [Sweep]?
+    var streams: [Stream]?
     var roles: Roles?
     var sizes: Sizes?
     var counts: Counts?
@@ -190,7 +151,8 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        sweeps: [SweepStanding], catalog: Catalog, cluster: EmbeddedCluster?, transport: Transport, servingAs: [String],
+        sweeps: [Sweep], streams: [Stream], catalog: Catalog, cluster: EmbeddedCluster?, transport: Transport,
+        servingAs: [String],
         weakness: String?,
         guardsOff: [String], clock: LedgerClock
     ) {
@@ -226,7 +188,8 @@ extension StatusDocument {
                 work: $0.work, host: $0.host, since: $0.since.description, lastAt: $0.lastAt.description,
                 reason: $0.reason)
         }
-        self.sweeps = sweeps.map { Sweep($0) }
+        self.sweeps = sweeps
+        self.streams = streams
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
             reason: weakness, guardsOff: guardsOff)

@@ -1,0 +1,79 @@
+package import EntitlementCore
+
+/// The store's streams of notifications: the answer of `GET /v1/streams`.
+package struct StreamsDocument: Codable, Hashable, Sendable {
+    /// How far the store's own history was read.
+    package struct Sweep: Codable, Hashable, Sendable {
+        package enum State: String, Codable, Hashable, Sendable {
+            case idle, running, failed
+            /// The app has no credentials for the store's API.
+            case unconfigured
+        }
+
+        package let state: State
+        /// Where the sweep under way, or the last one, began.
+        @Nullable package private(set) var from: Timestamp?
+        /// Until when everything that the store sent is known.
+        @Nullable package private(set) var completedUntil: Timestamp?
+        @Nullable package private(set) var completedAt: Timestamp?
+        @Nullable package private(set) var lastError: String?
+
+        package init(
+            _ state: State, from: Timestamp? = nil, completedUntil: Timestamp? = nil, completedAt: Timestamp? = nil,
+            lastError: String? = nil
+        ) {
+            self.state = state
+            _from = Nullable(wrappedValue: from)
+            _completedUntil = Nullable(wrappedValue: completedUntil)
+            _completedAt = Nullable(wrappedValue: completedAt)
+            _lastError = Nullable(wrappedValue: lastError)
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case state, from
+            case completedUntil = "completed_until"
+            case completedAt = "completed_at"
+            case lastError = "last_error"
+        }
+    }
+
+    /// One app, environment and source.
+    package struct Item: Codable, Hashable, Sendable {
+        package let app: String
+        package let environment: StoreEnvironment
+        package private(set) var source = "app_store"
+        /// `null` where nothing was ever delivered.
+        @Nullable package private(set) var lastHeardAt: Timestamp?
+        /// Whether the store has sent something since, as far as can be told.
+        package let silent: Bool
+        /// How many subscriptions' next event should have been heard of by now.
+        package let overdue: Int64
+        /// When the first of these events took place.
+        @Nullable package private(set) var oldestOverdueAt: Timestamp?
+        package let sweep: Sweep
+
+        package init(
+            app: String, environment: StoreEnvironment, lastHeardAt: Timestamp?, silent: Bool, overdue: Int64,
+            oldestOverdueAt: Timestamp?, sweep: Sweep
+        ) {
+            self.app = app
+            self.environment = environment
+            self.silent = silent
+            self.overdue = overdue
+            self.sweep = sweep
+            _lastHeardAt = Nullable(wrappedValue: lastHeardAt)
+            _oldestOverdueAt = Nullable(wrappedValue: oldestOverdueAt)
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case app, environment, source, silent, overdue, sweep
+            case lastHeardAt = "last_heard_at"
+            case oldestOverdueAt = "oldest_overdue_at"
+        }
+    }
+
+    package private(set) var object = "list"
+    package let items: [Item]
+
+    package init(_ items: [Item]) { self.items = items }
+}

@@ -1,0 +1,103 @@
+/// What the store has to say next of a subscription, and when: told from what it has said so far.
+package struct NextEvent: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        /// The period ends: the store renews it, fails to, or says that it has expired.
+        case periodEnd
+        /// The grace period ends.
+        case graceEnd
+        /// The store gives up collecting.
+        case retryEnd
+    }
+
+    package let kind: Kind
+    /// When it takes place.
+    package let at: Timestamp
+
+    package init(_ kind: Kind, at: Timestamp) {
+        self.kind = kind
+        self.at = at
+    }
+
+    /// When it must have been heard of, if everything works.
+    ///
+    /// In production the store renews up to some hours late, and tries a delivery that failed again after one hour; when it
+    /// gives up collecting it does not say to the day. The sandbox's periods last minutes, and it tries each delivery once.
+    package func isOverdue(in environment: StoreEnvironment) -> Timestamp {
+        let hours: Int64 =
+            switch (environment, kind) {
+            case (.production, .periodEnd), (.production, .graceEnd): 6
+            case (.production, .retryEnd): 72
+            case (.sandbox, _): 1
+            }
+        return at.adding(milliseconds: hours * 3_600_000)
+    }
+}
+
+/// Why the store is to be asked about an original transaction.
+package enum CheckReason: String, Hashable, Sendable, CaseIterable {
+    /// Its next event should have been heard of by now.
+    case overdue
+    /// A device says that a revocation is gone which the store stated.
+    case disputed
+    /// A grace period was announced without its end.
+    case graceWithoutEnd = "grace_without_end"
+}
+
+extension OriginalState {
+    /// What the store has to say next; `nil` where it has nothing more to say by itself.
+    ///
+    /// It rests on the store's own word: that a device told of a renewal first does not excuse the store's silence. Only what
+    /// the store never spoke of is predicted from what devices say.
+    package var nextEvent: NextEvent? {
+        let own = ofStoreAlone
+        guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil else { return nil }
+        if period.ending == .upgradedElsewhere { return NextEvent(.periodEnd, at: period.end) }
+        let expiry = period.expiry
+        guard let newest = own.newestRenewal(of: period) else { return NextEvent(.periodEnd, at: expiry) }
+        let signed = newest.signedDate ?? .earliest
+        if let graceEnd = newest.graceEnd, graceEnd > expiry, signed < graceEnd {
+            return NextEvent(.graceEnd, at: graceEnd)
+        }
+        if newest.readsBillingRetry || newest.graceEnd != nil {
+            let end = expiry.adding(milliseconds: 60 * Timestamp.millisecondsPerDay)
+            return signed < end ? NextEvent(.retryEnd, at: end) : nil
+        }
+        // Once it has spoken after the end, without a renewal, it was said to have expired.
+        return signed < expiry ? NextEvent(.periodEnd, at: expiry) : nil
+    }
+
+    /// Why the store is to be asked whatever the time is; `nil` where nothing gives cause to.
+    package var checkReason: CheckReason? {
+        if chains(.empty).contains(where: { $0.periods.contains(where: \.needsStoreCheck) }) { return .disputed }
+        let own = ofStoreAlone
+        guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil,
+            let newest = own.newestRenewal(of: period), newest.isGraceWithoutEnd, newest.graceEnd == nil
+        else { return nil }
+        return .graceWithoutEnd
+    }
+
+    /// What the store itself stated; everything, where it stated nothing.
+    private var ofStoreAlone: OriginalState {
+        let isMixed =
+            transactions.contains { $0.sources.includesStore }
+            && (transactions.contains { !$0.sources.includesStore } || renewals.contains { !$0.sources.includesStore })
+        guard isMixed else { return self }
+        var own = OriginalState()
+        for stated in transactions where stated.sources.includesStore {
+            own.join(stated.fact, source: .serverAPI, position: stated.position)
+        }
+        for stated in renewals where stated.sources.includesStore {
+            own.join(stated.fact, source: .serverAPI, position: stated.position)
+        }
+        return own
+    }
+
+    private var latestSubscriptionPeriod: Period? {
+        chains(.empty).flatMap(\.periods).filter { $0.isSubscription && $0.expiry != .endless }
+            .max { $0.start < $1.start }
+    }
+
+    private func newestRenewal(of period: Period) -> RenewalFact? {
+        renewals.last.map(\.fact).flatMap { ($0.signedDate ?? .earliest) >= period.start ? $0 : nil }
+    }
+}

@@ -1,0 +1,317 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// One app's notifications from one environment of the store.
+package struct StoreStream: Sendable, Hashable {
+    package let app: String
+    package let environment: StoreEnvironment
+
+    package init(app: String, environment: StoreEnvironment) {
+        self.app = app
+        self.environment = environment
+    }
+}
+
+/// How a stream stands at an instant.
+package struct StreamStanding: Sendable, Hashable {
+    package let stream: StoreStream
+    /// When a notification came last that the store delivered by itself; `nil` where none ever has.
+    package var lastHeardAt: Timestamp?
+    /// When the first was sent, since the stream was heard last, that never arrived and was read from the store's history.
+    package var missedSince: Timestamp?
+    /// How many original transactions' next event should have been heard of by now.
+    package var overdue: Int64 = 0
+    /// When the first and the last of these events took place.
+    package var overdueEvents: ClosedRange<Timestamp>?
+    /// When a test notification was asked for last, and why none could be.
+    package var canaryAt: Timestamp?
+    package var canaryError: String?
+    package var watchedSince: Timestamp?
+    /// Checks that were made of what is overdue or disputed, and how many found something.
+    package var checked: Int64 = 0
+    package var repaired: Int64 = 0
+    package var checkError: String?
+    package var checkErrorAt: Timestamp?
+
+    /// How long the store may take to deliver what it has sent, in milliseconds: where it was not heard it tries again after
+    /// an hour, in the sandbox not at all.
+    private static func tolerance(in environment: StoreEnvironment) -> Int64 {
+        switch environment {
+        case .production: 6 * 3_600_000
+        case .sandbox: 3_600_000
+        }
+    }
+
+    /// How long a test notification may take.
+    package static let canaryPatience: Int64 = 15 * 60_000
+
+    /// Whether the store has sent something since it was last heard: by what is overdue, what was found in its history, or a
+    /// test notification.
+    package func isSilent(at now: Timestamp) -> Bool {
+        let tolerance = Self.tolerance(in: stream.environment)
+        var evidence: [Timestamp] = [overdueEvents?.upperBound].compactMap(\.self)
+        if let missedSince, missedSince.adding(milliseconds: tolerance) < now { evidence.append(missedSince) }
+        if let canaryAt, canaryError == nil, canaryAt.adding(milliseconds: Self.canaryPatience) < now {
+            evidence.append(canaryAt)
+        }
+        guard let newest = evidence.max() else { return false }
+        return lastHeardAt.map { $0 < newest } ?? true
+    }
+}
+
+/// What is known of the streams, and who asks the store about what is overdue: one process at a time for each.
+package struct StreamRegister: Sendable {
+    /// How long a holder may be silent before another may take over.
+    private static let leaseSeconds = 30.0
+    private static let errorLimit = 1000
+    /// More than these are not counted.
+    private static let mostCounted = 1_000_000
+
+    private let pool: PostgresPool
+    private let holder: String
+
+    /// - Parameter holder: a name that no other process has.
+    package init(pool: PostgresPool, holder: String = "") {
+        self.pool = pool
+        self.holder = holder
+    }
+
+    /// How the streams stand, in their order.
+    package func standings(of streams: [StoreStream], at now: Timestamp) async throws -> [StreamStanding] {
+        guard !streams.isEmpty else { return [] }
+        return try await run { connection in
+            let rows = try connection.query(
+                """
+                SELECT stream.last_heard_at, stream.missed_since, due.count, due.first, due.last, stream.canary_at,
+                    stream.canary_error, stream.watched_since, stream.checked, stream.repaired, stream.check_error,
+                    stream.check_error_at
+                FROM unnest($2::text[], $3::smallint[], $4::timestamptz[]) WITH ORDINALITY
+                    AS key (app, environment, oldest, number)
+                LEFT JOIN store_stream AS stream ON stream.ledger_id = $1 AND stream.app = key.app
+                    AND stream.environment = key.environment
+                CROSS JOIN LATERAL (
+                    SELECT count(*), min(expected_at) AS first, max(expected_at) AS last FROM (
+                        SELECT expected_at FROM store_watch AS watch
+                        WHERE watch.ledger_id = $1 AND watch.app = key.app AND watch.environment = key.environment
+                            AND check_at <= $5 AND check_at > key.oldest AND reason = 1
+                        LIMIT \(Self.mostCounted)) AS overdue
+                ) AS due
+                ORDER BY key.number
+                """,
+                [
+                    .int(ledgerID), .textArray(streams.map(\.app)), .int2Array(streams.map(\.environment.number)),
+                    .timestampArray(streams.map { Self.oldest($0.environment, now) }),
+                    .timestamp(now.milliseconds),
+                ]
+            ).rows
+            return try zip(streams, rows).map { stream, row in
+                func instant(_ column: Int) throws -> Timestamp? {
+                    try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
+                }
+                var standing = StreamStanding(stream: stream)
+                standing.lastHeardAt = try instant(0)
+                standing.missedSince = try instant(1)
+                standing.overdue = try row.int(2)
+                if let first = try instant(3), let last = try instant(4) { standing.overdueEvents = first...last }
+                standing.canaryAt = try instant(5)
+                standing.canaryError = try row.optionalText(6)
+                standing.watchedSince = try instant(7)
+                standing.checked = try row.optionalInt(8) ?? 0
+                standing.repaired = try row.optionalInt(9) ?? 0
+                standing.checkError = try row.optionalText(10)
+                standing.checkErrorAt = try instant(11)
+                return standing
+            }
+        }
+    }
+
+    /// What was due before is given up: the store itself does not remember it any more.
+    private static func oldest(_ environment: StoreEnvironment, _ now: Timestamp) -> Int64 {
+        now.adding(milliseconds: -SweepRegister.kept(in: environment)).milliseconds
+    }
+
+    /// How far the store's history was read, of each app and environment.
+    package func sweeps() async throws -> [SweepStanding] { try await SweepRegister.standings(pool) }
+
+    /// How many positions the projection is behind the log.
+    package func lag() async throws -> Int64 {
+        try await run { connection in
+            try connection.query(
+                """
+                SELECT head.position - coalesce(projection.checkpoint, 0) FROM ledger_head AS head
+                LEFT JOIN projection ON projection.ledger_id = head.ledger_id AND projection.name = $2
+                WHERE head.ledger_id = $1
+                """, [.int(ledgerID), .text(WatchProjector.name)]
+            ).row(0).int(0)
+        }
+    }
+
+    /// Notes deliveries that became no event, because what they brought was known already.
+    package func noteHeard(_ heard: [StoreStream: Timestamp]) async throws {
+        let streams = Array(heard.keys)
+        guard !streams.isEmpty else { return }
+        try await run { connection in
+            _ = try connection.query(
+                """
+                INSERT INTO store_stream AS stream (ledger_id, app, environment, last_heard_at)
+                SELECT $1, * FROM unnest($2::text[], $3::smallint[], $4::timestamptz[])
+                ON CONFLICT (ledger_id, app, environment) DO UPDATE
+                SET last_heard_at = greatest(stream.last_heard_at, excluded.last_heard_at)
+                """,
+                [
+                    .int4(Int32(ledgerID)), .textArray(streams.map(\.app)),
+                    .int2Array(streams.map(\.environment.number)),
+                    .timestampArray(streams.map { heard[$0]?.milliseconds }),
+                ])
+        }
+    }
+
+    // MARK: - Test notifications
+
+    /// Takes it upon this process to ask for a test notification, unless one was asked for within `pause`.
+    ///
+    /// - Parameter pause: in milliseconds.
+    package func beginCanary(_ stream: StoreStream, now: Timestamp, pause: Int64) async throws -> Bool {
+        try await run { connection in
+            try connection.query(
+                """
+                UPDATE store_stream SET canary_at = $4, canary_error = NULL
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND (canary_at IS NULL OR canary_at <= $5)
+                RETURNING 1
+                """,
+                Self.key(stream) + [
+                    .timestamp(now.milliseconds), .timestamp(now.adding(milliseconds: -pause).milliseconds),
+                ]
+            ).first != nil
+        }
+    }
+
+    /// Says that no test notification could be asked for, and why.
+    package func failCanary(_ stream: StoreStream, _ reason: String) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                "UPDATE store_stream SET canary_error = $4 WHERE ledger_id = $1 AND app = $2 AND environment = $3",
+                Self.key(stream) + [.text(String(reason.prefix(Self.errorLimit)))])
+        }
+    }
+
+    // MARK: - Checks
+
+    /// Takes the stream's checks upon this process, or says once more that it has them; `false` where another has them.
+    package func hold(_ stream: StoreStream) async throws -> Bool {
+        try await run { connection in
+            try connection.query(
+                """
+                INSERT INTO store_stream AS stream (ledger_id, app, environment, holder, heartbeat_at)
+                VALUES ($1, $2, $3, $4, clock_timestamp())
+                ON CONFLICT (ledger_id, app, environment) DO UPDATE
+                SET holder = excluded.holder, heartbeat_at = excluded.heartbeat_at
+                WHERE stream.holder IS NULL OR stream.holder = excluded.holder
+                    OR stream.heartbeat_at < clock_timestamp() - make_interval(secs => $5)
+                RETURNING 1
+                """,
+                Self.insertKey(stream) + [.text(holder), .double(Self.leaseSeconds)]
+            ).first != nil
+        }
+    }
+
+    /// Leaves the stream's checks to whoever comes.
+    package func release(_ stream: StoreStream) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                """
+                UPDATE store_stream SET holder = NULL
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
+                """, Self.key(stream) + [.text(holder)])
+        }
+    }
+
+    /// What the store is to be asked about now, the longest due first.
+    ///
+    /// What is overdue waits until the history of notifications was read up to then: it may have been told long ago.
+    package func due(_ stream: StoreStream, now: Timestamp, limit: Int) async throws -> [DueCheck] {
+        try await run { connection in
+            try connection.query(
+                """
+                SELECT original_transaction_id, reason, check_at, attempts FROM store_watch AS watch
+                WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
+                    AND check_at <= $4 AND check_at > $5
+                    AND (reason <> 1 OR check_at <= (
+                        SELECT completed_until FROM store_sweep AS sweep
+                        WHERE sweep.ledger_id = $1 AND sweep.app = $2 AND sweep.environment = $3))
+                ORDER BY check_at LIMIT $6
+                """,
+                Self.key(stream) + [
+                    .timestamp(now.milliseconds), .timestamp(Self.oldest(stream.environment, now)), .int(Int64(limit)),
+                ]
+            ).rows.map { row in
+                DueCheck(
+                    stream: stream, originalTransactionID: try row.text(0), reason: try CheckReason(stored: row.int(1)),
+                    checkAt: Timestamp(milliseconds: try row.timestamp(2)), attempts: Int(try row.int(3)))
+            }
+        }
+    }
+
+    /// Says that the store was asked, and when it is asked again unless it speaks before.
+    ///
+    /// - Parameter isRepaired: whether it told something new.
+    package func finish(_ check: DueCheck, again: Timestamp, isRepaired: Bool) async throws {
+        try await run { connection in
+            _ = try connection.pipeline([
+                // What was derived from the log meanwhile stands.
+                PostgresStatement(
+                    """
+                    UPDATE store_watch SET check_at = $5, attempts = attempts + 1
+                    WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND original_transaction_id = $4
+                        AND check_at = $6
+                    """,
+                    Self.key(check.stream) + [
+                        .text(check.originalTransactionID), .timestamp(again.milliseconds),
+                        .timestamp(check.checkAt.milliseconds),
+                    ]),
+                PostgresStatement(
+                    """
+                    UPDATE store_stream SET checked = checked + 1, repaired = repaired + $4, check_error = NULL,
+                        check_error_at = NULL, heartbeat_at = CASE WHEN holder = $5 THEN clock_timestamp() ELSE heartbeat_at END
+                    WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                    """, Self.key(check.stream) + [.int(isRepaired ? 1 : 0), .text(holder)]),
+            ])
+        }
+    }
+
+    /// Says why the store cannot be asked now.
+    package func fail(_ stream: StoreStream, _ reason: String) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                """
+                UPDATE store_stream SET check_error = $4, check_error_at = clock_timestamp()
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                """, Self.key(stream) + [.text(String(reason.prefix(Self.errorLimit)))])
+        }
+    }
+
+    private static func key(_ stream: StoreStream) -> [PostgresValue] {
+        [.int(ledgerID), .text(stream.app), .int2(stream.environment.number)]
+    }
+
+    /// The same for the columns' own types.
+    private static func insertKey(_ stream: StoreStream) -> [PostgresValue] {
+        [.int4(Int32(ledgerID)), .text(stream.app), .int2(stream.environment.number)]
+    }
+
+    private func run<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        try await pool.run(doing: "looking after the store's streams", body)
+    }
+}
+
+/// An original transaction about which the store is to be asked.
+package struct DueCheck: Sendable, Hashable {
+    package let stream: StoreStream
+    package let originalTransactionID: String
+    package let reason: CheckReason
+    package let checkAt: Timestamp
+    /// How often the store was asked and told nothing new.
+    package let attempts: Int
+}

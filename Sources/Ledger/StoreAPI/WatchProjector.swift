@@ -1,0 +1,250 @@
+import EntitlementCore
+package import PostgresClient
+
+/// Keeps, behind the log, of which original transactions the store is to be heard or asked and when, and when each app's
+/// stream was heard last.
+///
+/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. An
+/// original is folded once for all of its events in a page, and left to the page of its last event.
+package struct WatchProjector: Sendable {
+    /// The name of its row in table `projection`.
+    static let name = "watch"
+    /// Changes whenever the same log would be read otherwise.
+    private static let version: Int64 = 1
+
+    private let pool: PostgresPool
+    private let pageEvents: Int64
+
+    /// - Parameter pageEvents: how many positions one transaction goes through.
+    package init(pool: PostgresPool, pageEvents: Int64 = 5000) {
+        self.pool = pool
+        self.pageEvents = pageEvents
+    }
+
+    /// Goes on from the checkpoint to the head of the log.
+    ///
+    /// Between pages it rests for as long as they take, so that those who ask are served first.
+    package func catchUp() async throws {
+        while true {
+            try Task.checkCancellation()
+            let start = ContinuousClock.now
+            if try await pool.run(doing: "looking what the store has to say next", { try page(on: $0) }) { return }
+            try await Task.sleep(for: start.duration(to: .now))
+        }
+    }
+
+    /// Returns whether nothing is left to do for this process.
+    private func page(on connection: isolated PostgresConnection) throws -> Bool {
+        // A look first: an idle service writes nothing.
+        let isCurrent = try connection.query(
+            """
+            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
+            """, [.int(ledgerID), .text(Self.name), .int4(Int32(Self.version))]
+        ).first
+        if isCurrent != nil { return true }
+        return try connection.transaction { connection in
+            guard let checkpoint = try Self.checkpoint(on: connection) else { return true }
+            let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
+            guard let head = try head.first?.int(0), head > checkpoint else { return true }
+            let end = min(checkpoint + pageEvents, head)
+            try connection.walkByIndex()
+            try watch(from: checkpoint, to: end, on: connection)
+            try hear(from: checkpoint, to: end, on: connection)
+            try connection.query(
+                "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
+                [.int(ledgerID), .text(Self.name), .int(end)])
+            return end == head
+        }
+    }
+
+    /// Locks the projection's row, which is made first where it is missing, or begun anew where it is of another version;
+    /// `nil` where another process is at it.
+    private static func checkpoint(on connection: isolated PostgresConnection) throws -> Int64? {
+        try connection.query(
+            """
+            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
+            ON CONFLICT (ledger_id, name) DO NOTHING
+            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
+        let row = try connection.query(
+            "SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE SKIP LOCKED",
+            [.int(ledgerID), .text(name)]
+        ).first
+        guard let row else { return nil }
+        if try row.int(0) == version { return try row.int(1) }
+        try connection.query("DELETE FROM store_watch WHERE ledger_id = $1", [.int(ledgerID)])
+        try connection.query(
+            "UPDATE projection SET version = $3, checkpoint = 0 WHERE ledger_id = $1 AND name = $2",
+            [.int(ledgerID), .text(name), .int4(Int32(version))])
+        return 0
+    }
+
+    // MARK: - What is expected
+
+    private struct Watch {
+        let key: OriginalKey
+        let app: String
+        let reason: CheckReason
+        let expectedAt: Timestamp?
+        let checkAt: Timestamp
+
+        init?(_ key: OriginalKey, _ state: OriginalState, now: Timestamp) {
+            guard let app = state.transactions.first?.fact.bundleID else { return nil }
+            let next = state.nextEvent
+            let urgent = state.checkReason
+            guard let checkAt = urgent.map({ _ in now }) ?? next?.isOverdue(in: key.environment) else { return nil }
+            self.key = key
+            self.app = app
+            self.checkAt = checkAt
+            reason = urgent ?? .overdue
+            expectedAt = next?.at
+        }
+    }
+
+    private func watch(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
+        let touched = try connection.query(
+            """
+            SELECT key.environment, key.original FROM (
+                SELECT DISTINCT environment, original_transaction_id AS original FROM event
+                WHERE ledger_id = $1 AND position > $2 AND position <= $3
+                    AND environment IS NOT NULL AND original_transaction_id IS NOT NULL
+            ) AS key
+            WHERE NOT EXISTS (
+                SELECT FROM event AS later WHERE later.ledger_id = $1 AND later.environment = key.environment
+                    AND later.original_transaction_id = key.original AND later.position > $3)
+            """, [.int(ledgerID), .int(start), .int(end)]
+        ).rows.map {
+            OriginalKey(environment: try StoreEnvironment(stored: $0.int(0)), originalTransactionID: try $0.text(1))
+        }
+        guard !touched.isEmpty else { return }
+        let now = Timestamp(
+            milliseconds: try connection.query(
+                "SELECT recorded_at FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
+            )
+            .row(0).timestamp(0))
+        let states = try StateQuery.states(of: touched, upTo: end, on: connection)
+        let watches = touched.compactMap { key in states[key].flatMap { Watch(key, $0, now: now) } }
+        let watched = Set(watches.map(\.key))
+        let settled = touched.filter { !watched.contains($0) }
+        if !settled.isEmpty {
+            try connection.query(
+                """
+                DELETE FROM store_watch AS watch USING unnest($2::smallint[], $3::text[]) AS key (environment, original)
+                WHERE watch.ledger_id = $1 AND watch.environment = key.environment
+                    AND watch.original_transaction_id = key.original
+                """,
+                [
+                    .int(ledgerID), .int2Array(settled.map(\.environment.number)),
+                    .textArray(settled.map(\.originalTransactionID)),
+                ])
+        }
+        guard !watches.isEmpty else { return }
+        // Where nothing has changed, it stays known that the store was asked.
+        try connection.query(
+            """
+            INSERT INTO store_watch AS watch (
+                ledger_id, environment, original_transaction_id, app, reason, expected_at, check_at)
+            SELECT $1, * FROM unnest(
+                $2::smallint[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::timestamptz[])
+            ON CONFLICT (ledger_id, environment, original_transaction_id) DO UPDATE SET app = excluded.app,
+                reason = excluded.reason, expected_at = excluded.expected_at, check_at = excluded.check_at, attempts = 0
+            WHERE watch.reason <> excluded.reason OR watch.expected_at IS DISTINCT FROM excluded.expected_at
+                OR watch.app <> excluded.app
+            """,
+            [
+                .int4(Int32(ledgerID)), .int2Array(watches.map(\.key.environment.number)),
+                .textArray(watches.map(\.key.originalTransactionID)), .textArray(watches.map(\.app)),
+                .int2Array(watches.map(\.reason.number)), .timestampArray(watches.map { $0.expectedAt?.milliseconds }),
+                .timestampArray(watches.map(\.checkAt.milliseconds)),
+            ])
+    }
+
+    // MARK: - What was heard
+
+    private struct Hearing: Hashable {
+        let app: String
+        let environment: StoreEnvironment
+    }
+
+    /// Notes when each stream's newest notification came by itself, and since when what was sent did not.
+    ///
+    /// A product is sold by one app, so one event of each product tells which; of those about no product each is read.
+    private func hear(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
+        let groups = try connection.query(
+            """
+            SELECT environment, source, max(recorded_at), min(least(occurred_at, recorded_at)),
+                max(least(occurred_at, recorded_at)), (array_agg(facts))[1]
+            FROM event
+            WHERE ledger_id = $1 AND position > $2 AND position <= $3 AND environment IS NOT NULL
+                AND source IN ($4, $5) AND type <> $6
+            GROUP BY environment, source, product_id, CASE WHEN product_id IS NULL THEN position END
+            """,
+            [
+                .int(ledgerID), .int(start), .int(end), .int2(EventSource.notification.number),
+                .int2(EventSource.serverAPI.number), .text(EventSource.serverAPI.statementsLabel),
+            ]
+        ).rows
+        var heard: [Hearing: Int64] = [:]
+        var missed: [Hearing: (first: Int64, last: Int64)] = [:]
+        for row in groups {
+            // What does not decode is for `verify` to name.
+            guard case .notification(let fact)? = try? FactCodec.decode(row.bytes(5)) else { continue }
+            let stream = Hearing(app: fact.bundleID, environment: try StoreEnvironment(stored: row.int(0)))
+            if try row.int(1) == Int64(EventSource.notification.number) {
+                heard[stream] = max(heard[stream] ?? .min, try row.timestamp(2))
+            } else if let first = try row.optionalTimestamp(3), let last = try row.optionalTimestamp(4) {
+                let known = missed[stream] ?? (first, last)
+                missed[stream] = (min(known.first, first), max(known.last, last))
+            }
+        }
+        let streams = Array(Set(heard.keys).union(missed.keys))
+        guard !streams.isEmpty else { return }
+        try connection.query(
+            """
+            INSERT INTO store_stream AS stream (
+                ledger_id, app, environment, last_heard_at, last_missed_at, missed_since)
+            SELECT $1, new.app, new.environment, new.heard, new.last,
+                CASE WHEN new.heard IS NULL OR new.first > new.heard THEN new.first
+                    WHEN new.last > new.heard THEN new.last END
+            FROM unnest($2::text[], $3::smallint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[])
+                AS new (app, environment, heard, first, last)
+            ON CONFLICT (ledger_id, app, environment) DO UPDATE SET
+                last_heard_at = greatest(stream.last_heard_at, excluded.last_heard_at),
+                last_missed_at = greatest(stream.last_missed_at, excluded.last_missed_at),
+                missed_since = least(
+                    CASE WHEN stream.missed_since
+                        > coalesce(greatest(stream.last_heard_at, excluded.last_heard_at), '-infinity')
+                        THEN stream.missed_since END,
+                    CASE WHEN excluded.missed_since
+                        > coalesce(greatest(stream.last_heard_at, excluded.last_heard_at), '-infinity')
+                        THEN excluded.missed_since
+                    WHEN excluded.last_missed_at
+                        > coalesce(greatest(stream.last_heard_at, excluded.last_heard_at), '-infinity')
+                        THEN excluded.last_missed_at END)
+            """,
+            [
+                .int4(Int32(ledgerID)), .textArray(streams.map(\.app)), .int2Array(streams.map(\.environment.number)),
+                .timestampArray(streams.map { heard[$0] }), .timestampArray(streams.map { missed[$0]?.first }),
+                .timestampArray(streams.map { missed[$0]?.last }),
+            ])
+    }
+}
+
+extension CheckReason {
+    /// As table `store_watch` numbers it.
+    var number: Int16 {
+        switch self {
+        case .overdue: 1
+        case .disputed: 2
+        case .graceWithoutEnd: 3
+        }
+    }
+
+    init(stored number: Int64) throws {
+        guard let reason = Self.allCases.first(where: { Int64($0.number) == number }) else {
+            throw LedgerError(
+                .corrupt, "table store_watch holds the reason \(number), which this program does not know")
+        }
+        self = reason
+    }
+}

@@ -1,0 +1,64 @@
+import AppStoreServer
+import EntitlementCore
+import Foundation
+import Ledger
+import Service
+
+/// What a service does so that the ledger heals by itself, beside reading the store's history: it notices silence, and asks
+/// about what is overdue.
+struct Healing: Sendable {
+    /// The configured apps' streams.
+    let streams: StreamsReading
+    /// Hears of every delivery.
+    let ears = StreamEars()
+    private let watched: [StreamWatch.Watched]
+    private let register: StreamRegister
+    private let repairer: StoreRepairer
+    private let projector: WatchProjector
+    private let metrics: Metrics
+    private let logger: Logger
+    private let now: @Sendable () -> Timestamp
+
+    init(
+        _ configuration: Configuration, _ accesses: [StoreAccess], checks: [StoreCheck], _ session: DatabaseSession,
+        reader: LedgerReader, metrics: Metrics, logger: Logger
+    ) {
+        let clock = session.clock
+        register = StreamRegister(
+            pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())")
+        projector = WatchProjector(pool: session.pool)
+        let clients = Dictionary(checks.map { ($0.app, $0.client) }) { first, _ in first }
+        watched = configuration.streams.map { ($0, clients[$0.app]) }
+        streams = StreamsReading(watched.map { ($0.stream, $0.client != nil) }, register: register)
+        let environments = Dictionary(accesses.map { ($0.app.bundleID, $0.app.environments) }) { first, _ in first }
+        repairer = StoreRepairer(
+            checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } }, register: register,
+            reader: reader, metrics: metrics, logger: logger, now: clock.now)
+        self.metrics = metrics
+        self.logger = logger
+        now = clock.now
+    }
+
+    /// Works until the current task is cancelled.
+    func run(_ watch: WorkWatch) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                await StreamWatch(
+                    watched, projector: projector, register: register, ears: ears, metrics: metrics, logger: logger,
+                    watch: watch, now: now
+                ).run()
+            }
+            group.addTask { await repairer.run() }
+        }
+    }
+}
+
+extension Configuration {
+    /// The stream of each app and environment, in their order.
+    var streams: [StoreStream] {
+        let all = apps.flatMap { app in
+            app.environments.map { StoreStream(app: app.bundleID, environment: $0) }
+        }
+        return Set(all).sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) }
+    }
+}

@@ -1,0 +1,94 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+import Testing
+
+@testable import Service
+
+/// What works behind a service so that the ledger heals, run step by step.
+struct HealingRig {
+    let rig: ServiceRig
+    let watch: StreamWatch
+    let metrics: Metrics
+    private let checks: [StoreCheck]
+
+    /// - Parameter hasCanary: whether test notifications are asked for, and then as soon as a stream is silent.
+    static func make(
+        asksStore: Bool = true, hasOtherApp: Bool = false, hasCanary: Bool = false
+    ) async throws -> HealingRig {
+        let rig = try await ServiceRig.withCatalog(hasOtherApp: hasOtherApp, asksStore: asksStore)
+        return HealingRig(rig, hasCanary: hasCanary)
+    }
+
+    init(_ rig: ServiceRig, hasCanary: Bool = false) {
+        self.rig = rig
+        let application = rig.application
+        metrics = application.metrics
+        checks = (rig.asked?.clients ?? []).map { client in
+            StoreCheck(
+                client: client, statements: application.statements, reader: application.reader, now: application.now
+            ) { try await application.writer.append($0) }
+        }
+        var intervals = StreamWatch.Intervals()
+        intervals.canaryPatience = hasCanary ? .zero : .seconds(600)
+        if !hasCanary { intervals.canary = 1000 * 86_400_000 }
+        watch = StreamWatch(
+            rig.streams.map { stream in
+                (stream, rig.asked?.clients.first { $0.credentials.bundleID == stream.app })
+            }, projector: WatchProjector(pool: rig.pool), register: StreamRegister(pool: rig.pool),
+            ears: application.streamEars, metrics: application.metrics, logger: application.logger, watch: nil,
+            intervals: intervals, now: application.now)
+    }
+
+    /// What repairs, as a process of its own.
+    func repairer(holder: String = "one") -> StoreRepairer {
+        StoreRepairer(
+            checks.flatMap { check in StoreEnvironment.allCases.map { (check, $0) } },
+            register: StreamRegister(pool: rig.pool, holder: holder), reader: rig.application.reader,
+            metrics: metrics, logger: rig.application.logger, now: rig.application.now)
+    }
+
+    /// Reads the store's history of notifications to the end, of every app and environment.
+    func sweep() async throws {
+        for client in rig.asked?.clients ?? [] {
+            let sweep = NotificationSweep(
+                client: client, register: SweepRegister(pool: rig.pool, holder: "sweep"),
+                verifier: rig.application.verifier, logger: rig.application.logger, now: rig.application.now
+            ) { try await rig.application.writer.append($0) }
+            for environment in StoreEnvironment.allCases { _ = try await sweep.run(in: environment) }
+        }
+    }
+
+    /// Looks, reads the history, repairs what is due, and looks again; returns how many were asked about.
+    @discardableResult
+    func heal() async throws -> Int {
+        // What was just recorded is dated a little later than the clock that stands still.
+        rig.wait(seconds: 1)
+        try await sweep()
+        try await watch.look()
+        let rounds = await repairer().roundOfAll()
+        try await watch.look()
+        return rounds.reduce(0) { sum, round in
+            guard case .checked(let count) = round else { return sum }
+            return sum + count
+        }
+    }
+
+    /// `production ok`, `sandbox silent 3 overdue`, and so on, of one app.
+    func streams(of app: String = ServiceRig.bundleID, key: String? = nil) async throws -> [String] {
+        let answer = try await rig.send("GET", "/v1/streams", key: key ?? rig.admin).json
+        guard case .array(let items) = answer["items"] else { return ["no list"] }
+        return items.filter { $0["app"] == .string(app) }.map { item in
+            var words: [String] = []
+            if case .string(let environment) = item["environment"] { words.append(environment) }
+            words.append(item["silent"] == .bool(true) ? "silent" : "ok")
+            if case .int(let overdue) = item["overdue"], overdue > 0 { words.append("\(overdue) overdue") }
+            return words.joined(separator: " ")
+        }
+    }
+
+    func pass(days: Double) {
+        rig.clock.now = rig.clock.now.adding(milliseconds: Int64(days * 86_400_000))
+    }
+}
