@@ -13,8 +13,7 @@ extension OwnershipMap {
     /// Whether somebody is linked with an app transaction, whichever of the two was made the other's alias.
     ///
     /// Account tokens that were issued to its default customer are that customer's own. Whoever a login with a token of one
-    /// app made its alias does not count: such a token is made for whatever id a key of that app names, be it another app's
-    /// app transaction, and must take no login away there.
+    /// app made its alias does not count either: that is another Apple account, not the person behind this one.
     ///
     /// - Parameter links: every link that was ever made about it.
     package func isTaken(appTransaction app: IdentityRef, links: [RecordedLink]) -> Bool {
@@ -38,34 +37,25 @@ extension OwnershipMap {
         return LinkFact(identity: app, customer: customer, cause: .login)
     }
 
-    /// Whether it took a login with a token of one app to lead from an app transaction to its customer.
+    /// Whether one of the links in force from an app transaction to its customer was made by a login with a token of one app.
     ///
     /// - Parameter links: every link that was ever made about either.
     package func restsOnAppLogin(_ app: IdentityRef, links: [RecordedLink]) -> Bool {
-        let path = path(of: app)
-        return zip(path, path.dropFirst()).contains { identity, customer in
-            links.contains {
-                $0.fact.cause == .appLogin && $0.fact.identity == identity && $0.fact.customer == customer
-            }
+        path(of: app).contains { identity in
+            guard let alias = alias(of: identity) else { return false }
+            return links.contains { $0.position == alias.position && $0.fact.cause == .appLogin }
         }
     }
 
-    /// Whether a purchase of another app was ever transferred to an app transaction, or to somebody linked to it.
+    /// Whether an app transaction's default customer owns a purchase of another app, however it came to them.
     ///
-    /// What another app's own devices and tokens brought there does not count: whoever holds a key of that app could bring
-    /// it to any app transaction, and must take no login away there.
-    ///
-    /// - Parameters:
-    ///   - originals: those in which the app transaction's default customer has a part.
-    ///   - links: every link that was ever made about it.
-    package func holdsTransfers(
-        _ app: IdentityRef, besides scope: AppScope, among originals: [String: OriginalState], links: [RecordedLink]
+    /// - Parameter originals: those in which that customer has a part.
+    package func owns(
+        _ app: IdentityRef, outside scope: AppScope, among originals: some Sequence<OriginalState>
     ) -> Bool {
-        originals.contains { id, original in
-            guard original.transactions.contains(where: { !scope.isOfApp($0.fact) }) else { return false }
-            return transfers(of: id).compactMap(\.customer).contains { receiver in
-                path(of: receiver).contains(app) && !restsOnAppLogin(receiver, links: links)
-            }
+        let customer = customer(of: app)
+        return originals.contains { original in
+            original.transactions.contains { !scope.isOfApp($0.fact) && currentOwner(of: $0.fact) == customer }
         }
     }
 

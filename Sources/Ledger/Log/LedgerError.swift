@@ -11,6 +11,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         case corrupt
         /// An answer would rest on more of the log than one may; the description is for whoever asked.
         case tooMuch
+        /// What the answer is taken from is still being made in the background; trying again later will do.
+        case notReady
         /// What was asked makes no sense; `detail` says what to do.
         case invalid
     }

@@ -68,9 +68,11 @@ struct TreeCheck: Sendable {
                 SELECT hash FROM tree_node
                 WHERE tree_node.ledger_id = $1 AND tree_node.level = key.level AND tree_node.number = key.number
                 """, as: "stored"))
+            WHERE (SELECT version = $4 FROM projection WHERE ledger_id = $1 AND name = $5)
             """,
             [
                 .int(ledgerID), .int2Array(complete.map { Int16($0.level) }), .intArray(complete.map(\.number)),
+                .int4(Int32(TreeProjector.version)), .text(TreeProjector.name),
             ]
         ).rows
         for row in rows {

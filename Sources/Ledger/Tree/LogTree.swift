@@ -9,8 +9,10 @@ package import PostgresClient
 package struct LogTree: Sendable {
     /// Of how many levels the hashes of one are stored.
     static let stepLevels = 4
-    /// The most leaves that are read for one answer because nobody has stored the roots over them yet.
-    static let computedLeaves: Int64 = 1 << 18
+    /// The most leaves that are hashed for one answer because nobody has stored the roots over them yet.
+    static let computedLeaves: Int64 = 1 << 17
+    /// How many of them are read with one statement.
+    static let leavesPerRead: Int64 = 1 << 12
 
     private let pool: PostgresPool
 

@@ -14,12 +14,12 @@ struct TreeHashes {
     /// Neighbours of one step.
     private struct Span: Hashable {
         let step: Int
-        var numbers: Range<Int64>
+        let numbers: Range<Int64>
     }
 
     private var hashes: [Node: Digest] = [:]
-    /// How many of them are leaves.
-    private var leaves: Int64 = 0
+    /// How many leaves were hashed because nobody had stored the roots over them.
+    private var computed: Int64 = 0
 
     /// Reads what the hashes of complete subtrees are made of.
     ///
@@ -31,13 +31,8 @@ struct TreeHashes {
                 return Span(step: step, numbers: subtree.number << rest..<(subtree.number + 1) << rest)
             })
         while !wanted.isEmpty {
-            leaves += wanted.reduce(0) { $0 + ($1.step == 0 ? Int64($1.numbers.count) : 0) }
-            guard leaves <= LogTree.computedLeaves else {
-                throw LedgerError(
-                    .unavailable, "the tree over the log is being built in the background; try again later")
-            }
-            try read(wanted, on: connection)
-            wanted = try missing(of: wanted)
+            for (node, hash) in try Self.read(Array(wanted), on: connection) { hashes[node] = hash }
+            wanted = try supplyMissing(of: wanted, on: connection)
         }
     }
 
@@ -45,51 +40,24 @@ struct TreeHashes {
     func hash(of subtree: Subtree) throws -> Digest {
         let (step, rest) = subtree.level.quotientAndRemainder(dividingBy: LogTree.stepLevels)
         if rest == 0, let known = hashes[Node(step: step, number: subtree.number)] { return known }
-        guard subtree.level > 0 else {
-            throw LedgerError(.corrupt, "the tree over the log lacks a leaf; run `rightful verify`")
-        }
+        guard subtree.level > 0 else { throw Self.lacksLeaf(subtree.number) }
         let halves = try [2 * subtree.number, 2 * subtree.number + 1].map {
             try hash(of: Subtree(level: subtree.level - 1, number: $0))
         }
         return TreeHash.ofNode(halves[0], halves[1])
     }
 
-    private mutating func read(_ spans: Set<Span>, on connection: isolated PostgresConnection) throws {
-        let spans = Array(spans)
-        let rows = try connection.query(
-            """
-            SELECT span.step, found.number, found.hash
-            FROM unnest($2::smallint[], $3::bigint[], $4::bigint[]) AS span (step, first, past)
-            CROSS JOIN LATERAL (
-                SELECT number, hash FROM tree_node
-                WHERE ledger_id = $1 AND level = span.step AND number >= span.first AND number < span.past
-                UNION ALL
-                SELECT position - 1, hash FROM event
-                WHERE span.step = 0 AND ledger_id = $1 AND position > span.first AND position <= span.past
-            ) AS found
-            """,
-            [
-                .int(ledgerID), .int2Array(spans.map { Int16($0.step) }), .intArray(spans.map(\.numbers.lowerBound)),
-                .intArray(spans.map(\.numbers.upperBound)),
-            ]
-        ).rows
-        for row in rows {
-            let step = Int(try row.int(0))
-            let hash = try row.digest(2)
-            hashes[Node(step: step, number: try row.int(1))] = step == 0 ? TreeHash.ofLeaf(hash) : hash
-        }
-    }
-
-    /// What has to be read for the roots that are not stored.
-    private func missing(of spans: Set<Span>) throws -> Set<Span> {
+    /// Hashes the leaves below roots that are missing on the lowest step that is stored.
+    ///
+    /// - Returns: what has to be read for the missing roots above it.
+    private mutating func supplyMissing(
+        of spans: Set<Span>, on connection: isolated PostgresConnection
+    ) throws -> Set<Span> {
         var below: Set<Span> = []
         for span in spans {
             var lacking: [Range<Int64>] = []
             for number in span.numbers where hashes[Node(step: span.step, number: number)] == nil {
-                guard span.step > 0 else {
-                    throw LedgerError(
-                        .corrupt, "the log lacks the event at position \(number + 1); run `rightful verify`")
-                }
+                guard span.step > 0 else { throw Self.lacksLeaf(number) }
                 let children = number << LogTree.stepLevels..<(number + 1) << LogTree.stepLevels
                 if let last = lacking.last, last.upperBound == children.lowerBound {
                     lacking[lacking.count - 1] = last.lowerBound..<children.upperBound
@@ -97,8 +65,70 @@ struct TreeHashes {
                     lacking.append(children)
                 }
             }
-            below.formUnion(lacking.map { Span(step: span.step - 1, numbers: $0) })
+            if span.step == 1 {
+                for leaves in lacking { try compute(over: leaves, on: connection) }
+            } else {
+                below.formUnion(lacking.map { Span(step: span.step - 1, numbers: $0) })
+            }
         }
         return below
+    }
+
+    /// Hashes the roots of step 1 over some leaves; of these only a page is held at a time.
+    private mutating func compute(over leaves: Range<Int64>, on connection: isolated PostgresConnection) throws {
+        for start in stride(from: leaves.lowerBound, to: leaves.upperBound, by: Int(LogTree.leavesPerRead)) {
+            let page = start..<min(start + LogTree.leavesPerRead, leaves.upperBound)
+            computed += Int64(page.count)
+            guard computed <= LogTree.computedLeaves else {
+                throw LedgerError(
+                    .notReady, "the tree over the log is being built in the background; try again in a minute")
+            }
+            let known = try Self.read([Span(step: 0, numbers: page)], on: connection)
+            for number in page.lowerBound >> LogTree.stepLevels..<page.upperBound >> LogTree.stepLevels {
+                let children = number << LogTree.stepLevels..<(number + 1) << LogTree.stepLevels
+                hashes[Node(step: 1, number: number)] = TreeHash.root(
+                    ofComplete: try children.map { leaf in
+                        guard let hash = known[Node(step: 0, number: leaf)] else { throw Self.lacksLeaf(leaf) }
+                        return hash
+                    })
+            }
+        }
+    }
+
+    /// What is stored of some spans; leaves are hashed from the log.
+    private static func read(
+        _ spans: [Span], on connection: isolated PostgresConnection
+    ) throws -> [Node: Digest] {
+        let rows = try connection.query(
+            """
+            SELECT span.step, found.number, found.hash
+            FROM unnest($2::smallint[], $3::bigint[], $4::bigint[]) AS span (step, first, past)
+            CROSS JOIN LATERAL (
+                SELECT number, hash FROM tree_node
+                WHERE ledger_id = $1 AND level = span.step AND number >= span.first AND number < span.past
+                    AND (SELECT version = $5 FROM projection WHERE ledger_id = $1 AND name = $6)
+                UNION ALL
+                SELECT position - 1, hash FROM event
+                WHERE span.step = 0 AND ledger_id = $1 AND position > span.first AND position <= span.past
+            ) AS found
+            """,
+            [
+                .int(ledgerID), .int2Array(spans.map { Int16($0.step) }), .intArray(spans.map(\.numbers.lowerBound)),
+                .intArray(spans.map(\.numbers.upperBound)), .int4(Int32(TreeProjector.version)),
+                .text(TreeProjector.name),
+            ]
+        ).rows
+        var known: [Node: Digest] = [:]
+        known.reserveCapacity(rows.count)
+        for row in rows {
+            let step = Int(try row.int(0))
+            let hash = try row.digest(2)
+            known[Node(step: step, number: try row.int(1))] = step == 0 ? TreeHash.ofLeaf(hash) : hash
+        }
+        return known
+    }
+
+    private static func lacksLeaf(_ leaf: Int64) -> LedgerError {
+        LedgerError(.corrupt, "the log lacks the event at position \(leaf + 1); run `rightful verify`")
     }
 }

@@ -8,8 +8,8 @@ package import PostgresClient
 package struct TreeProjector: Sendable {
     /// The name of its row in table `projection`.
     static let name = "tree"
-    /// Changes whenever the same log would give other rows.
-    private static let version: Int64 = 2
+    /// Changes whenever the same log would give other rows; rows of another version count for nothing.
+    static let version: Int64 = 2
 
     private let pool: PostgresPool
     private let pageLeaves: Int64

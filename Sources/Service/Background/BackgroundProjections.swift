@@ -11,6 +11,8 @@ package struct BackgroundProjections: Sendable {
         package var retry = Duration.seconds(5)
         /// Between looks at what was appended.
         package var follow = Duration.seconds(1)
+        /// Between looks for rows of the tree over the log that are missing.
+        package var restore = Duration.seconds(900)
         /// Between lines of the log that say how far a rebuild has come.
         package var report = Duration.seconds(10)
 
@@ -45,9 +47,11 @@ package struct BackgroundProjections: Sendable {
             group.addTask { await follow(.views) { _ = try await views.catchUp() } }
             group.addTask { await follow(.remarks) { _ = try await seen.catchUp() } }
             group.addTask {
-                // Once in the life of a service.
-                await follow(.tree, until: true) { try await tree.restore() }
-                await follow(.tree) { try await tree.catchUp() }
+                // Rows that somebody deletes are missed by nobody but those who wait for a proof.
+                while !Task.isCancelled {
+                    await follow(.tree, until: true) { try await tree.restore() }
+                    await follow(.tree, for: intervals.restore) { try await tree.catchUp() }
+                }
             }
         }
     }
@@ -101,9 +105,11 @@ package struct BackgroundProjections: Sendable {
 
     /// Goes on with a projection again and again, or until it has succeeded.
     private func follow(
-        _ work: WorkWatch.Work, until isDone: Bool = false, _ catchUp: @Sendable () async throws -> Void
+        _ work: WorkWatch.Work, until isDone: Bool = false, for time: Duration? = nil,
+        _ catchUp: @Sendable () async throws -> Void
     ) async {
-        while !Task.isCancelled {
+        let end = time.map { ContinuousClock.now + $0 }
+        while !Task.isCancelled, end.map({ .now < $0 }) ?? true {
             let hasSucceeded = await watch.watch(work, catchUp)
             if isDone, hasSucceeded { return }
             try? await Task.sleep(for: intervals.follow)

@@ -8,32 +8,38 @@ package struct CheckpointWriter: Sendable {
     private let directory: CheckpointDirectory
     private let watch: WorkWatch
     private let interval: Duration
+    private let retry: Duration
     /// The directory may be another machine's, which may hang.
     private let files = DispatchQueue(label: "checkpoints")
 
     /// - Parameters:
     ///   - directory: made where it is missing.
     ///   - interval: between checkpoints.
+    ///   - retry: after one that could not be written.
     package init(
         signer: CheckpointSigner, directory: CheckpointDirectory, watch: WorkWatch,
-        interval: Duration = .seconds(3600)
+        interval: Duration = .seconds(3600), retry: Duration = .seconds(30)
     ) {
         self.signer = signer
         self.directory = directory
         self.watch = watch
         self.interval = interval
+        self.retry = retry
     }
 
     /// Writes one now and then, until the current task is cancelled.
     package func run() async {
         while !Task.isCancelled {
-            await write()
-            try? await Task.sleep(for: interval)
+            let isWritten = await write()
+            try? await Task.sleep(for: isWritten ? interval : retry)
         }
     }
 
     /// Writes a checkpoint, unless there is one of this size already; what goes wrong is noted.
-    package func write() async {
+    ///
+    /// - Returns: whether there is one now.
+    @discardableResult
+    package func write() async -> Bool {
         await watch.watch(.checkpoints) {
             let (checkpoint, note) = try await signer.sign()
             let name = Self.name(size: checkpoint.size)

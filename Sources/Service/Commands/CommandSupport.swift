@@ -68,6 +68,19 @@ extension Application {
         }
     }
 
+    /// Refuses a credential that is bound to one app to name an Apple account of which that app knows no purchase.
+    ///
+    /// It may be another app's. Whatever is given to it there, or linked with it, that app's customer would have part in.
+    func checkMayName(_ customer: CustomerID, _ scope: LogScope, param: String?) async throws {
+        guard scope.app != nil, let id = customer.appTransactionID,
+            try await reader.customers(.appTransactionID(id), only: scope).matches.isEmpty
+        else { return }
+        throw Problem(
+            .forbidden,
+            "This key is for one app, in which no purchase of that Apple account is known. Name the customer by an id of "
+                + "your own, or use a key of every app.", param: param)
+    }
+
     /// The names of those who are still known.
     func knownNames(of identities: Set<IdentityRef>) async throws -> [String] {
         try await reader.customerIDs(of: Array(identities)).values.sorted()

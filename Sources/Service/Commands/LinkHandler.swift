@@ -49,8 +49,13 @@ extension Application {
         } catch {
             throw Problem(error)
         }
-        // Under a key even what holds already becomes an event, since the event is what remembers the key.
-        if case .standing(let position) = decision, command.deduplication == .unique { return .answer(position) }
+        // Under a key even what holds already becomes an event, since the event is what remembers the key. So does what holds by
+        // a login with a token of one app: made by a command, the link is good for every app.
+        if case .standing(let position) = decision, command.deduplication == .unique,
+            snapshot.links.first(where: { $0.position == position })?.fact.cause != .appLogin
+        {
+            return .answer(position)
+        }
         let others = try await knownNames(of: Set(map.path(of: fact.customer)))
         return .append(
             command.draft(linked.value, to: command.customer.value, restingOn: others, asOf: snapshot.position))

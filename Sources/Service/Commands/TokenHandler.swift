@@ -31,6 +31,7 @@ extension Application {
     /// Under an idempotency key its instants are those of the first request, so that the same token is answered again.
     func makeCustomerToken(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
+        try await checkMayName(customer, call.scope, param: nil)
         let body = try call.bodyMembers()
         let environment = try call.environment(orInBody: body)
         let seconds = try Self.tokenSeconds(body["expires_in"])

@@ -52,7 +52,6 @@ extension Application {
             if let app = command.scope.app, !(try await reader.isKnown(key, in: app)) {
                 throw Problem(TransferRefusal.unknownOriginal)
             }
-            try await checkMayGive(to: receiver, command.scope)
             question.originals = [originalID]
             question.customers = [receiver.value]
         case .undo(let position):
@@ -79,6 +78,11 @@ extension Application {
         } catch {
             throw Problem(error)
         }
+        if case .move(_, let receiver) = command.change {
+            let end = snapshot.facts.ownership.customer(of: snapshot.number(of: receiver, unknownAs: 2))
+            let name = try await knownNames(of: [end]).first.flatMap { CustomerID($0) }
+            try await checkMayName(name ?? receiver, command.scope, param: "to")
+        }
         let names = try await knownNames(of: Set(people)) + [command.customer.value] + question.customers
         return (
             EventDraft(
@@ -90,18 +94,6 @@ extension Application {
                         OriginalKey(environment: command.environment, originalTransactionID: $0)
                     })), snapshot
         )
-    }
-
-    /// Refuses an Apple account of which the key's app knows no purchase: it may be another app's, where a login must not
-    /// depend on what a key of this one gave to it.
-    private func checkMayGive(to receiver: CustomerID, _ scope: LogScope) async throws {
-        guard scope.app != nil, let id = receiver.appTransactionID,
-            try await reader.customers(.appTransactionID(id), only: scope, most: 1).matches.isEmpty
-        else { return }
-        throw Problem(
-            .forbidden,
-            "This key is for one app, in which no purchase of that Apple account is known. Name the customer's own id, or "
-                + "use a key of every app.", param: "to")
     }
 
     /// Reads both sides at the event's instant, without it and with it.

@@ -131,6 +131,8 @@ struct Problem: Error, Sendable {
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
             self = .unavailable("The ledger cannot be reached at the moment.")
             cause = error.description
+        case let error as LedgerError where error.code == .notReady:
+            self = .unavailable(error.description)
         case let error as LedgerError where error.code == .tooMuch:
             self.init(.unprocessable, error.description)
         case let error as LedgerError:

@@ -14,6 +14,10 @@ extension Application {
         let request = try call.command(ReconcileRequest.self)
         try payForSignatures(request.signedTransactions.count + request.signedRenewalInfos.count, call)
         let posting = try await verify(request, call)
+        // A customer token was made for whom it names, and a publishable key proves it by what it posts.
+        if call.isSentWithSecretKey, posting.appCustomer != customer {
+            try await checkMayName(customer, call.scope, param: nil)
+        }
         let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?
         var repeating: Set<String> = []
@@ -60,16 +64,17 @@ extension Application {
 
     /// The event that ties the app transaction to the customer; `nil` where there is none to make.
     ///
-    /// A token that is bound to one app must not move on what an operator gave of another app to the Apple account: whoever
-    /// holds a key of the one app could name any customer as its owner.
+    /// A token that is bound to one app must not move on what the Apple account owns of another app: whoever holds a key of the
+    /// one app could name any customer as its owner. That nobody keeps it from its login by giving it something, a key of one
+    /// app names no Apple account that its app does not know (`checkMayName`).
     private func login(_ decision: inout ReconcileDecision, _ call: Call) async throws -> EventDraft? {
         guard decision.login != nil, let app = decision.posting.appCustomer,
             case .customerToken(let token) = call.credential, let only = token.bundleID.map({ AppScope($0) })
         else { return decision.loginDraft() }
         let snapshot = try await reader.snapshot(
             LedgerQuestion(of: app, decision.posting.environment, customers: [app.value]))
-        let (facts, number) = (snapshot.facts, snapshot.number(of: app, unknownAs: 0))
-        if facts.ownership.holdsTransfers(number, besides: only, among: facts.originals, links: snapshot.links) {
+        let (facts, number) = (snapshot.facts, snapshot.number(of: app, unknownAs: 1))
+        if facts.ownership.owns(number, outside: only, among: facts.originals.values) {
             decision = decision.withoutLogin()
         }
         // It was read later than what was decided on; what changes between the two is seen next time.

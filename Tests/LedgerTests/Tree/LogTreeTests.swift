@@ -110,6 +110,32 @@ struct LogTreeTests {
         #expect(try await rig.tree.root(size: 512) == TreeAuditor.root(rig.leaves[..<512]))
     }
 
+    @Test("rows of another version count for nothing, and are stored anew")
+    func otherVersion() async throws {
+        let rig = try await Self.rig(events: 1000)
+        try await rig.projector.catchUp()
+        try await rig.owner.execute(
+            script: "UPDATE tree_node SET hash = sha256(hash); UPDATE projection SET version = 1 WHERE name = 'tree'")
+        let root = TreeAuditor.root(rig.leaves[...])
+        #expect(try await rig.tree.root(size: 1000) == root)
+        try await rig.projector.catchUp()
+        #expect(try await rig.tree.root(size: 1000) == root)
+        let stored = try await rig.owner.query("SELECT version, checkpoint FROM projection WHERE name = 'tree'").first
+        #expect(try stored?.int(0) == TreeProjector.version && stored?.int(1) == 1000)
+    }
+
+    @Test("with more of the tree missing than is computed for one answer it is said to be on its way")
+    func tooMuchMissing() async throws {
+        let rig = try await Self.rig(events: LogTree.computedLeaves + 16)
+        #expect(try await rig.tree.root(size: LogTree.computedLeaves) != nil)
+        let error = await #expect(throws: LedgerError.self) {
+            _ = try await rig.tree.root(size: LogTree.computedLeaves + 16)
+        }
+        #expect(error?.code == .notReady)
+        try await rig.projector.catchUp()
+        #expect(try await rig.tree.root(size: LogTree.computedLeaves + 16) == TreeAuditor.root(rig.leaves[...]))
+    }
+
     @Test("one look at the end of a page stores nothing, and what has grown since is stored by the next")
     func growth() async throws {
         let rig = try await Self.rig(events: 511)

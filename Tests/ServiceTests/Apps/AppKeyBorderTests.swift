@@ -103,44 +103,42 @@ struct AppKeyBorderTests {
         #expect(bought?["app_account_token"] == .string("1") && bought?["app_transaction"] == .string("2"))
     }
 
-    @Test(
-        "a token for an Apple account of another app takes no login and no device away there", arguments: [false, true])
-    func logins(isUnlinkedOnly: Bool) async throws {
-        let rig = try await ServiceRig.withCatalog(
-            passKeys: PassKeyRing([ServiceRig.passKey()]),
-            trust: DeviceTrust(appTransactionProof: isUnlinkedOnly ? .unlinkedOnly : .on), hasOtherApp: true)
-        try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
-        let other = try await Self.key(rig, bundleID: ServiceRig.otherBundleID)
-        let stolen = try await rig.token("apple:701", key: other)
-        var posted = Posted(
-            appTransaction: try rig.signAppTransaction("801", bundleID: ServiceRig.otherBundleID))
-        posted.app = ServiceRig.otherBundleID
-        _ = try await rig.answer("apple:701", posted, key: stolen)
-        let event = try await rig.get("/v1/events/\(rig.head())").json
-        #expect(event["facts"]?["cause"] == .string("app_login"), "the attempt itself")
-        // The device before anybody logs in, and the login.
-        let own = Posted(appTransaction: try rig.signAppTransaction("701"))
-        let device = try await rig.answer("apple:701", own, key: rig.publishableKey())
-        #expect(device.proof == .appTransaction && device.entitlements.map(\.id) == ["premium"])
-        let login = try await rig.answer("c-1", own, key: rig.token("c-1"))
-        #expect(login.entitlements.map(\.id) == ["premium"])
-    }
+    /// How something of the other app comes to be an Apple account's of this one.
+    enum Gift: CaseIterable, Sendable { case transfer, accountToken, claim, chain }
 
     @Test(
-        "a login with a token of one app moves on no purchase of another app that was transferred to the Apple account")
-    func foreignPurchases() async throws {
+        "a login with a token of one app moves on no purchase of another app that the Apple account owns",
+        arguments: Gift.allCases)
+    func foreignPurchases(gift: Gift) async throws {
         let rig = try await Self.rig()
         let person = Self.people[0]
         try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
-        try await rig.notify(Self.foreign("555", token: person), uuid: "n2")
-        let moved = try await rig.command("transfer", person, #"{"original_transaction_id":"555","to":"apple:701"}"#)
-        #expect(moved.status == 200, "\(moved.text)")
-        func owners() async throws -> [WireValue?] {
-            try await [rig.get("/v1/subscriptions/1").json, rig.get("/v1/subscriptions/555").json].map {
-                $0["periods"]?[0]?["customer_id"]
+        let account = "apple:701"
+        switch gift {
+        case .transfer, .chain:
+            try await rig.notify(Self.foreign("555", token: person), uuid: "n2")
+            var receiver = account
+            if gift == .chain {
+                // Another Apple account of the app, which a login with a token of the app made an alias of this one.
+                let token = try await rig.token(account, key: Self.key(rig))
+                _ = try await rig.answer(
+                    account, Posted(appTransaction: try rig.signAppTransaction("702")), key: token)
+                receiver = "apple:702"
             }
+            let moved = try await rig.command(
+                "transfer", person, #"{"original_transaction_id":"555","to":"\#(receiver)"}"#)
+            #expect(moved.status == 200, "\(moved.text)")
+        case .accountToken:
+            let issued = try await rig.send("POST", "/v1/customers/\(account)/tokens", key: rig.admin).json[
+                "app_account_token"]
+            guard case .string(let token) = issued else { throw TestFailure("no account token") }
+            try await rig.notify(Self.foreign("555", token: token), uuid: "n2")
+        case .claim:
+            let posted = Posted(app: ServiceRig.otherBundleID, transactions: [try rig.sign(Self.foreign("555"))])
+            _ = try await rig.answer(account, posted)
         }
-        #expect(try await owners() == [.string("apple:701"), .string("apple:701")])
+        let accounts = Array(repeating: WireValue.string(account), count: 2)
+        #expect(try await rig.owners() == accounts)
         // Whoever holds a key of the app names somebody of their own, and brings the Apple account's app transaction.
         let thief = try await rig.token("thief", key: Self.key(rig))
         let own = Posted(appTransaction: try rig.signAppTransaction("701"))
@@ -149,40 +147,68 @@ struct AppKeyBorderTests {
             #expect(answer.entitlements.isEmpty && answer.appTransaction?.status == .refused)
             #expect(answer.appTransaction?.detail?.contains("link it by a command") == true)
         }
-        #expect(try await owners() == [.string("apple:701"), .string("apple:701")])
+        #expect(try await rig.owners() == accounts)
         // A token made with a key of every app links it, with all that it was given.
         let login = try await rig.answer("c-1", own, key: rig.token("c-1"))
         #expect(login.appTransaction?.status == .accepted)
-        #expect(try await owners() == [.string("c-1"), .string("c-1")])
+        #expect(try await rig.owners() == Array(repeating: .string("c-1"), count: 2))
     }
 
-    @Test("whoever holds a key of one app cannot keep an Apple account of another app from its login")
-    func loginKeptAway() async throws {
-        let rig = try await Self.rig()
+    @Test(
+        "whoever holds a key of one app keeps no Apple account of another app from its login, and no device of it out",
+        arguments: [false, true])
+    func loginKeptAway(isUnlinkedOnly: Bool) async throws {
+        let rig = try await ServiceRig.withCatalog(
+            passKeys: PassKeyRing([ServiceRig.passKey()]),
+            trust: DeviceTrust(appTransactionProof: isUnlinkedOnly ? .unlinkedOnly : .on), hasOtherApp: true)
         try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
         try await rig.notify(Self.foreign("555", token: Self.people[0]), uuid: "n2")
         try await rig.notify(Self.foreign("556", appTransaction: "801"), uuid: "n3")
         let other = try await Self.key(rig, bundleID: ServiceRig.otherBundleID)
+        let issued = try await rig.send("POST", "/v1/customers/apple:701/tokens", key: rig.admin).json[
+            "app_account_token"]
+        guard case .string(let alias) = issued else { throw TestFailure("no account token") }
         func give(to receiver: String) async throws -> String {
             try await rig.command(
                 "transfer", Self.people[0], #"{"original_transaction_id":"555","to":"\#(receiver)"}"#, key: other
             ).verdict
         }
-        // By a transfer, and by one to an Apple account of its own that a login then links to the other one.
-        #expect(try await give(to: "apple:701") == "403 forbidden")
-        #expect(try await give(to: "apple:702") == "403 forbidden")
+        // By a transfer, to it or to whoever leads to it; by a token or a device's report in its name.
+        for receiver in ["apple:701", "apple:702", alias] { #expect(try await give(to: receiver) == "403 forbidden") }
+        let token = try await rig.send("POST", "/v1/customers/apple:701/tokens", key: other)
+        #expect(token.verdict == "403 forbidden")
+        let nameless = Posted(app: ServiceRig.otherBundleID, transactions: [try rig.sign(Self.foreign("557"))])
+        #expect(try await rig.reconcile("apple:701", nameless, key: other).verdict == "403 forbidden")
+        // To the Apple accounts that its own app knows it may give.
         #expect(try await give(to: "apple:801") == "200 -")
-        var posted = Posted(appTransaction: try rig.signAppTransaction("801", bundleID: ServiceRig.otherBundleID))
-        posted.app = ServiceRig.otherBundleID
-        _ = try await rig.answer("apple:701", posted, key: rig.token("apple:701", key: other))
-        #expect(
-            try await rig.get("/v1/subscriptions/555").json["periods"]?[0]?["customer_id"] == .string("apple:701"),
-            "the attempt itself"
-        )
-        let login = try await rig.answer(
-            "c-1", Posted(appTransaction: try rig.signAppTransaction("701")), key: rig.token("c-1", key: Self.key(rig)))
+        let known = try await rig.send("POST", "/v1/customers/apple:801/tokens", key: other)
+        #expect(known.status == 200, "\(known.text)")
+        // The device before anybody logs in, and the login.
+        let own = Posted(appTransaction: try rig.signAppTransaction("701"))
+        let device = try await rig.answer("apple:701", own, key: rig.publishableKey())
+        #expect(device.proof == .appTransaction && device.entitlements.map(\.id) == ["premium"])
+        let login = try await rig.answer("c-1", own, key: rig.token("c-1", key: Self.key(rig)))
         #expect(login.appTransaction?.status == .accepted)
         #expect(login.entitlements.map(\.id) == ["premium"])
+    }
+
+    @Test("a command makes a link good for every app that a login with a token of one app had made")
+    func linkedByCommand() async throws {
+        let rig = try await Self.rig()
+        try await rig.notify(HeldTransaction(id: "1", appTransaction: "701"), uuid: "n1")
+        try await rig.notify(Self.foreign("555", token: Self.people[0]), uuid: "n2")
+        let own = Posted(appTransaction: try rig.signAppTransaction("701"))
+        _ = try await rig.answer(Self.people[0], own, key: rig.token(Self.people[0], key: Self.key(rig)))
+        func told() async throws -> [String] {
+            try await rig.answer(Self.people[0], own, key: rig.publishableKey()).entitlements.map(\.id).sorted()
+        }
+        #expect(try await told() == ["premium"])
+        for position in [try await rig.head() + 1, try await rig.head() + 1] {
+            let linked = try await rig.command("link", Self.people[0], #"{"app_transaction_id":"701"}"#)
+            #expect(linked.status == 200, "\(linked.text)")
+            #expect(try await rig.head() == position)
+        }
+        #expect(try await told() == ["lifetime", "premium"])
     }
 
     @Test("look-ups go on behind what another app knows, page by page, and say whether there is more")
@@ -234,6 +260,15 @@ struct AppKeyBorderTests {
         #expect(try await report(junk, app: otherID, key: rig.admin).count == 19)
         for expected in [["drift"], []] {
             #expect(try await report([(pro, .expired)], app: ServiceRig.bundleID, key: own) == expected)
+        }
+    }
+}
+
+extension ServiceRig {
+    /// Whose the two apps' purchases are.
+    fileprivate func owners() async throws -> [WireValue?] {
+        try await [get("/v1/subscriptions/1").json, get("/v1/subscriptions/555").json].map {
+            $0["periods"]?[0]?["customer_id"]
         }
     }
 }

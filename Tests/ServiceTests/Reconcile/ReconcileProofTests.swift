@@ -72,8 +72,8 @@ struct ReconcileProofTests {
         #expect(item.environment == .production && item.verdicts == ["refused wrong_environment"])
 
         let bound = try await rig.keys.create(name: "b", scopes: [.customersWrite], bundleID: "com.example.other")
-        let ofOther = try await rig.token(Self.customer, key: bound.secret)
-        #expect(try await rig.reconcile(Self.customer, Posted(), key: ofOther).verdict == "403 forbidden")
+        let ofOther = try await rig.token("c-1", key: bound.secret)
+        #expect(try await rig.reconcile("c-1", Posted(), key: ofOther).verdict == "403 forbidden")
         rig.clock.now = try instant("2026-11-20T13:00:00.000Z")
         #expect(try await rig.reconcile(Self.customer, Posted(), key: token).verdict == "401 unauthenticated")
     }
