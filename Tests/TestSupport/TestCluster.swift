@@ -29,11 +29,29 @@ actor TestCluster {
 
     /// Copies the template.
     func makeDatabase() async throws -> TestDatabase {
+        try await makeDatabase(like: Self.template)
+    }
+
+    /// Copies the database of a test, which nobody may be connected to.
+    func copy(of database: TestDatabase) async throws -> TestDatabase {
+        let (name, administrator) = (database.name, try await running().administrator)
+        // A connection that was closed just now may take a moment to be gone.
+        for _ in 0..<100 {
+            let sessions = try await administrator.run {
+                try $0.query("SELECT FROM pg_stat_activity WHERE datname = $1", [.text(name)])
+            }
+            if sessions.isEmpty { break }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        return try await makeDatabase(like: name)
+    }
+
+    private func makeDatabase(like template: String) async throws -> TestDatabase {
         let running = try await running()
         let name = "test_" + UUID().uuidString.replacingOccurrences(of: "-", with: "").lowercased()
         // Copies the files, which costs half as much as to write every block to the log.
         try await running.administrator.execute(
-            script: "CREATE DATABASE \(name) TEMPLATE \(Self.template) STRATEGY FILE_COPY")
+            script: "CREATE DATABASE \(name) TEMPLATE \(template) STRATEGY FILE_COPY")
         databases.append(name)
         if dropping == nil, databases.count > Self.databasesKept {
             dropping = Task { await dropOldest(running.administrator) }

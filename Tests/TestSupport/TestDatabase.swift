@@ -21,6 +21,12 @@ package struct TestDatabase: Sendable {
         try await TestCluster.shared.makeDatabase()
     }
 
+    /// A copy of it as it is now, as a backup is; nobody may be connected to it.
+    package func copy() async throws -> TestDatabase { try await TestCluster.shared.copy(of: self) }
+
+    /// What PostgreSQL calls it: `TestCluster` writes it last.
+    var name: String { String(ownerConninfo.split(separator: "=").last ?? "") }
+
     /// A pool of the serving role.
     package func pool(connections: Int = 4) -> PostgresPool {
         PostgresPool(serveConninfo, limits: PostgresPool.Limits(connections: connections))

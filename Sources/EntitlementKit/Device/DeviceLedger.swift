@@ -128,8 +128,8 @@ struct DeviceLedger: Sendable {
 
     // MARK: What the server says
 
-    /// Takes an answer about a customer, and what of the posted statements it answers; returns whether it comes of another
-    /// log than the answers before, which has to be told everything again.
+    /// Takes an answer about a customer, and what of the posted statements it answers; returns whether its log lacks what
+    /// those before held: it is another one, which has to be told everything again, or has lost something.
     mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) -> Bool {
         let isAnotherLog = memories.contains {
             $0.answer.environment == answer.environment && $0.isOfAnotherLog(than: answer)
@@ -161,12 +161,14 @@ struct DeviceLedger: Sendable {
         for (renewal, fate) in zip(posted.renewals, results.renewals) where fate == .held {
             memory.noteAnswered(renewal: renewal.payloadHash)
         }
+        let hasLost = book.transactions.values.contains { memory.hasLost($0) }
+        memory.noteTold()
         memory.keep(
             transactions: Set(book.transactions.keys),
             renewals: Set(book.renewals.values.joined().map(\.payloadHash.hex)))
         memories.append(memory)
         memories.removeFirst(max(0, memories.count - Self.memoryLimit))
-        return isAnotherLog
+        return isAnotherLog || hasLost
     }
 
     /// Takes out what is remembered of an answer's customer and environment.

@@ -11,6 +11,8 @@ struct ServerMemory: Sendable {
         let isConflict: Bool
         /// Why it is somebody else's, where the server told.
         var reason: String?
+        /// Whether the server's facts have held it since; `nil`: not yet.
+        var wasTold: Bool?
     }
 
     /// The answer that stands.
@@ -101,9 +103,23 @@ struct ServerMemory: Sendable {
         book.transactions[transactionID].map(hasAnswered) ?? false
     }
 
+    /// Notes which of the transactions it has answered about are in its facts.
+    mutating func noteTold() {
+        guard let facts else { return }
+        for id in facts.originals.values.joinedTransactionIDs where answered[id] != nil { answered[id]?.wasTold = true }
+    }
+
+    /// Whether the server held a transaction and holds it no more, as after a backup was restored whose log has become as
+    /// long as it was.
+    ///
+    /// What was handed to somebody else reads the same; then it answers that, when it is told once more.
+    func hasLost(_ transaction: DeviceTransaction) -> Bool {
+        facts != nil && answered[transaction.payload.transactionID]?.wasTold == true && told(of: transaction).isEmpty
+    }
+
     /// Whether it should be told of a transaction.
     func wantsToHear(_ transaction: DeviceTransaction) -> Bool {
-        guard hasAnswered(transaction) else { return true }
+        guard hasAnswered(transaction), !hasLost(transaction) else { return true }
         // What was taken back reads as it did before, and is news all the same.
         return isTakenBack(told(of: transaction).newest, by: transaction) || isToLookAgain(at: transaction)
     }
@@ -125,6 +141,10 @@ struct ServerMemory: Sendable {
         guard let told, told.revocation != nil, transaction.payload.revocation == nil else { return false }
         return (told.signedDate ?? .earliest) < (transaction.payload.signedDate ?? .earliest)
     }
+}
+
+extension Dictionary<String, OriginalState>.Values {
+    fileprivate var joinedTransactionIDs: [String] { flatMap { $0.transactions.map(\.fact.transactionID) } }
 }
 
 extension [StatedTransaction] {

@@ -178,7 +178,7 @@ extension EntitlementStore {
 
     private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {
         let batch = posting.batch
-        let isAnotherLog = ledger.take(answer, results, to: posting)
+        let lacksSomething = ledger.take(answer, results, to: posting)
         var failed: [String: String] = [:]
         var conflicts: [String: String] = [:]
         var held: [String: Digest] = [:]
@@ -214,8 +214,8 @@ extension EntitlementStore {
         for file in [DiskState.File.server, .clock] + (batch.transactionIDs.isEmpty ? [] : [.queue]) {
             disk.note(file)
         }
-        if isAnotherLog { gate.askAgain() }
-        if isAnotherLog || isOutdated { resend() }
+        if lacksSomething { gate.askAgain() }
+        if lacksSomething || isOutdated { resend() }
         _ = await persist()
         publish()
         let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil && failed[$0] == nil }

@@ -26,8 +26,18 @@ final class KitProxy: Sendable {
         var received = 0
     }
 
+    /// How the server words its answers.
+    enum Dialect: CaseIterable, Sendable, Hashable {
+        case present
+        /// With members and words that this Kit does not know.
+        case later
+        /// So much later that the facts cannot be read: only the answer counts.
+        case muchLater
+    }
+
     private struct State {
         var weather = Weather.fair
+        var dialect = Dialect.present
         var waiting: [CheckedContinuation<Void, Never>] = []
         var requestCount = 0
         var traffic = Traffic()
@@ -54,6 +64,12 @@ final class KitProxy: Sendable {
             }
             for continuation in waiting { continuation.resume() }
         }
+    }
+
+    /// How answers are worded from now on.
+    var dialect: Dialect {
+        get { state.withLock { $0.dialect } }
+        set { state.withLock { $0.dialect = newValue } }
     }
 
     /// How many requests were made, whatever became of them.
@@ -114,6 +130,8 @@ final class KitProxy: Sendable {
                     state.heard.append(summary)
                     state.finishable.formUnion(answer.finish)
                 }
+                return EntitlementServerResponse(
+                    status: 200, retryAfter: nil, body: try dialect.translate(response.body))
             }
             return response
         }
@@ -144,6 +162,42 @@ struct KitConnection: EntitlementServer {
     func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
         try await process.call("reconcile") {
             try await proxy.reconcile(customerID: customerID, token: token, body: body)
+        }
+    }
+}
+
+extension KitProxy.Dialect {
+    /// An answer as a server of that version words it.
+    func translate(_ body: Data) throws -> Data {
+        guard self != .present else { return body }
+        let answer = try WireJSON.decode(WireValue.self, from: Array(body))
+        guard case .object(var members) = Self.adding(to: answer) else { return body }
+        members["drift"] = .array([.object(["product_id": .string("x"), "claimed": .string("floating")]), .int(7)])
+        if case .array(let timelines)? = members["timeline"] {
+            members["timeline"] = .array(timelines + [.string("nonsense")])
+        }
+        members["mood"] = .object(["deep": .array([.int(1), .null])])
+        if self == .muchLater {
+            members["facts"] = .object(["encoded": .string("AAAA"), "identities": .object([:]), "key": .int(2)])
+            members["fold_version"] = .int(1000)
+        }
+        return Data(try WireJSON.encode(WireValue.object(members)))
+    }
+
+    /// The same with a member more in each object, and another reason for each entitlement.
+    private static func adding(to value: WireValue) -> WireValue {
+        switch value {
+        case .object(var members):
+            // What is signed, or stands for itself, is not this server's to change.
+            for (name, member) in members where !["facts", "pass"].contains(name) { members[name] = adding(to: member) }
+            if case .object(var reason)? = members["reason"] {
+                reason["code"] = .string("a_kinder_reason")
+                members["reason"] = .object(reason)
+            }
+            members["colour"] = .string("blue")
+            return .object(members)
+        case .array(let entries): return .array(entries.map(adding))
+        default: return value
         }
     }
 }

@@ -230,6 +230,9 @@ final class KitRig {
         delivered = notifications.count
     }
 
+    /// All that the store ever told the app's server is to be told again.
+    func forgetDelivered() { delivered = 0 }
+
     /// The store's words to the app's server get lost for good.
     func loseNotifications() { delivered = store.with { $0.notifications.count } }
 

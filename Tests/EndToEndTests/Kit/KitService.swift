@@ -9,6 +9,7 @@ import OpenSSLCrypto
 import PostgresClient
 import Service
 import StoreSimulator
+import Synchronization
 import TestSupport
 import Testing
 
@@ -26,18 +27,60 @@ final class KitService: Sendable {
     let passKey: PublicKey
     /// Its published form.
     let passKeys: PassKeySet
-    private let server: HTTPServer
-    private let writer: LedgerWriter
+    private let verifiers: Verifiers
+    private let running: Mutex<Running>
+
+    /// What is the same whichever database it runs on.
+    private struct Verifiers {
+        let jws: JWSVerifier
+        let app: AppBinding
+        let ring: PassKeyRing
+    }
+
+    /// The service on one database.
+    private struct Running {
+        let database: TestDatabase
+        let pool: PostgresPool
+        let server: HTTPServer
+        let writer: LedgerWriter
+        let keys: APIKeyStore
+        var backup: TestDatabase?
+    }
 
     static func start(at instant: Int64 = SimulatedCalendar.instant(2026, 3, 1)) async throws -> KitService {
-        let pool = try await TestDatabase.make().pool(connections: 4)
         let clock = WorldClock(instant)
-        let now: @Sendable () -> Timestamp = { clock.timestamp }
         let world = StoreWorld.standard
         let authority = try SimulatedAuthority()
-        let jws = try JWSVerifier(trusting: TrustAnchors([authority.root.certificate]))
-        let app = AppBinding(
-            bundleID: world.bundleID, appAppleID: world.appAppleID, environments: [.production, .sandbox])
+        let passKey = try PrivateKey.generate(.p256)
+        let point = try passKey.publicKey.p256Point()
+        let verifiers = Verifiers(
+            jws: try JWSVerifier(trusting: TrustAnchors([authority.root.certificate])),
+            app: AppBinding(
+                bundleID: world.bundleID, appAppleID: world.appAppleID, environments: [.production, .sandbox]),
+            ring: PassKeyRing([
+                PassKeyRing.Key(id: "k", notBefore: nil, x: point.x, y: point.y) { try passKey.signES256($0) }
+            ]))
+        let running = try run(try await TestDatabase.make(), port: 0, clock, verifiers)
+        let port = try #require(running.server.boundPort)
+        let url = try #require(URL(string: "http://127.0.0.1:\(port)"))
+        let admin = HTTPClient(url, key: try await running.keys.create(name: "admin", scopes: [.admin]).secret)
+        let publishable = try await running.keys.create(
+            name: "app", scopes: [], isPublishable: true, bundleID: world.bundleID
+        ).secret
+        let published = try await admin.send("GET", "/.well-known/rightful-keys").text
+        let passKeys = try #require(PassKeySet(json: Data(published.utf8)), "\(published)")
+        let service = KitService(
+            clock, authority, world, admin, publishable, url, passKey.publicKey, passKeys, verifiers, running)
+        let catalog = try await admin.send("PUT", "/v1/catalog", body: world.catalogFile.encoded())
+        try #require(catalog.status == 200, "\(catalog.text)")
+        return service
+    }
+
+    private static func run(
+        _ database: TestDatabase, port: UInt16, _ clock: WorldClock, _ verifiers: Verifiers
+    ) throws -> Running {
+        let pool = database.pool(connections: 4)
+        let now: @Sendable () -> Timestamp = { clock.timestamp }
         let writer = LedgerWriter(pool: pool, now: now, report: { _ in })
         let keys = APIKeyStore(pool: pool, writer: writer)
         var limits = Application.Limits()
@@ -45,50 +88,67 @@ final class KitService: Sendable {
         limits.rates.address = RateLimit(perSecond: 1_000_000, burst: 1_000_000)
         limits.rates.publishableKey = limits.rates.address
         limits.rates.secretKey = limits.rates.address
-        let passKey = try PrivateKey.generate(.p256)
-        let point = try passKey.publicKey.p256Point()
-        let ring = PassKeyRing([
-            PassKeyRing.Key(id: "k", notBefore: nil, x: point.x, y: point.y) { try passKey.signES256($0) }
-        ])
         let application = Application(
             writer: writer, reader: LedgerReader(pool: pool, now: now), keys: keys,
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
-            verifier: NotificationVerifier(jws: jws, apps: [app]),
-            statements: StatementVerifier(jws: jws, apps: [app]), schemaRefusal: { nil },
+            verifier: NotificationVerifier(jws: verifiers.jws, apps: [verifiers.app]),
+            statements: StatementVerifier(jws: verifiers.jws, apps: [verifiers.app]), schemaRefusal: { nil },
             sha256: { Digest(SHA256.hash($0)) ?? .zero },
             metrics: Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion),
-            logger: Logger(level: .error, now: now, sink: { _ in }), limits: limits, passKeys: ring,
+            logger: Logger(level: .error, now: now, sink: { _ in }), limits: limits, passKeys: verifiers.ring,
             now: now)
-        let server = application.makeServer(HTTPServerConfiguration(port: 0))
+        let server = application.makeServer(HTTPServerConfiguration(port: port))
         try server.start()
-        let port = try #require(server.boundPort)
-        let url = try #require(URL(string: "http://127.0.0.1:\(port)"))
-        let admin = HTTPClient(url, key: try await keys.create(name: "admin", scopes: [.admin]).secret)
-        let publishable = try await keys.create(
-            name: "app", scopes: [], isPublishable: true, bundleID: world.bundleID
-        ).secret
-        let published = try await admin.send("GET", "/.well-known/rightful-keys").text
-        let passKeys = try #require(PassKeySet(json: Data(published.utf8)), "\(published)")
-        let service = KitService(
-            clock, authority, world, admin, publishable, url, passKey.publicKey, passKeys, server, writer)
-        let catalog = try await admin.send("PUT", "/v1/catalog", body: world.catalogFile.encoded())
-        try #require(catalog.status == 200, "\(catalog.text)")
-        return service
+        return Running(database: database, pool: pool, server: server, writer: writer, keys: keys)
     }
 
     private init(
         _ clock: WorldClock, _ authority: SimulatedAuthority, _ world: StoreWorld, _ admin: HTTPClient,
-        _ publishableKey: String, _ url: URL, _ passKey: PublicKey, _ passKeys: PassKeySet, _ server: HTTPServer,
-        _ writer: LedgerWriter
+        _ publishableKey: String, _ url: URL, _ passKey: PublicKey, _ passKeys: PassKeySet, _ verifiers: Verifiers,
+        _ running: Running
     ) {
         (self.passKey, self.passKeys) = (passKey, passKeys)
         (self.clock, self.authority, self.world, self.admin) = (clock, authority, world, admin)
-        (self.publishableKey, self.url, self.server, self.writer) = (publishableKey, url, server, writer)
+        (self.publishableKey, self.url, self.verifiers) = (publishableKey, url, verifiers)
+        self.running = Mutex(running)
     }
 
     func stop() async {
-        await server.stop()
-        await writer.drain()
+        let running = running.withLock { $0 }
+        await running.server.stop()
+        await running.writer.drain()
+    }
+
+    // MARK: - Backups
+
+    /// Copies the ledger as it is now, for ``restore()``.
+    func backUp() async throws {
+        let database = try await close()
+        let backup = try await database.copy()
+        try open(database, backup: backup)
+    }
+
+    /// Goes on from the last backup, as if nothing had happened since.
+    ///
+    /// Returns false where there is none.
+    func restore() async throws -> Bool {
+        guard let backup = running.withLock({ $0.backup }) else { return false }
+        _ = try await close()
+        try open(backup, backup: nil)
+        return true
+    }
+
+    private func close() async throws -> TestDatabase {
+        await stop()
+        let running = running.withLock { $0 }
+        await running.pool.close()
+        return running.database
+    }
+
+    private func open(_ database: TestDatabase, backup: TestDatabase?) throws {
+        var next = try Self.run(database, port: UInt16(url.port ?? 0), clock, verifiers)
+        next.backup = backup
+        running.withLock { [next] in $0 = next }
     }
 
     /// Ties an Apple account to a customer, as the app's own server does after a login.

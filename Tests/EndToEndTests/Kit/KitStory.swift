@@ -14,9 +14,13 @@ struct KitStory {
     private var step = 0
     private var trace: [String] = []
     /// Whom the app's server took an Apple account's owner to be.
-    private var logins: [Int: String] = [:]
-    private var loggedIn: Set<Int> = []
+    private(set) var logins: [Int: String] = [:]
+    private(set) var loggedIn: Set<Int> = []
     private var calls: [Task<Void, Never>] = []
+    /// Whether the server was backed up in this story, and not restored since.
+    var hasBackup = false
+    /// Whether it was restored, and the store is yet to tell everything again.
+    var wasRestored = false
     /// What forgers wrote onto disks, by original transaction.
     var forgeries: Set<String> = []
 
@@ -105,7 +109,8 @@ struct KitStory {
             note("\(weather) on \(device.number)")
             device.proxy.weather = weather
         case 80..<85: misbehave(device)
-        case 85..<96: try await trouble(device)
+        case 85..<93: try await trouble(device)
+        case 93..<96: try await troubleTheServer()
         default: try await logIn(device)
         }
     }
@@ -244,7 +249,7 @@ struct KitStory {
         await identify(device, as: customer)
     }
 
-    private mutating func identify(_ device: KitDevice, as customer: String) async {
+    mutating func identify(_ device: KitDevice, as customer: String) async {
         guard let token = try? await rig.service.token(customer) else { return }
         loggedIn.insert(device.number)
         let kit = device.kit
@@ -275,6 +280,7 @@ extension KitStory {
         }
         for call in calls { await call.value }
         calls = []
+        if wasRestored { try await expectDevicesToTell() }
         try await rig.deliver()
         for device in rig.devices {
             let kit = await device.launch()

@@ -46,6 +46,29 @@ struct RestoredServerTests {
         #expect(rig.server.posts.count == after)
     }
 
+    @Test("what a log lost that has become as long again, under the same id, is told once more, and once only")
+    func overtaken() async {
+        let lifetime = Statements.transaction("2", product: "lifetime", until: nil)
+        var rig = KitRig { $0.current = [Statements.transaction("1"), lifetime] }
+        restore(rig, to: 40, ledgerID: "led_1")
+        await rig.launch()
+        _ = await rig.store.refresh()
+        let posts = rig.server.posts.count
+        restore(rig, to: 900, ledgerID: "led_1")
+        rig.clock.advance(.seconds(60))
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        #expect(Set(rig.server.state.states.keys) == ["1", "2"])
+        let state = await rig.store.current
+        #expect(state.givesAccess(to: "premium") && state.givesAccess(to: "forever"))
+        let after = rig.server.posts.count
+        #expect(after > posts)
+        rig = await rig.relaunched()
+        await rig.launch()
+        _ = await rig.store.refresh()
+        #expect(rig.server.posts.count == after)
+    }
+
     @Test("what waits to be finished is asked about again, and finished")
     func finishing() async {
         let rig = KitRig {
