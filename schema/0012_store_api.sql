@@ -83,3 +83,23 @@ CREATE TABLE store_stream (
     heartbeat_at timestamptz,
     PRIMARY KEY (ledger_id, app, environment)
 ) WITH (fillfactor = 10);
+
+-- Lists of transaction ids that are imported, or were: one row for each file, app and environment. `done` is written once
+-- everything before it is in the log, so an import that was stopped goes on there.
+CREATE TABLE store_import (
+    ledger_id integer NOT NULL,
+    app text COLLATE "C" NOT NULL,
+    environment smallint NOT NULL,
+    file_sha256 bytea NOT NULL,
+    total bigint NOT NULL,
+    done bigint NOT NULL DEFAULT 0,
+    -- Events that were recorded, ids that the store does not know, and statements that were not believed.
+    recorded bigint NOT NULL DEFAULT 0,
+    unknown bigint NOT NULL DEFAULT 0,
+    refused bigint NOT NULL DEFAULT 0,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    completed_at timestamptz,
+    holder text,
+    heartbeat_at timestamptz,
+    PRIMARY KEY (ledger_id, app, environment, file_sha256)
+);

@@ -64,6 +64,8 @@ package final class SimulatedStoreAPI: Sendable {
     struct State: Sendable {
         var archives: [StoreEnvironment: StoreArchive] = [:]
         var faults: [Fault] = []
+        /// How long each answer takes, in milliseconds.
+        var delay = 0
         /// The instants at which each kind of request was answered, in milliseconds.
         var asked: [String: [Int64]] = [:]
         var tests: [String: String] = [:]
@@ -137,13 +139,17 @@ package final class SimulatedStoreAPI: Sendable {
     package func remember(
         _ transaction: [String: PayloadValue], _ renewal: [String: PayloadValue]? = nil
     ) throws {
-        let notification = notification(transaction, renewal, [:])
+        try remember(notification(transaction, renewal, [:]))
+    }
+
+    /// Remembers what a notification states, as if it had never been sent.
+    package func remember(_ notification: StoreNotification) throws {
         try state.withLock { state in
             state.archives[environment, default: StoreArchive()]
                 .keep(
                     notification, at: notification.signedDate, payload: nil,
-                    transaction: try authority.sign(.object(transaction)),
-                    renewal: try renewal.map { try authority.sign(.object($0)) })
+                    transaction: try notification.transaction.map { try authority.sign(.object($0)) },
+                    renewal: try notification.renewal.map { try authority.sign(.object($0)) })
         }
     }
 
@@ -165,6 +171,9 @@ package final class SimulatedStoreAPI: Sendable {
     /// Lets the next requests go wrong, one after the other.
     package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 
+    /// Lets each answer take so long.
+    package func slow(milliseconds: Int) { state.withLock { $0.delay = milliseconds } }
+
     /// Lets nothing more go wrong.
     package func forgiveAll() { state.withLock { $0.faults = [] } }
 
@@ -185,6 +194,8 @@ package final class SimulatedStoreAPI: Sendable {
     /// Answers one request.
     package func answer(_ request: Request) async throws -> Response {
         let fault = state.withLock { $0.faults.isEmpty ? nil : $0.faults.removeFirst() }
+        let delay = state.withLock { $0.delay }
+        if delay > 0 { try await Task.sleep(for: .milliseconds(delay)) }
         if case .slow(let milliseconds) = fault { try await Task.sleep(for: .milliseconds(milliseconds)) }
         if case .status(let status, let code, let retryAfter) = fault {
             return try error(status, code, retryAfter.map { [("Retry-After", "\($0)")] } ?? [])

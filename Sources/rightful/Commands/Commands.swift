@@ -5,7 +5,7 @@ enum Commands {
         KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, KeysRotateTokensCommand.self,
         EventsCommand.self,
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
-        StatusCommand.self, BackfillCommand.self, CheckCommand.self, TestNotificationCommand.self,
+        StatusCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self, TestNotificationCommand.self,
         ExportCommand.self, ForgetCommand.self,
     ]
 }

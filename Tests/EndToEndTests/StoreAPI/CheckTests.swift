@@ -95,7 +95,7 @@ struct CheckTests {
 }
 
 /// What the store can still tell of an entitlement: how a grace period went that is over, it does not say.
-private struct Standing: Equatable {
+struct Standing: Equatable {
     let entitlement: String
     let state: RecordState
     let givesAccess: Bool

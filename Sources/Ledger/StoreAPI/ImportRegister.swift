@@ -1,0 +1,122 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// How far the import of one list of transaction ids has come.
+package struct ImportStanding: Sendable, Hashable {
+    /// Ids of the list that are done, from its beginning.
+    package var done: Int64 = 0
+    /// Events that were recorded; what a page recorded in which it was stopped is not counted.
+    package var recorded: Int64 = 0
+    /// Ids that the store does not know.
+    package var unknown: Int64 = 0
+    /// Statements of the store's answers that were not believed.
+    package var refused: Int64 = 0
+
+    package init() {}
+}
+
+/// Who imports which list of transaction ids, one process at a time for each, and how far that has come.
+package struct ImportRegister: Sendable {
+    /// How long a holder may be silent before another may take over.
+    private static let leaseSeconds = 30.0
+
+    private let pool: PostgresPool
+    private let stream: StoreStream
+    private let file: Digest
+    private let holder: String
+
+    /// - Parameters:
+    ///   - stream: the app and environment whose customers are imported.
+    ///   - file: names the list: a hash of what is in it.
+    ///   - holder: a name that no other process has.
+    package init(pool: PostgresPool, stream: StoreStream, file: Digest, holder: String) {
+        self.pool = pool
+        self.stream = stream
+        self.file = file
+        self.holder = holder
+    }
+
+    /// Begins the import, or takes it up where it was left.
+    ///
+    /// - Parameters:
+    ///   - total: how many ids the list has.
+    ///   - isAnew: whether it begins at the first id whatever was done before.
+    /// - Returns: `nil` where another process is at work.
+    package func begin(total: Int64, isAnew: Bool = false) async throws -> ImportStanding? {
+        try await run { connection in
+            try connection.query(
+                """
+                INSERT INTO store_import AS job (
+                    ledger_id, app, environment, file_sha256, total, holder, heartbeat_at)
+                VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp())
+                ON CONFLICT (ledger_id, app, environment, file_sha256) DO UPDATE
+                SET holder = excluded.holder, heartbeat_at = excluded.heartbeat_at,
+                    done = CASE WHEN $8 THEN 0 ELSE job.done END,
+                    recorded = CASE WHEN $8 THEN 0 ELSE job.recorded END,
+                    unknown = CASE WHEN $8 THEN 0 ELSE job.unknown END,
+                    refused = CASE WHEN $8 THEN 0 ELSE job.refused END
+                WHERE job.holder IS NULL OR job.holder = excluded.holder
+                    OR job.heartbeat_at < clock_timestamp() - make_interval(secs => $7)
+                RETURNING done, recorded, unknown, refused
+                """,
+                [.int4(Int32(ledgerID))] + key.dropFirst() + [
+                    .int(total), .text(holder), .double(Self.leaseSeconds), .bool(isAnew),
+                ]
+            ).first.map { row in
+                var standing = ImportStanding()
+                standing.done = try row.int(0)
+                standing.recorded = try row.int(1)
+                standing.unknown = try row.int(2)
+                standing.refused = try row.int(3)
+                return standing
+            }
+        }
+    }
+
+    /// Says that everything up to here is in the log.
+    ///
+    /// - Throws: `invalid` where another has taken over.
+    package func note(_ standing: ImportStanding) async throws {
+        try await change(
+            """
+            UPDATE store_import SET done = $6, recorded = $7, unknown = $8, refused = $9,
+                completed_at = CASE WHEN $6 >= total THEN clock_timestamp() END, heartbeat_at = clock_timestamp()
+            """,
+            [.int(standing.done), .int(standing.recorded), .int(standing.unknown), .int(standing.refused)])
+    }
+
+    /// Gives a sign of life.
+    package func touch() async throws {
+        try await change("UPDATE store_import SET heartbeat_at = clock_timestamp()", [])
+    }
+
+    /// Leaves the import to whoever comes.
+    package func release() async throws {
+        try await change("UPDATE store_import SET holder = NULL", [])
+    }
+
+    private var key: [PostgresValue] {
+        [.int(ledgerID), .text(stream.app), .int2(stream.environment.number), .bytes(file.bytes)]
+    }
+
+    private func change(_ sql: String, _ values: [PostgresValue]) async throws {
+        let isHeld = try await run { connection in
+            try connection.query(
+                sql + """
+
+                    WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND file_sha256 = $4 AND holder = $5
+                    RETURNING 1
+                    """, key + [.text(holder)] + values
+            ).first != nil
+        }
+        guard isHeld else {
+            throw LedgerError(.invalid, "another process has taken over this import, which was silent too long")
+        }
+    }
+
+    private func run<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        try await pool.run(doing: "looking after an import", body)
+    }
+}

@@ -1,0 +1,129 @@
+import AppStoreServer
+import EntitlementCore
+import Foundation
+import Ledger
+import Service
+
+/// `rightful import --transaction-ids FILE`.
+struct ImportCommand: Command {
+    static let usage = CommandUsage(
+        "import", "Bring in an existing customer base: ask the store about a list of transaction ids.",
+        options: [
+            CommandUsage.Option("--transaction-ids", "FILE", "one id a line, of any transaction of each customer"),
+            CommandUsage.Option("--app", "B", "the bundle id of an app with app_store_api"),
+            CommandUsage.environment,
+            CommandUsage.Option("--again", nil, "begin at the first id, also where the list was imported before"),
+        ],
+        details: """
+            Each id brings the whole history of its Apple account in the app: every transaction that the store still knows,
+            refunds and consumables included, and how each subscription stands. Ids of which an answer spoke already are
+            passed over, so one id for each subscription or purchase is right. In a table the first column counts.
+
+            It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5. What is stopped or killed goes on
+            where it was when the same list is imported again, and what is known already is not recorded again.
+            """)
+
+    private static let connections = 6
+
+    private let arguments: ParsedArguments
+    private let path: String
+    private let app: String
+    private let environment: StoreEnvironment
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        path = try arguments.required("--transaction-ids")
+        app = try arguments.required("--app")
+        environment = try arguments.environment() ?? .production
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        guard let access = try StoreAccess.all(configuration).first(where: { $0.app.bundleID == app }) else {
+            throw CommandFailure(description: "the app \(app) is not configured, or has no app_store_api")
+        }
+        guard access.app.environments.contains(environment) else {
+            throw CommandFailure(
+                description:
+                    "the app \(app) is not configured for \(environment.rawValue): what the store says would be "
+                    + "refused")
+        }
+        let anchors = try TrustedMaterial.anchors(configuration)
+        let file = try TransactionIDFile(path)
+        let total = Int64(file.ids.count)
+        let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let writer = LedgerWriter(pool: session.pool, clock: session.clock)
+            let check = access.check(
+                session, writer: writer, reader: reader,
+                verifier: StoreAccess.statementVerifier(try JWSVerifier(trusting: anchors), configuration),
+                now: session.clock.now)
+            let job = StoreImport(
+                check, in: environment,
+                register: ImportRegister(
+                    pool: session.pool, stream: StoreStream(app: app, environment: environment), file: file.hash,
+                    holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())"))
+            let meter = ImportMeter(total: total, environment)
+            if context.isTerminal { context.draw(meter.estimate) }
+            defer { if context.isTerminal { context.draw("") } }
+            do {
+                return try await job.run(file.ids, isAnew: arguments.has("--again")) { report in
+                    if context.isTerminal { context.draw(meter.line(report)) }
+                }
+            } catch let error as StoreAPIError {
+                if context.isTerminal { context.draw("") }
+                throw CommandFailure(
+                    description:
+                        "\(app), \(environment.rawValue): \(error). What was read is recorded; the same command "
+                        + "goes on where it stopped")
+            }
+        }
+        guard let report else {
+            throw CommandFailure(description: "another process is importing this list at the moment")
+        }
+        let standing = report.standing
+        try context.output.write(
+            "\(app), \(environment.rawValue): \(total) ids are done; this run asked about \(report.asked) and recorded "
+                + "\(report.recorded) events; \(standing.unknown) ids are unknown to the store\n")
+        for id in report.unknownIDs { try context.output.write("unknown: \(id)\n") }
+        if standing.refused > 0 {
+            throw CommandFailure(
+                description: "\(standing.refused) of the store's statements were not believed, the last because "
+                    + "\(report.refusal ?? "of an earlier run's reason"); when the cause is mended, import "
+                    + "the list with --again")
+        }
+    }
+}
+
+/// Says how far an import has come, and how long it will take.
+private struct ImportMeter: Sendable {
+    private let total: Int64
+    private let perSecond: Double
+    private let start = ContinuousClock.now
+
+    init(total: Int64, _ environment: StoreEnvironment) {
+        self.total = total
+        perSecond = StoreAPILimit.transactionHistory.perSecond(in: environment) * StoreAPIPace.share
+    }
+
+    /// Before anything was asked, by the store's limits.
+    var estimate: String { "\(total) ids, about \(Self.words(Double(total) / perSecond)) by the store's limits" }
+
+    func line(_ report: StoreImport.Report) -> String {
+        let standing = report.standing
+        let seconds = start.duration(to: .now) / .seconds(1)
+        // What was passed over cost nothing, so the rest is reckoned by what was asked.
+        let rate = seconds > 0 ? max(Double(report.asked) / seconds, 0.01) : perSecond
+        let left = Double(total - standing.done) / rate
+        return "\(standing.done) of \(total) ids, \(report.recorded) events recorded, "
+            + "\(Int(rate.rounded())) a second, about \(Self.words(left)) left"
+    }
+
+    private static func words(_ seconds: Double) -> String {
+        switch seconds {
+        case ..<90: "\(Int(seconds.rounded(.up))) s"
+        case ..<5400: "\(Int((seconds / 60).rounded())) min"
+        default: "\(Int((seconds / 3600).rounded())) h"
+        }
+    }
+}
