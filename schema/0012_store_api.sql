@@ -58,6 +58,8 @@ CREATE TABLE store_watch (
     PRIMARY KEY (ledger_id, environment, original_transaction_id)
 ) WITH (fillfactor = 70);
 CREATE INDEX store_watch_due ON store_watch (ledger_id, app, environment, check_at) INCLUDE (reason, expected_at);
+-- The few that are asked about at once.
+CREATE INDEX store_watch_urgent ON store_watch (ledger_id, app, environment, check_at) WHERE reason <> 1;
 
 -- What is known of each app's stream of notifications, and who asks about what is overdue.
 CREATE TABLE store_stream (

@@ -233,12 +233,20 @@ package struct StreamRegister: Sendable {
         try await run { connection in
             try connection.query(
                 """
-                SELECT original_transaction_id, reason, check_at, attempts FROM store_watch AS watch
-                WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
-                    AND check_at <= $4 AND check_at > $5
-                    AND (reason <> 1 OR check_at <= (
-                        SELECT completed_until FROM store_sweep AS sweep
-                        WHERE sweep.ledger_id = $1 AND sweep.app = $2 AND sweep.environment = $3))
+                SELECT * FROM (
+                    (SELECT original_transaction_id, reason, check_at, attempts FROM store_watch AS watch
+                    WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
+                        AND check_at <= least($4::timestamptz, (
+                            SELECT coalesce(max(completed_until), '-infinity') FROM store_sweep AS sweep
+                            WHERE sweep.ledger_id = $1 AND sweep.app = $2 AND sweep.environment = $3))
+                        AND check_at > $5 AND reason = 1
+                    ORDER BY check_at LIMIT $6)
+                    UNION ALL
+                    (SELECT original_transaction_id, reason, check_at, attempts FROM store_watch AS watch
+                    WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
+                        AND check_at <= $4 AND check_at > $5 AND reason <> 1
+                    ORDER BY check_at LIMIT $6)
+                ) AS due
                 ORDER BY check_at LIMIT $6
                 """,
                 Self.key(stream) + [

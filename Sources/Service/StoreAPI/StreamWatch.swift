@@ -61,8 +61,10 @@ package final class StreamWatch: Sendable {
     /// Works until the current task is cancelled.
     package func run() async {
         while !Task.isCancelled {
+            let start = ContinuousClock.now
             if let watch { await watch.watch(.streams) { try await self.look() } } else { try? await look() }
-            try? await Task.sleep(for: intervals.look)
+            // Where a million are overdue, to count them takes a while.
+            try? await Task.sleep(for: max(intervals.look, start.duration(to: .now) * 20))
         }
     }
 

@@ -181,11 +181,14 @@ package final class SimulatedStoreAPI: Sendable {
     package func count(of kind: String) -> Int { state.withLock { $0.asked[kind]?.count ?? 0 } }
 
     /// The most requests of a kind in any hour.
-    package func mostInAnHour(of kind: String) -> Int {
+    package func mostInAnHour(of kind: String) -> Int { most(of: kind, within: Span.hour) }
+
+    /// The most requests of a kind in any stretch of so many milliseconds.
+    package func most(of kind: String, within length: Int64) -> Int {
         let instants = state.withLock { $0.asked[kind] ?? [] }.sorted()
         var (first, most) = (0, 0)
         for (index, instant) in instants.enumerated() {
-            while instants[first] <= instant - Span.hour { first += 1 }
+            while instants[first] <= instant - length { first += 1 }
             most = max(most, index - first + 1)
         }
         return most

@@ -117,6 +117,8 @@ struct HealingTests {
         #expect(streams["production"]?["overdue"] as? Int == 0, "\(streams)")
         let asked = stage.production.count(of: "subscription_statuses")
         #expect((count...count + 2).contains(asked), "once each, but for what the killed one was at: \(asked)")
+        let most = stage.production.most(of: "subscription_statuses", within: 1000)
+        #expect(most <= 25 + 25 + 5, "\(most) in a second, of all services together")
         let events = try await survivor.events()
         let reports = events.filter { $0["type"] as? String == "store_report" }
         #expect(reports.count == count)

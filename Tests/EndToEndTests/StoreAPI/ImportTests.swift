@@ -102,6 +102,11 @@ struct ImportTests {
         let events = try await installation.rightful("events").split(separator: "\n")
         #expect(events.count { $0.contains("store_report") } == 250)
         #expect(stage.production.count(of: "transaction_history") - asked <= 150, "the first page was not read again")
+        // Half of the store's fifty a second, and what may be saved up in one.
+        for kind in ["subscription_statuses", "transaction_history"] {
+            let most = stage.production.most(of: kind, within: 4000)
+            #expect(most <= 4 * 25 + 25 + 5, "\(kind): \(most) in 4 s")
+        }
         let nobody = try await installation.run([
             "import", "--transaction-ids", list.path(), "--app", "com.example.none",
         ])
