@@ -20,6 +20,8 @@ package struct Application: Sendable {
         package var readinessLifetime = Duration.milliseconds(500)
         /// How long a long history may take to be explained.
         package var explanationTime = Duration.seconds(8)
+        /// How long the store may take to answer a check; less than the server's deadline for a handler.
+        package var storePatience = Duration.seconds(8)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
         /// What the answers kept in memory for reads and launches may take, in bytes.

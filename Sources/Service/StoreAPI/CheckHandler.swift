@@ -5,9 +5,6 @@ import HTTPServer
 import Ledger
 
 extension Application {
-    /// How long the store may take; the request has to be answered soon after.
-    private static let storePatience = Duration.seconds(8)
-
     /// `POST /v1/subscriptions/{original_transaction_id}/actions/check`: asks the store now.
     ///
     /// Under an idempotency key the first answer is kept, and given again.
@@ -25,9 +22,15 @@ extension Application {
             return try await answer(try WireJSON.decode(CheckOutcome.self, from: kept), call)
         }
         do {
-            let (outcome, finding) = try await storeChecks.check(
-                id, in: environment, app: app, only: call.scope.app, reader: reader, within: Self.storePatience,
-                now: now)
+            let scope = call.scope.app
+            // An answer that drips may take longer than whoever asks for it would.
+            let found = try await within(limits.storePatience) { [self] in
+                try await storeChecks.check(
+                    id, in: environment, app: app, only: scope, reader: reader, within: limits.storePatience, now: now)
+            }
+            guard let (outcome, finding) = found else {
+                throw StoreAPIError(.outOfTime, of: .transactionHistory, "the store took too long")
+            }
             metrics.count(.storeChecks, ["request", finding.recorded.isEmpty ? "known" : "recorded"])
             if let refusal = finding.refusal {
                 logger.log(

@@ -30,6 +30,8 @@ package struct StoreRepairer: Sendable {
 
     /// How many originals are looked up at once.
     private static let page = 50
+    /// Well below the time after which a silent holder is taken for dead.
+    private static let heartbeat = Duration.seconds(10)
     /// How long the store may take for one.
     private static let patience = Duration.seconds(120)
 
@@ -91,6 +93,13 @@ package struct StoreRepairer: Sendable {
         ]
         do {
             guard try await register.hold(stream) else { return .elsewhere }
+            let signs = Task { [register] in
+                while !Task.isCancelled {
+                    try await Task.sleep(for: Self.heartbeat)
+                    _ = try? await register.hold(stream)
+                }
+            }
+            defer { signs.cancel() }
             let due = try await register.due(stream, now: now(), limit: Self.page)
             var repaired = 0
             for item in due {
@@ -99,6 +108,7 @@ package struct StoreRepairer: Sendable {
                 guard try await register.hold(stream) else { return .elsewhere }
                 if try await ask(check, item) { repaired += 1 }
             }
+            signs.cancel()
             try await register.release(stream)
             if repaired > 0 {
                 logger.log(

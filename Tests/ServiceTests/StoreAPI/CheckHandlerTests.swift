@@ -178,6 +178,21 @@ struct CheckHandlerTests {
         #expect(try await mute.check(Self.id).verdict == "422 unprocessable")
     }
 
+    @Test("a store that takes too long is not waited for, and the next check goes through")
+    func slow() async throws {
+        var limits = Application.Limits()
+        limits.storePatience = .milliseconds(300)
+        let rig = try await ServiceRig.withCatalog(limits: limits, asksStore: true)
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        try await rig.notify(Self.first, uuid: "n1")
+        try store.remember(Self.renewal.members, HeldRenewal(signed: 200.1).members)
+        store.fail(.slow(milliseconds: 60_000))
+        let start = ContinuousClock.now
+        #expect(try await rig.check(Self.id).verdict == "503 unavailable")
+        #expect(start.duration(to: .now) < .seconds(5))
+        #expect(try await rig.check(Self.id).json["agrees"] == .bool(true))
+    }
+
     @Test("what the store does not know stays what the ledger knows")
     func unknownToStore() async throws {
         let rig = try await ServiceRig.withCatalog(asksStore: true)
