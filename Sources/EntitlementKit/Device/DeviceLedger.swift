@@ -161,8 +161,7 @@ struct DeviceLedger: Sendable {
         for (renewal, fate) in zip(posted.renewals, results.renewals) where fate == .held {
             memory.noteAnswered(renewal: renewal.payloadHash)
         }
-        let hasLost = book.transactions.values.contains { memory.hasLost($0) }
-        memory.noteTold()
+        let hasLost = memory.noteTold()
         memory.keep(
             transactions: Set(book.transactions.keys),
             renewals: Set(book.renewals.values.joined().map(\.payloadHash.hex)))

@@ -13,6 +13,8 @@ struct ServerMemory: Sendable {
         var reason: String?
         /// Whether the server's facts have held it since; `nil`: not yet.
         var wasTold: Bool?
+        /// Whether they hold it no more, and the server is yet to be told again.
+        var isLost: Bool?
     }
 
     /// The answer that stands.
@@ -103,23 +105,29 @@ struct ServerMemory: Sendable {
         book.transactions[transactionID].map(hasAnswered) ?? false
     }
 
-    /// Notes which of the transactions it has answered about are in its facts.
-    mutating func noteTold() {
-        guard let facts else { return }
-        for id in facts.originals.values.joinedTransactionIDs where answered[id] != nil { answered[id]?.wasTold = true }
-    }
-
-    /// Whether the server held a transaction and holds it no more, as after a backup was restored whose log has become as
-    /// long as it was.
+    /// Notes which of the transactions it has answered about are in its facts; returns whether it has lost any since it was
+    /// asked last, as after a backup was restored whose log has become as long as it was.
     ///
-    /// What was handed to somebody else reads the same; then it answers that, when it is told once more.
-    func hasLost(_ transaction: DeviceTransaction) -> Bool {
-        facts != nil && answered[transaction.payload.transactionID]?.wasTold == true && told(of: transaction).isEmpty
+    /// What was handed to somebody else reads the same. It is told once more, and the answer to that says so.
+    mutating func noteTold() -> Bool {
+        guard let facts else { return false }
+        let told = Set(facts.originals.values.flatMap { $0.transactions.map(\.fact.transactionID) })
+        var hasLost = false
+        for (id, known) in answered {
+            if told.contains(id) {
+                answered[id]?.wasTold = true
+            } else if known.wasTold == true {
+                answered[id]?.wasTold = nil
+                answered[id]?.isLost = true
+                hasLost = true
+            }
+        }
+        return hasLost
     }
 
     /// Whether it should be told of a transaction.
     func wantsToHear(_ transaction: DeviceTransaction) -> Bool {
-        guard hasAnswered(transaction), !hasLost(transaction) else { return true }
+        guard hasAnswered(transaction), answered[transaction.payload.transactionID]?.isLost != true else { return true }
         // What was taken back reads as it did before, and is news all the same.
         return isTakenBack(told(of: transaction).newest, by: transaction) || isToLookAgain(at: transaction)
     }
@@ -141,10 +149,6 @@ struct ServerMemory: Sendable {
         guard let told, told.revocation != nil, transaction.payload.revocation == nil else { return false }
         return (told.signedDate ?? .earliest) < (transaction.payload.signedDate ?? .earliest)
     }
-}
-
-extension Dictionary<String, OriginalState>.Values {
-    fileprivate var joinedTransactionIDs: [String] { flatMap { $0.transactions.map(\.fact.transactionID) } }
 }
 
 extension [StatedTransaction] {

@@ -30,7 +30,7 @@ struct KitLaunchCostTests {
                 rig.service.clock.advance(by: Span.hour)
                 let next = await device.launch()
                 await device.live("premium", gives: true)
-                await next.settled()
+                await rig.service.clock.passing { await next.settled() }
                 let after = device.proxy.traffic
                 costs.append(
                     KitProxy.Traffic(

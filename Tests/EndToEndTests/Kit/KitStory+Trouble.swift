@@ -79,9 +79,11 @@ extension KitStory {
             if let login = logins[rig.account(device)], loggedIn.contains(device.number) {
                 await identify(device, as: login)
             }
-            _ = await kit.refresh()
             // What the first answer shows to be missing is sent by itself.
-            await kit.settled()
+            await rig.service.clock.passing {
+                _ = await kit.refresh()
+                await kit.settled()
+            }
         }
         let events = try await rig.service.admin.events(after: 0)
         let told = Set(events.compactMap { $0["transaction_id"] as? String })

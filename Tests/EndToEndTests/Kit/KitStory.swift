@@ -17,6 +17,8 @@ struct KitStory {
     private(set) var logins: [Int: String] = [:]
     private(set) var loggedIn: Set<Int> = []
     private var calls: [Task<Void, Never>] = []
+    /// The other Apple account that a device's store was signed in to, last.
+    var visits: [Int: Int] = [:]
     /// Whether the server was backed up in this story, and not restored since.
     var hasBackup = false
     /// Whether it was restored, and the store is yet to tell everything again.
@@ -51,7 +53,8 @@ struct KitStory {
         for device in rig.devices where device.wasLaunched {
             let state = await device.kit.current
             let account = rig.account(device)
-            let accounts = Set([account] + logins.filter { $0.value == state.customerID }.map(\.key))
+            var accounts = Set([account] + logins.filter { $0.value == state.customerID }.map(\.key))
+            if let visited = visits[device.number] { accounts.insert(visited) }
             var owned = Set(
                 rig.store.with { store in accounts.flatMap { store.originals(account: $0) } }.map(
                     \.originalTransactionID))
@@ -205,8 +208,9 @@ struct KitStory {
 
     private mutating func misbehave(_ device: KitDevice) {
         let number = device.number
-        let draw = random.number(in: 0...8)
+        let draw = random.number(in: 0...9)
         note("quirk \(draw) of \(number)")
+        if draw == 9 { return switchAccount(device) }
         if draw == 6 {
             try? rig.store.perform { [try $0.forge(StoreWorld.ProductID.studioMonthly, on: number)] }
             return
@@ -231,6 +235,8 @@ struct KitStory {
         // Testers have no account with the app here.
         guard device.wasLaunched, rig.environment(device) == .production else { return }
         let account = rig.account(device)
+        // Whose Apple account is used on another device has no login here, and such a device has none meanwhile.
+        guard !visits.values.contains(account), !isVisiting(device) else { return }
         if loggedIn.contains(device.number), random.chance(50) {
             note("sign out on \(device.number)")
             loggedIn.remove(device.number)
@@ -283,6 +289,7 @@ extension KitStory {
         if wasRestored { try await expectDevicesToTell() }
         try await rig.deliver()
         for device in rig.devices {
+            signInAgain(device)
             let kit = await device.launch()
             let login = logins[rig.account(device)]
             if let login, loggedIn.contains(device.number) { await identify(device, as: login) }
@@ -294,7 +301,11 @@ extension KitStory {
         let head = try await rig.service.admin.head()
         for device in rig.devices {
             let customer = logins[rig.account(device)] ?? rig.customer(device)
-            try rig.expectDevice(device, await device.kit.refresh(), as: customer)
+            if let visited = visits[device.number], !loggedIn.contains(device.number) {
+                try expectVisitor(device, await device.kit.refresh(), as: customer, on: visited)
+            } else {
+                try rig.expectDevice(device, await device.kit.refresh(), as: customer)
+            }
             try await rig.expectServer(customer, in: rig.environment(device))
         }
         for device in rig.devices where device.condition.clockOffset == 0 {

@@ -69,6 +69,28 @@ struct RestoredServerTests {
         #expect(rig.server.posts.count == after)
     }
 
+    @Test("what a restored server does not take again is sent as seldom as anything else that it refuses")
+    func refusedAgain() async {
+        let lifetime = Statements.transaction("2", product: "lifetime", until: nil)
+        let rig = KitRig {
+            $0.current = [Statements.transaction("1"), lifetime]
+            $0.unfinished = [Statements.transaction("1")]
+        } server: {
+            $0.listsToFinish = false
+        }
+        restore(rig, to: 40, ledgerID: "led_1")
+        await rig.launch()
+        _ = await rig.store.refresh()
+        restore(rig, to: 900, ledgerID: "led_1")
+        rig.server.edit { $0.refused = ["2"] }
+        rig.clock.advance(.seconds(60))
+        let before = rig.server.received.count
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        #expect(rig.server.received.count <= before + 8)
+        #expect(await rig.gives("forever"))
+    }
+
     @Test("what waits to be finished is asked about again, and finished")
     func finishing() async {
         let rig = KitRig {
