@@ -72,7 +72,7 @@ struct TreeCheck: Sendable {
             """,
             [
                 .int(ledgerID), .int2Array(complete.map { Int16($0.level) }), .intArray(complete.map(\.number)),
-                .int4(Int32(TreeProjector.version)), .text(TreeProjector.name),
+                .int4(Int32(TreeProjector.row.version)), .text(TreeProjector.row.name),
             ]
         ).rows
         for row in rows {

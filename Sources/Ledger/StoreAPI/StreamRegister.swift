@@ -141,7 +141,7 @@ package struct StreamRegister: Sendable {
                 SELECT head.position - coalesce(projection.checkpoint, 0) FROM ledger_head AS head
                 LEFT JOIN projection ON projection.ledger_id = head.ledger_id AND projection.name = $2
                 WHERE head.ledger_id = $1
-                """, [.int(ledgerID), .text(WatchProjector.name)]
+                """, [.int(ledgerID), .text(WatchProjector.row.name)]
             ).row(0).int(0)
         }
     }

@@ -7,10 +7,7 @@ package import PostgresClient
 /// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. An
 /// original is folded once for all of its events in a page, and left to the page of its last event.
 package struct WatchProjector: Sendable {
-    /// The name of its row in table `projection`.
-    static let name = "watch"
-    /// Changes whenever the same log would be read otherwise.
-    private static let version: Int64 = 1
+    static let row = ProjectionRow(name: "watch", version: 1)
 
     private let pool: PostgresPool
     private let pageEvents: Int64
@@ -35,48 +32,22 @@ package struct WatchProjector: Sendable {
 
     /// Returns whether nothing is left to do for this process.
     private func page(on connection: isolated PostgresConnection) throws -> Bool {
-        // A look first: an idle service writes nothing.
-        let isCurrent = try connection.query(
-            """
-            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
-            """, [.int(ledgerID), .text(Self.name), .int4(Int32(Self.version))]
-        ).first
-        if isCurrent != nil { return true }
+        if try Self.row.isCurrent(on: connection) { return true }
         return try connection.transaction { connection in
-            guard let checkpoint = try Self.checkpoint(on: connection) else { return true }
+            let locked = try Self.row.lock(on: connection) { connection in
+                try connection.query("DELETE FROM store_watch WHERE ledger_id = $1", [.int(ledgerID)])
+            }
+            // Another process is at it: that will do.
+            guard let checkpoint = locked else { return true }
             let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
             guard let head = try head.first?.int(0), head > checkpoint else { return true }
             let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()
             try watch(from: checkpoint, to: end, on: connection)
             try hear(from: checkpoint, to: end, on: connection)
-            try connection.query(
-                "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
-                [.int(ledgerID), .text(Self.name), .int(end)])
+            try Self.row.note(end, on: connection)
             return end == head
         }
-    }
-
-    /// Locks the projection's row, which is made first where it is missing, or begun anew where it is of another version;
-    /// `nil` where another process is at it.
-    private static func checkpoint(on connection: isolated PostgresConnection) throws -> Int64? {
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
-        let row = try connection.query(
-            "SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE SKIP LOCKED",
-            [.int(ledgerID), .text(name)]
-        ).first
-        guard let row else { return nil }
-        if try row.int(0) == version { return try row.int(1) }
-        try connection.query("DELETE FROM store_watch WHERE ledger_id = $1", [.int(ledgerID)])
-        try connection.query(
-            "UPDATE projection SET version = $3, checkpoint = 0 WHERE ledger_id = $1 AND name = $2",
-            [.int(ledgerID), .text(name), .int4(Int32(version))])
-        return 0
     }
 
     // MARK: - What is expected

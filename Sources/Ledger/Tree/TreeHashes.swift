@@ -114,8 +114,8 @@ struct TreeHashes {
             """,
             [
                 .int(ledgerID), .int2Array(spans.map { Int16($0.step) }), .intArray(spans.map(\.numbers.lowerBound)),
-                .intArray(spans.map(\.numbers.upperBound)), .int4(Int32(TreeProjector.version)),
-                .text(TreeProjector.name),
+                .intArray(spans.map(\.numbers.upperBound)), .int4(Int32(TreeProjector.row.version)),
+                .text(TreeProjector.row.name),
             ]
         ).rows
         var known: [Node: Digest] = [:]

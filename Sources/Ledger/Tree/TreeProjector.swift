@@ -6,10 +6,7 @@ package import PostgresClient
 /// Nobody waits for it: a proof computes what is not stored yet. A page is one transaction under the lock of the
 /// projection's row, so any number of processes may do this at once.
 package struct TreeProjector: Sendable {
-    /// The name of its row in table `projection`.
-    static let name = "tree"
-    /// Changes whenever the same log would give other rows; rows of another version count for nothing.
-    static let version: Int64 = 2
+    static let row = ProjectionRow(name: "tree", version: 2)
 
     private let pool: PostgresPool
     private let pageLeaves: Int64
@@ -24,7 +21,7 @@ package struct TreeProjector: Sendable {
     package func restore() async throws {
         try await with { connection in
             try connection.transaction { connection in
-                guard let checkpoint = try Self.lock(on: connection) else { return }
+                guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return }
                 let stored = try connection.query(
                     "SELECT level, count(*) FROM tree_node WHERE ledger_id = $1 GROUP BY level", [.int(ledgerID)])
                 var counts: [Int64: Int64] = [:]
@@ -32,7 +29,7 @@ package struct TreeProjector: Sendable {
                 let isWhole = Self.levels.allSatisfy { level in
                     counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.stepLevels)
                 }
-                if !isWhole { try Self.clear(connection) }
+                if !isWhole { try Self.beginAnew(connection) }
             }
         }
     }
@@ -41,8 +38,8 @@ package struct TreeProjector: Sendable {
     package func reset() async throws {
         try await with { connection in
             try connection.transaction { connection in
-                _ = try Self.lock(on: connection)
-                try Self.clear(connection)
+                _ = try Self.row.lock(on: connection, clear: Self.clear)
+                try Self.beginAnew(connection)
             }
         }
     }
@@ -54,24 +51,15 @@ package struct TreeProjector: Sendable {
 
     /// Returns whether nothing is left to do for this process.
     private func page(on connection: isolated PostgresConnection) throws -> Bool {
-        // A look first: an idle service writes nothing.
-        let isCurrent = try connection.query(
-            """
-            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
-            """, [.int(ledgerID), .text(Self.name), .int4(Int32(Self.version))]
-        ).first
-        if isCurrent != nil { return true }
+        if try Self.row.isCurrent(on: connection) { return true }
         return try connection.transaction { connection in
             // Another process is at it: that will do.
-            guard let checkpoint = try Self.lock(on: connection) else { return true }
+            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return true }
             let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
             guard checkpoint < head else { return true }
             let end = min(checkpoint + pageLeaves, head)
             try write(from: checkpoint, to: end, on: connection)
-            try connection.query(
-                "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
-                [.int(ledgerID), .text(Self.name), .int(end)])
+            try Self.row.note(end, on: connection)
             return end == head
         }
     }
@@ -106,31 +94,13 @@ package struct TreeProjector: Sendable {
     /// The levels that are stored: the highest one has a root only when there are 2^56 events.
     private static let levels = 1...14
 
-    /// Locks the projection's row, and makes it first where it is missing or of another version.
-    ///
-    /// - Returns: the position up to which everything is stored; `nil` where another process holds the lock.
-    private static func lock(on connection: isolated PostgresConnection) throws -> Int64? {
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
-        let row = try connection.query(
-            """
-            SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE SKIP LOCKED
-            """, [.int(ledgerID), .text(name)]
-        ).first
-        guard let row else { return nil }
-        if try row.int(0) == version { return try row.int(1) }
+    private static func beginAnew(_ connection: isolated PostgresConnection) throws {
         try clear(connection)
-        return 0
+        try row.note(0, on: connection)
     }
 
     private static func clear(_ connection: isolated PostgresConnection) throws {
         try connection.query("DELETE FROM tree_node WHERE ledger_id = $1", [.int(ledgerID)])
-        try connection.query(
-            "UPDATE projection SET version = $3, checkpoint = 0 WHERE ledger_id = $1 AND name = $2",
-            [.int(ledgerID), .text(name), .int4(Int32(version))])
     }
 
     private func with<Value: Sendable>(

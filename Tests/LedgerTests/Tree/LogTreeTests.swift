@@ -121,7 +121,7 @@ struct LogTreeTests {
         try await rig.projector.catchUp()
         #expect(try await rig.tree.root(size: 1000) == root)
         let stored = try await rig.owner.query("SELECT version, checkpoint FROM projection WHERE name = 'tree'").first
-        #expect(try stored?.int(0) == TreeProjector.version && stored?.int(1) == 1000)
+        #expect(try stored?.int(0) == TreeProjector.row.version && stored?.int(1) == 1000)
     }
 
     @Test("with more of the tree missing than is computed for one answer it is said to be on its way")

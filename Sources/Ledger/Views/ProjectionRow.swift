@@ -1,0 +1,49 @@
+import EntitlementCore
+import PostgresClient
+
+/// The row in table `projection` of something that follows the log: how far it has come, and the lock of whoever is at it.
+struct ProjectionRow: Sendable {
+    let name: String
+    /// Changes whenever the same log would give something else; what another version derived counts for nothing.
+    let version: Int64
+
+    /// Whether nothing is left to do: a look without a lock, so that an idle service writes nothing.
+    func isCurrent(on connection: isolated PostgresConnection) throws -> Bool {
+        try connection.query(
+            """
+            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
+            """, [.int(ledgerID), .text(name), .int4(Int32(version))]
+        ).first != nil
+    }
+
+    /// Locks the row, which is made first where it is missing, and begun anew where it is of another version.
+    ///
+    /// - Parameter clear: deletes what was derived.
+    /// - Returns: the position up to which everything is derived; `nil` where another process holds the lock.
+    func lock(
+        on connection: isolated PostgresConnection, clear: (isolated PostgresConnection) throws -> Void
+    ) throws -> Int64? {
+        try connection.query(
+            """
+            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
+            ON CONFLICT (ledger_id, name) DO NOTHING
+            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
+        let row = try connection.query(
+            "SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE SKIP LOCKED",
+            [.int(ledgerID), .text(name)]
+        ).first
+        guard let row else { return nil }
+        if try row.int(0) == version { return try row.int(1) }
+        try clear(connection)
+        try note(0, on: connection)
+        return 0
+    }
+
+    /// Notes the position up to which everything is derived.
+    func note(_ checkpoint: Int64, on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            "UPDATE projection SET version = $3, checkpoint = $4 WHERE ledger_id = $1 AND name = $2",
+            [.int(ledgerID), .text(name), .int4(Int32(version)), .int(checkpoint)])
+    }
+}
