@@ -64,7 +64,9 @@ let executables = [
             "Service", "Ledger", "AppStoreServer", "EntitlementAPI", "EntitlementCore", "HTTPServer", "PostgresClient",
             "EmbeddedPostgres", "OpenSSLCrypto",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
-    Module("store-simulator", imports: ["StoreSimulator"], system: ["Foundation", "FoundationNetworking", "Glibc"]),
+    Module(
+        "store-simulator", imports: ["StoreSimulator", "HTTPServer", "OpenSSLCrypto"],
+        system: ["Foundation", "FoundationNetworking", "Glibc"]),
     Module(
         "rightful-bench",
         imports: [

@@ -1,4 +1,5 @@
 import Foundation
+import OpenSSLCrypto
 import StoreSimulator
 
 /// Where a demonstration keeps its authority, and how far it has come.
@@ -23,8 +24,26 @@ struct DemoDirectory: Sendable {
     }
 
     /// The instant the story leads up to: that of the first attempt.
-    private func storyInstant(now: Int64) throws -> Int64 {
-        let file = "\(path)/demo.instant"
+    private func storyInstant(now: Int64) throws -> Int64 { try instant("demo.instant", now: now) }
+
+    /// The instant up to which the lives go that are served: that of the first start.
+    func servedInstant(now: Int64) throws -> Int64 { try instant("serve.instant", now: now) }
+
+    /// The key of whoever may ask the store's API, and the path of its file; a new one where none is.
+    func apiKey() throws -> (key: PrivateKey, path: String) {
+        let file = "\(path)/app-store-api.p8"
+        if FileManager.default.fileExists(atPath: file) {
+            return (try PrivateKey(pem: String(contentsOfFile: file, encoding: .utf8)), file)
+        }
+        let key = try PrivateKey.generate(.p256)
+        let isWritten = FileManager.default.createFile(
+            atPath: file, contents: Data(try key.pem().utf8), attributes: [.posixPermissions: 0o600])
+        if !isWritten { throw PlayError(description: "\(file) cannot be written") }
+        return (key, file)
+    }
+
+    private func instant(_ name: String, now: Int64) throws -> Int64 {
+        let file = "\(path)/\(name)"
         if let text = try? String(contentsOfFile: file, encoding: .utf8),
             let instant = Int64(text.trimmingCharacters(in: .whitespacesAndNewlines))
         {
@@ -39,14 +58,21 @@ struct DemoDirectory: Sendable {
     /// A demonstration that was cut short is repeated byte for byte, so that nothing is told twice.
     func story(_ authority: SimulatedAuthority, now: Int64) throws -> [(step: DemoStory.Step, payload: String)] {
         let steps = DemoStory(now: try storyInstant(now: now)).steps
-        let file = "\(path)/demo.signed"
+        return Array(zip(steps, try signed("demo.signed", steps.map(\.notification), authority)))
+    }
+
+    /// What the store signed for notifications, kept in a file.
+    func signed(
+        _ name: String, _ notifications: [StoreNotification], _ authority: SimulatedAuthority
+    ) throws -> [String] {
+        let file = "\(path)/\(name)"
         if let text = try? String(contentsOfFile: file, encoding: .utf8) {
             let lines = text.split(separator: "\n").map(String.init)
-            if lines.count == steps.count { return Array(zip(steps, lines)) }
+            if lines.count == notifications.count { return lines }
         }
-        let payloads = try steps.map { try authority.sign($0.notification) }
+        let payloads = try notifications.map { try authority.sign($0) }
         try write(payloads.joined(separator: "\n"), to: file)
-        return Array(zip(steps, payloads))
+        return payloads
     }
 
     var isPlayed: Bool { FileManager.default.fileExists(atPath: "\(path)/demo.played") }

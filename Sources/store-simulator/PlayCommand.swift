@@ -16,12 +16,7 @@ struct PlayCommand {
         store = try StoreClient(&arguments)
         seed = try arguments.number("--seed", in: 0...999_999, default: 1)
         customers = try arguments.number("--customers", in: 1...Self.customerLimit, default: 10)
-        let name = arguments.optional("--delivery") ?? DeliveryStyle.inOrder.rawValue
-        guard let style = DeliveryStyle(rawValue: name) else {
-            throw UsageError(
-                "--delivery must be one of \(DeliveryStyle.allCases.map(\.rawValue).joined(separator: ", "))")
-        }
-        self.style = style
+        style = try DeliveryStyle(&arguments)
     }
 
     func run() async throws {
@@ -43,6 +38,16 @@ struct PlayCommand {
 }
 
 extension DeliveryStyle {
+    /// The one that `--delivery` names; in order unless it is given.
+    init(_ arguments: inout Arguments) throws(UsageError) {
+        let name = arguments.optional("--delivery") ?? DeliveryStyle.inOrder.rawValue
+        guard let style = DeliveryStyle(rawValue: name) else {
+            throw UsageError(
+                "--delivery must be one of \(DeliveryStyle.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        self = style
+    }
+
     fileprivate var repeats: Bool {
         switch self {
         case .duplicated, .chaotic: true

@@ -20,11 +20,7 @@ struct StoreClient: Sendable {
     }
 
     init(_ arguments: inout Arguments) throws {
-        let text = try arguments.required("--url")
-        guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil else {
-            throw UsageError("--url must be the service's address, such as http://127.0.0.1:8080")
-        }
-        self.url = url
+        url = try Self.address(arguments.required("--url"))
         guard let path = arguments.optional("--api-key-file") else {
             apiKey = nil
             return
@@ -33,6 +29,25 @@ struct StoreClient: Sendable {
             throw PlayError(description: "\(path) cannot be read")
         }
         apiKey = key.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// A client that only delivers.
+    init(url: String) throws(UsageError) {
+        self.url = try Self.address(url)
+        apiKey = nil
+    }
+
+    private static func address(_ text: String) throws(UsageError) -> URL {
+        guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil else {
+            throw UsageError("--url must be the service's address, such as http://127.0.0.1:8080")
+        }
+        return url
+    }
+
+    /// Whether the service says that it can answer.
+    func isReady() async -> Bool {
+        let request = URLRequest(url: url.appending(path: "readyz"), timeoutInterval: 5)
+        return (try? await answer(to: request)) != nil
     }
 
     /// Whether it can ask as well as tell.

@@ -45,6 +45,10 @@ struct StoreSimulatorProgram {
             let play = try PlayCommand(&arguments)
             try arguments.end()
             try await play.run()
+        case "serve":
+            let serve = try ServeCommand(&arguments)
+            try arguments.end()
+            try await serve.run()
         default:
             throw UsageError("there is no command '\(command)'")
         }
@@ -55,7 +59,7 @@ struct StoreSimulatorProgram {
         try? FileHandle.standardError.write(contentsOf: Data("store-simulator: \(line)\n".utf8))
     }
 
-    private static func currentMilliseconds() -> Int64 {
+    static func currentMilliseconds() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
@@ -75,6 +79,13 @@ struct StoreSimulatorProgram {
           play --data DIR --url URL [--seed N] [--customers M] [--delivery STYLE]
                                  play lives made up at random
                                  STYLE: in_order, shuffled, duplicated, delayed, chaotic or lossy
+          serve --data DIR [--port N] [--sandbox-port M] [--seed N] [--customers M] [--faults PERCENT]
+                [--url URL] [--outage-days D] [--delivery STYLE]
+                                 serve the App Store Server API on this machine until Ctrl-C, about lives that lead up
+                                 to the first start, and print the entry of the app for the configuration
+                                 PERCENT: of the requests are answered badly
+                                 URL: what the store sends is delivered there, but for the last D days' (0)
+                                 Ports: 8085 and 8086; 0 takes a free one
 
         DIR holds the authority's keys. Whoever trusts its root believes everything it signs: for tests only.
         """

@@ -1,5 +1,6 @@
 import Foundation
 package import OpenSSLCrypto
+import SeededRandom
 import Synchronization
 
 /// The App Store Server API of the simulated store, as far as a ledger asks it.
@@ -64,6 +65,9 @@ package final class SimulatedStoreAPI: Sendable {
     struct State: Sendable {
         var archives: [StoreEnvironment: StoreArchive] = [:]
         var faults: [Fault] = []
+        /// Of how many requests in a hundred something goes wrong at random, beside `faults`.
+        var faultShare = 0
+        var random = SplitMix64(seed: 0)
         /// How long each answer takes, in milliseconds.
         var delay = 0
         /// The instants at which each kind of request was answered, in milliseconds.
@@ -119,6 +123,21 @@ package final class SimulatedStoreAPI: Sendable {
         return payload
     }
 
+    /// Remembers a notification that was signed before.
+    ///
+    /// - Parameter payload: its `signedPayload`, with the signed statements inside.
+    package func resend(_ notification: StoreNotification, payload: String) {
+        let members = payload.split(separator: ".").dropFirst().first.flatMap { Self.members(String($0)) }
+        let data = members?["data"] as? [String: Any]
+        state.withLock { state in
+            state.archives[notification.environment, default: StoreArchive()]
+                .keep(
+                    notification, at: notification.signedDate, payload: payload,
+                    transaction: data?["signedTransactionInfo"] as? String,
+                    renewal: data?["signedRenewalInfo"] as? String)
+        }
+    }
+
     /// Signs a notification about a transaction and remembers it, as the store does before it tries to deliver it.
     ///
     /// - Returns: the `signedPayload`.
@@ -168,14 +187,37 @@ package final class SimulatedStoreAPI: Sendable {
     /// Everything that was sent, in order.
     package var sentPayloads: [String] { state.withLock { $0.archives[environment]?.sent.map(\.payload) ?? [] } }
 
+    /// The same without the first `count`.
+    package func sentPayloads(after count: Int) -> [String] {
+        state.withLock { $0.archives[environment]?.sent.dropFirst(count).map(\.payload) ?? [] }
+    }
+
     /// Lets the next requests go wrong, one after the other.
     package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 
     /// Lets each answer take so long.
     package func slow(milliseconds: Int) { state.withLock { $0.delay = milliseconds } }
 
+    /// Lets something go wrong with so many requests in a hundred, as a seed has it: the store's limits, an outage, half of
+    /// an answer, or a slow one.
+    package func failAtRandom(percent: Int, seed: UInt64) {
+        state.withLock { ($0.faultShare, $0.random) = (percent, SplitMix64(seed: seed)) }
+    }
+
     /// Lets nothing more go wrong.
-    package func forgiveAll() { state.withLock { $0.faults = [] } }
+    package func forgiveAll() { state.withLock { ($0.faults, $0.faultShare) = ([], 0) } }
+
+    private func nextFault() -> Fault? {
+        state.withLock { state in
+            if !state.faults.isEmpty { return state.faults.removeFirst() }
+            guard state.faultShare > 0, state.random.chance(state.faultShare) else { return nil }
+            return state.random.pick([
+                .status(429, code: 4_290_000, retryAfter: now() + Span.second), .status(500, code: 5_000_001),
+                .status(503),
+                .truncated, .slow(milliseconds: 2000),
+            ])
+        }
+    }
 
     /// How many requests of a kind were answered, by the last word of their path that is no id.
     package func count(of kind: String) -> Int { state.withLock { $0.asked[kind]?.count ?? 0 } }
@@ -196,7 +238,7 @@ package final class SimulatedStoreAPI: Sendable {
 
     /// Answers one request.
     package func answer(_ request: Request) async throws -> Response {
-        let fault = state.withLock { $0.faults.isEmpty ? nil : $0.faults.removeFirst() }
+        let fault = nextFault()
         let delay = state.withLock { $0.delay }
         if delay > 0 { try await Task.sleep(for: .milliseconds(delay)) }
         if case .slow(let milliseconds) = fault { try await Task.sleep(for: .milliseconds(milliseconds)) }

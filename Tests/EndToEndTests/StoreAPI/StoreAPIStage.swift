@@ -65,13 +65,7 @@ final class StoreAPIStage: Sendable {
     }
 
     /// A life that ends a few days ago, so that some of what it tells of is going on.
-    static func lifeUntilNow(seed: UInt64, customers: Int = 1) -> StoreLife {
-        let standard = StoreLife.random(seed: seed, customers: customers)
-        let length = (standard.notifications.last?.signedDate ?? 0) - standard.world.start
-        var world = StoreWorld.standard
-        world.start = now - length - 4 * Span.day
-        return StoreLife.random(seed: seed, world: world, customers: customers)
-    }
+    static func lifeUntilNow(seed: UInt64) -> StoreLife { .recent(seed: seed, until: now) }
 
     /// How the sweeps stand, by environment, as `rightful status` tells.
     func sweeps() async throws -> [String: [String: Any]] {
