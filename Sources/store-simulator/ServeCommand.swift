@@ -78,13 +78,19 @@ struct ServeCommand {
             let outage = instant - Int64(outageDays) * Span.day
             let arrivals = Delivery.plan(notifications, style, seed: seed)
                 .filter { outageDays == 0 || notifications[$0.index].signedDate < outage }
-            var duplicates = 0
+            var (duplicates, failed) = (0, 0)
             for arrival in arrivals {
-                if try await service.deliver(payloads[arrival.index]).duplicate { duplicates += 1 }
+                // A service that is stopped meanwhile is to find the store's API when it comes back.
+                do {
+                    if try await service.deliver(payloads[arrival.index]).duplicate { duplicates += 1 }
+                } catch {
+                    failed += 1
+                    if failed == 1 { say("not delivered: \(error)") }
+                }
             }
             say(
                 "\(notifications.count) notifications of \(customers) customers, \(arrivals.count) deliveries, "
-                    + "\(duplicates) of them duplicates (seed \(seed), \(style.rawValue))")
+                    + "\(duplicates) of them duplicates, \(failed) failed (seed \(seed), \(style.rawValue))")
         } else {
             say("\(notifications.count) notifications of \(customers) customers, none delivered (seed \(seed))")
         }
@@ -116,7 +122,7 @@ struct ServeCommand {
             "bundle_id": .string(DemoStory.world.bundleID), "app_apple_id": .integer(DemoStory.world.appAppleID),
             "app_store_api": .object([
                 "issuer_id": .string(issuerID), "key_id": .string(keyID),
-                "private_key_path": .string(URL(filePath: keyPath).path()),
+                "private_key_path": .string(URL(filePath: keyPath).path(percentEncoded: false)),
                 "base_url": .string(urls[.production] ?? ""), "sandbox_base_url": .string(urls[.sandbox] ?? ""),
             ]),
         ])

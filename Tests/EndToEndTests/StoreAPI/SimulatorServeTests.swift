@@ -50,6 +50,7 @@ struct SimulatorServeTests {
                 String(contentsOfFile: "\(directory.path)/serve.instant", encoding: .utf8)
                     .trimmingCharacters(in: .whitespacesAndNewlines)))
         let lives = StoreLife.recent(seed: 2000, customers: 8, until: instant)
+        #expect(line.contains(" 0 failed"), "\(line)")
         #expect(line.hasPrefix("\(lives.flatMap(\.notifications).count) notifications of 8 customers"), "\(line)")
         for life in lives {
             for customer in life.record.customers {
@@ -95,7 +96,10 @@ struct SimulatorServeTests {
         let all = StoreLife.recent(seed: 3000, customers: 6, until: instant).flatMap(\.notifications)
         let before = all.count { $0.signedDate < instant - 60 * Span.day }
         try #require(before > 0 && before < all.count)
-        #expect(line.contains("\(all.count) notifications of 6 customers, \(before) deliveries, 0 of them"), "\(line)")
+        #expect(
+            line.contains(
+                "\(all.count) notifications of 6 customers, \(before) deliveries, 0 of them duplicates, 0 failed"),
+            "\(line)")
         let heard = try await HTTPClient(service.url, key: key).events()
             .filter { $0["source"] as? String == "app_store_notification" }
         #expect(heard.count == before)
