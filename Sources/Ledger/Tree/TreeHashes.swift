@@ -12,9 +12,9 @@ struct TreeHashes {
     }
 
     /// Neighbours of one step.
-    private struct Span: Hashable {
+    private struct Span {
         let step: Int
-        let numbers: Range<Int64>
+        var numbers: Range<Int64>
     }
 
     private var hashes: [Node: Digest] = [:]
@@ -25,13 +25,13 @@ struct TreeHashes {
     ///
     /// Where a root is not stored yet, what lies below it is read, a step at a time.
     mutating func fetch(_ subtrees: [Subtree], on connection: isolated PostgresConnection) throws {
-        var wanted = Set(
+        var wanted = Self.joined(
             subtrees.map { subtree in
                 let (step, rest) = subtree.level.quotientAndRemainder(dividingBy: LogTree.stepLevels)
                 return Span(step: step, numbers: subtree.number << rest..<(subtree.number + 1) << rest)
             })
         while !wanted.isEmpty {
-            for (node, hash) in try Self.read(Array(wanted), on: connection) { hashes[node] = hash }
+            for (node, hash) in try Self.read(wanted, on: connection) { hashes[node] = hash }
             wanted = try supplyMissing(of: wanted, on: connection)
         }
     }
@@ -51,27 +51,33 @@ struct TreeHashes {
     ///
     /// - Returns: what has to be read for the missing roots above it.
     private mutating func supplyMissing(
-        of spans: Set<Span>, on connection: isolated PostgresConnection
-    ) throws -> Set<Span> {
-        var below: Set<Span> = []
+        of spans: [Span], on connection: isolated PostgresConnection
+    ) throws -> [Span] {
+        var below: [Span] = []
         for span in spans {
-            var lacking: [Range<Int64>] = []
             for number in span.numbers where hashes[Node(step: span.step, number: number)] == nil {
                 guard span.step > 0 else { throw Self.lacksLeaf(number) }
                 let children = number << LogTree.stepLevels..<(number + 1) << LogTree.stepLevels
-                if let last = lacking.last, last.upperBound == children.lowerBound {
-                    lacking[lacking.count - 1] = last.lowerBound..<children.upperBound
-                } else {
-                    lacking.append(children)
-                }
-            }
-            if span.step == 1 {
-                for leaves in lacking { try compute(over: leaves, on: connection) }
-            } else {
-                below.formUnion(lacking.map { Span(step: span.step - 1, numbers: $0) })
+                below.append(Span(step: span.step - 1, numbers: children))
             }
         }
-        return below
+        let lacking = Self.joined(below)
+        for span in lacking where span.step == 0 { try compute(over: span.numbers, on: connection) }
+        return lacking.filter { $0.step > 0 }
+    }
+
+    /// The same with neighbours in one, so that a long stretch is read as such.
+    private static func joined(_ spans: [Span]) -> [Span] {
+        var joined: [Span] = []
+        for span in spans.sorted(by: { ($0.step, $0.numbers.lowerBound) < ($1.step, $1.numbers.lowerBound) }) {
+            if let last = joined.last, last.step == span.step, last.numbers.upperBound >= span.numbers.lowerBound {
+                let end = max(last.numbers.upperBound, span.numbers.upperBound)
+                joined[joined.count - 1].numbers = last.numbers.lowerBound..<end
+            } else {
+                joined.append(span)
+            }
+        }
+        return joined
     }
 
     /// Hashes the roots of step 1 over some leaves; of these only a page is held at a time.
