@@ -11,12 +11,13 @@ import Testing
 struct CheckpointWriterTests {
     private static let customer = "00000000-0000-4000-8000-000000000001"
 
-    private static func writer(_ rig: ServiceRig, _ directory: String, _ interval: Duration) throws -> CheckpointWriter
-    {
+    private static func writer(
+        _ rig: ServiceRig, _ directory: String, _ interval: Duration, retry: Duration = .seconds(1)
+    ) throws -> CheckpointWriter {
         let key = LogKey(name: "example.com/ledger", privateKey: try .generate())
         return CheckpointWriter(
             signer: CheckpointSigner(tree: rig.application.reader.tree, key: key),
-            directory: CheckpointDirectory(directory), watch: rig.watch(), interval: interval)
+            directory: CheckpointDirectory(directory), watch: rig.watch(), interval: interval, retry: retry)
     }
 
     private static func sizes(_ directory: String) throws -> [Int64] {
@@ -62,6 +63,27 @@ struct CheckpointWriterTests {
         try await Self.writer(rig, "/proc/no-such-place", .seconds(1)).write()
         let told = rig.log.lines.first { $0.contains("no checkpoint could be written to /proc/no-such-place") }
         #expect(told?.contains("NSError") == false && told?.contains("Domain") == false, "\(told ?? "nothing")")
+    }
+
+    @Test("what could not be written is tried again soon, not after an hour")
+    func triedAgain() async throws {
+        let rig = try await ServiceRig.make()
+        let directory = NSTemporaryDirectory() + UUID().uuidString
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        // In the place of the directory stands a file.
+        try Data().write(to: URL(filePath: directory))
+        let writer = try Self.writer(rig, directory, .seconds(3600), retry: .milliseconds(20))
+        let task = Task { await writer.run() }
+        defer { task.cancel() }
+        try await eventually { rig.log.lines.contains { $0.contains("no checkpoint could be written") } }
+        try FileManager.default.removeItem(atPath: directory)
+        try await eventually { (try? Self.sizes(directory)) == [1] }
+    }
+
+    /// Waits for something, 20 s at most.
+    private func eventually(_ condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        for _ in 0..<1000 where !condition() { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(condition(), sourceLocation: sourceLocation)
     }
 
     @Test("so it does where this program may not pass the directories above, as once it has given up root's rights")

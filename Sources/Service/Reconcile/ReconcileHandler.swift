@@ -76,6 +76,7 @@ extension Application {
         let (facts, number) = (snapshot.facts, snapshot.number(of: app, unknownAs: 1))
         if facts.ownership.owns(number, outside: only, among: facts.originals.values) {
             decision = decision.withoutLogin()
+            return nil
         }
         // It was read later than what was decided on; what changes between the two is seen next time.
         return decision.loginDraft(restingOn: try await knownNames(of: snapshot.connected))
