@@ -19,6 +19,24 @@ struct StoreAccess: Sendable {
         }
     }
 
+    /// That of one app, for one of its environments.
+    ///
+    /// - Throws: `CommandFailure` where the app is not configured for it, else what `all` throws.
+    static func of(
+        _ app: String, _ environment: StoreEnvironment, _ configuration: Configuration
+    ) throws -> StoreAccess {
+        guard let access = try all(configuration).first(where: { $0.app.bundleID == app }) else {
+            throw CommandFailure(description: "the app \(app) is not configured, or has no app_store_api")
+        }
+        guard access.app.environments.contains(environment) else {
+            throw CommandFailure(
+                description:
+                    "the app \(app) is not configured for \(environment.rawValue): what the store says would be refused"
+            )
+        }
+        return access
+    }
+
     private init(_ app: ConfiguredApp, _ access: AppStoreAPIAccess) throws {
         self.app = app
         credentials = StoreAPICredentials(

@@ -32,14 +32,7 @@ struct TestNotificationCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
-        guard let access = try StoreAccess.all(configuration).first(where: { $0.app.bundleID == app }) else {
-            throw CommandFailure(description: "the app \(app) is not configured, or has no app_store_api")
-        }
-        guard access.app.environments.contains(environment) else {
-            throw CommandFailure(
-                description:
-                    "the app \(app) is not configured for \(environment.rawValue): its notifications would be refused")
-        }
+        let access = try StoreAccess.of(app, environment, configuration)
         let anchors = try TrustedMaterial.anchors(configuration)
         let verifier = NotificationVerifier(
             jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding))

@@ -5,8 +5,10 @@ import OpenSSLCrypto
 
 /// A list of transaction ids: one a line, in its first column; empty lines and those that begin with # are passed over.
 struct TransactionIDFile: Sendable {
-    /// The largest file that is taken, in bytes: some fifty million ids.
-    private static let sizeLimit = 1 << 30
+    /// The largest file that is taken, in bytes: some three million ids, about a day and a half by the store's limits.
+    ///
+    /// The list is held in memory, where it takes several times as much.
+    private static let sizeLimit = 64 << 20
     /// The longest id, in bytes.
     private static let idLimit = 64
 
