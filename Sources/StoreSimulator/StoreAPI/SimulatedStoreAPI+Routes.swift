@@ -80,7 +80,10 @@ extension SimulatedStoreAPI {
 
     private func testNotification() throws -> Response {
         count("test_notification")
-        let number = state.withLock { $0.tests.count + 1 }
+        let number = state.withLock {
+            $0.testsAsked += 1
+            return $0.testsAsked
+        }
         let notification = StoreNotification(
             environment: environment, originalTransactionID: nil, signedDate: now(),
             payload: [
@@ -91,7 +94,7 @@ extension SimulatedStoreAPI {
             ], transaction: nil, renewal: nil, appTransaction: nil, testimony: nil)
         let payload = try send(notification)
         let token = "test_\(number)"
-        state.withLock { $0.tests[token] = payload }
+        state.withLock { ($0.tests[token], $0.newestTest) = (payload, payload) }
         return try document(["testNotificationToken": .string(token)])
     }
 

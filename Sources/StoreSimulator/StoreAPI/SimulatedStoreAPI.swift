@@ -73,6 +73,8 @@ package final class SimulatedStoreAPI: Sendable {
         /// The instants at which each kind of request was answered, in milliseconds.
         var asked: [String: [Int64]] = [:]
         var tests: [String: String] = [:]
+        var testsAsked = 0
+        var newestTest: String?
         var consumption: [String: [UInt8]] = [:]
         var accountTokens: [String: String] = [:]
         var extensions: [String: Int64] = [:]
@@ -187,7 +189,10 @@ package final class SimulatedStoreAPI: Sendable {
     /// Everything that was sent, in order.
     package var sentPayloads: [String] { state.withLock { $0.archives[environment]?.sent.map(\.payload) ?? [] } }
 
-    /// The same without the first `count`.
+    /// The test notification that was asked for last; `nil` until one can be delivered.
+    package var newestTest: String? { state.withLock { $0.newestTest } }
+
+    /// Everything that was sent but the first `count`.
     package func sentPayloads(after count: Int) -> [String] {
         state.withLock { $0.archives[environment]?.sent.dropFirst(count).map(\.payload) ?? [] }
     }

@@ -102,8 +102,7 @@ struct BackfillTests {
     func failures() async throws {
         let wrong = try await StoreAPIStage(hasWrongKey: true)
         var service = try await ServiceProcess.start(wrong.installation)
-        try await Task.sleep(for: .seconds(1))
-        var sweep = try #require(try await wrong.sweeps()["production"])
+        var sweep = try await wrong.sweep(.production) { $0["state"] as? String == "failing" }
         #expect(sweep["state"] as? String == "failing")
         #expect(
             (sweep["last_error"] as? String)?.contains("issuer_id, key_id and private_key_path") == true, "\(sweep)")
@@ -166,8 +165,7 @@ struct BackfillTests {
         try await stage.awaitSweeps()
         let command = ["test-notification", "--app", stage.installation.world.bundleID, "--environment", "sandbox"]
         async let running = stage.installation.run(command)
-        while stage.sandbox.count(of: "test_notification") == 0 { try await Task.sleep(for: .milliseconds(50)) }
-        let payload = try #require(stage.sandbox.sentPayloads.last)
+        let payload = try await StoreAPIStage.testNotification(of: stage.sandbox)
         #expect(try await HTTPClient(service.url).notify(payload).status == 200)
         let (status, output, errors) = try await running
         #expect(status == 0 && output.contains("arrived, and is event"), "\(output) \(errors)")

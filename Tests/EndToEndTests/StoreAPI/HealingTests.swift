@@ -62,10 +62,7 @@ struct HealingTests {
                 "test-notification", "--app", installation.world.bundleID, "--environment", "production",
             ],
             meanwhile: {
-                while stage.production.count(of: "test_notification") == 0 {
-                    try await Task.sleep(for: .milliseconds(50))
-                }
-                let payload = try #require(stage.production.sentPayloads.last)
+                let payload = try await StoreAPIStage.testNotification(of: stage.production)
                 #expect(try await restarted.notify(payload).status == 200)
             })
         let healed = try await client.streams { $0["production"]?["silent"] as? Bool == false }

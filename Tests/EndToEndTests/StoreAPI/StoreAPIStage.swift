@@ -85,6 +85,27 @@ final class StoreAPIStage: Sendable {
         Issue.record("the sweeps were never completed: \(try await sweeps())")
     }
 
+    /// Waits for one of the sweeps to be as told, and returns it as it is then, or after a minute.
+    func sweep(
+        _ environment: StoreEnvironment, until isSo: ([String: Any]) -> Bool
+    ) async throws -> [String: Any] {
+        for _ in 0..<300 {
+            if let sweep = try await sweeps()[environment.rawValue], isSo(sweep) { return sweep }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        return try #require(try await sweeps()[environment.rawValue])
+    }
+
+    /// Waits for the test notification that somebody asks the store for. A request is counted before its notification is
+    /// signed, so the count does not tell that there is one.
+    static func testNotification(of store: SimulatedStoreAPI) async throws -> String {
+        for _ in 0..<1200 {
+            if let payload = store.newestTest { return payload }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        return try #require(store.newestTest)
+    }
+
     func remove() async {
         installation.remove()
         for server in servers { await server.stop(graceSeconds: 0) }
