@@ -9,35 +9,12 @@ struct DocumentationTests {
         "README.md", "docs/operating.md", "docs/auditing.md", "docs/http.md", "docs/configuration.md", "docs/kit.md",
         "docs/design.md", "docs/privacy.md",
     ]
-    private static let root = URL(filePath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
     /// Their commands take minutes, or are none.
     private static let pagesNotRun = ["docs/performance.md", "docs/reliability.md", "SECURITY.md"]
 
-    private struct Block {
-        let language: String
-        let text: String
-    }
-
-    private static func blocks(of page: String) throws -> [Block] {
-        let text = try String(contentsOf: root.appending(path: page), encoding: .utf8)
-        var blocks: [Block] = []
-        var open: (language: String, lines: [Substring])?
-        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-            if line.hasPrefix("```") {
-                if let block = open {
-                    blocks.append(Block(language: block.language, text: block.lines.joined(separator: "\n")))
-                    open = nil
-                } else {
-                    open = (String(line.dropFirst(3)), [])
-                }
-            } else {
-                open?.lines.append(line)
-            }
-        }
-        return blocks
-    }
+    /// With services of their own; `RehearsalTests` runs them.
+    private static let pagesRunAlone = [RehearsalTests.page]
 
     /// Dates differ from day to day, and what stands around them does not.
     private static func undated(_ text: some StringProtocol) -> String {
@@ -47,25 +24,28 @@ struct DocumentationTests {
 
     @Test("the README's first two commands are deploy/run and deploy/test, which continuous integration runs")
     func twoCommands() throws {
-        let shell = try Self.blocks(of: "README.md").filter { $0.language == "sh" }.map(\.text)
+        let shell = try DocumentationPage.blocks(of: "README.md").filter { $0.language == "sh" }.map(\.text)
         #expect(shell.prefix(2) == ["deploy/run", "deploy/test"])
-        let integration = try String(contentsOf: Self.root.appending(path: ".ci/run"), encoding: .utf8)
+        let integration = try DocumentationPage.text(of: ".ci/run")
         #expect(integration.contains("deploy/test"))
         for script in ["deploy/run", "deploy/test", ".ci/run"] {
-            #expect(FileManager.default.isExecutableFile(atPath: Self.root.appending(path: script).path()), "\(script)")
+            #expect(
+                FileManager.default.isExecutableFile(atPath: DocumentationPage.root.appending(path: script).path()),
+                "\(script)")
         }
     }
 
     @Test("the README has at most 200 lines, every page of docs/ is read here, and links lead somewhere")
     func pagesAndLinks() throws {
-        let readme = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
+        let readme = try DocumentationPage.text(of: "README.md")
         #expect(readme.split(separator: "\n", omittingEmptySubsequences: false).count <= 201)
-        let names = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "docs").path())
+        let names = try FileManager.default.contentsOfDirectory(
+            atPath: DocumentationPage.root.appending(path: "docs").path())
         let pages = ["README.md", "SECURITY.md"] + names.filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }
-        #expect(Set(pages) == Set(Self.pages + Self.pagesNotRun))
+        #expect(Set(pages) == Set(Self.pages + Self.pagesNotRun + Self.pagesRunAlone))
         for page in pages {
-            let text = try String(contentsOf: Self.root.appending(path: page), encoding: .utf8)
-            let folder = Self.root.appending(path: page).deletingLastPathComponent()
+            let text = try DocumentationPage.text(of: page)
+            let folder = DocumentationPage.root.appending(path: page).deletingLastPathComponent()
             for link in text.matches(of: /\]\(([^)#]+)(#[^)]*)?\)/) where !link.1.contains("://") {
                 let target = folder.appending(path: String(link.1)).standardizedFileURL
                 #expect(FileManager.default.fileExists(atPath: target.path()), "\(page) links to \(link.1)")
@@ -87,12 +67,12 @@ struct DocumentationTests {
     func everyCommand() async throws {
         let installation = try await Installation(isFresh: true)
         defer { installation.remove() }
-        let blocks = try Self.pages.flatMap { try Self.blocks(of: $0) }
+        let blocks = try Self.pages.flatMap { try DocumentationPage.blocks(of: $0) }
         let programs = try Products.url("rightful").deletingLastPathComponent()
         try Self.writeStandIn(for: programs, in: installation.directory)
         let environment = [
             "RIGHTFUL_BIN_DIR": programs.path(), "RIGHTFUL_DATA_DIR": installation.dataDirectory.path(),
-            "RIGHTFUL_LISTEN": "127.0.0.1:\(try Self.freePort())",
+            "RIGHTFUL_LISTEN": "127.0.0.1:\(try DocumentationPage.freePort())",
             "PATH": "\(installation.directory.path()):\(ProcessInfo.processInfo.environment["PATH"] ?? "")",
         ]
         let first = try await Self.deployRun(environment)
@@ -101,7 +81,8 @@ struct DocumentationTests {
             #expect(shown.contains(Self.undated(line)), "not shown: \(line)")
         }
         let commands = blocks.filter { $0.language == "sh" }.dropFirst(2).map(\.text).joined(separator: "\n")
-        let (status, errors) = try await Self.bash("set -euxo pipefail\n" + commands, environment, installation)
+        let (status, errors) = try await DocumentationPage.bash(
+            "set -euxo pipefail\n" + commands, environment, in: installation.directory)
         #expect(status == 0, "\(errors.suffix(2000))")
         first.stop()
         #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
@@ -145,7 +126,7 @@ struct DocumentationTests {
     /// Starts deploy/run and waits until it has said all it has to say.
     private static func deployRun(_ environment: [String: String]) async throws -> Running {
         let process = Process()
-        process.executableURL = root.appending(path: "deploy/run")
+        process.executableURL = DocumentationPage.root.appending(path: "deploy/run")
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         let pipe = Pipe()
         process.standardOutput = pipe
@@ -165,41 +146,5 @@ struct DocumentationTests {
             if output.contains("Ctrl-C stops it") { return Running(process: process, output: output) }
         }
         throw CommandFailure(arguments: ["deploy/run"], status: -1, errors: output)
-    }
-
-    private static func bash(
-        _ script: String, _ environment: [String: String], _ installation: Installation
-    ) async throws -> (status: Int32, errors: String) {
-        let file = installation.directory.appending(path: "documentation.sh")
-        try Data(script.utf8).write(to: file)
-        let process = Process()
-        process.executableURL = URL(filePath: "/bin/bash")
-        process.arguments = [file.path()]
-        process.currentDirectoryURL = installation.directory
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        process.standardOutput = FileHandle.nullDevice
-        let errors = Pipe()
-        process.standardError = errors
-        try await process.runWithAllSignals()
-        let text = await Installation.read(errors)
-        process.waitUntilExit()
-        return (process.terminationStatus, text)
-    }
-
-    /// A port that was free a moment ago.
-    private static func freePort() throws -> UInt16 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        try #require(isBound)
-        return UInt16(bigEndian: address.sin_port)
     }
 }
