@@ -96,8 +96,9 @@ final class StoreAPIStage: Sendable {
         return try #require(try await sweeps()[environment.rawValue])
     }
 
-    /// Waits for the test notification that somebody asks the store for. A request is counted before its notification is
-    /// signed, so the count does not tell that there is one.
+    /// Waits for the test notification that somebody asks the store for.
+    ///
+    /// A request is counted before its notification is signed, so the count does not tell that there is one.
     static func testNotification(of store: SimulatedStoreAPI) async throws -> String {
         for _ in 0..<1200 {
             if let payload = store.newestTest { return payload }
