@@ -71,7 +71,7 @@ let executables = [
         "rightful-bench",
         imports: [
             "Ledger", "AppStoreServer", "EntitlementCore", "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
-            "StoreSimulator", "SeededRandom",
+            "HTTPServer", "StoreSimulator", "SeededRandom",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
 ]
 

@@ -127,14 +127,16 @@ package final class SimulatedStoreAPI: Sendable {
 
     /// Remembers a notification that was signed before.
     ///
-    /// - Parameter payload: its `signedPayload`, with the signed statements inside.
-    package func resend(_ notification: StoreNotification, payload: String) {
+    /// - Parameters:
+    ///   - payload: its `signedPayload`, with the signed statements inside.
+    ///   - instant: when it was sent, in milliseconds since 1970; else when it was signed.
+    package func resend(_ notification: StoreNotification, payload: String, at instant: Int64? = nil) {
         let members = payload.split(separator: ".").dropFirst().first.flatMap { Self.members(String($0)) }
         let data = members?["data"] as? [String: Any]
         state.withLock { state in
             state.archives[notification.environment, default: StoreArchive()]
                 .keep(
-                    notification, at: notification.signedDate, payload: payload,
+                    notification, at: instant ?? notification.signedDate, payload: payload,
                     transaction: data?["signedTransactionInfo"] as? String,
                     renewal: data?["signedRenewalInfo"] as? String)
         }

@@ -26,6 +26,11 @@ enum Help {
           notifications  distinct signed notifications, made beforehand, by wrk, each once
                          limit: a third of `openssl speed ecdsap256` on all cores, for each has three signatures
                          also: bytes on disk of all tables and indexes after a checkpoint, beside the request bodies
+          sweep          the same notifications read from the history of a simulated store in the benchmark's own process, at
+                         the service's start
+                         limits: the service's half of the store's requests, twenty notifications each; and the same
+                         notifications sent to another ledger, eight at a time
+                         also: a second start, which has only the overlap to read
           launches       POST …/reconcile by wrk: a thousand customers' four transactions, renewal information and app
                          transaction, all posted before
           rebuild        `rightful rebuild`, and the most memory it held (VmHWM)

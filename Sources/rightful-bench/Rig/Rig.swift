@@ -20,7 +20,12 @@ final class Rig {
     private var service: Service?
 
     /// Makes a new ledger whose app is the simulated store's, and whose catalog is applied.
-    init(_ name: String, _ directory: WorkDirectory, _ programs: Programs, _ workload: Workload) throws {
+    ///
+    /// - Parameter asks: the store's own API, where the service is to ask it.
+    init(
+        _ name: String, _ directory: WorkDirectory, _ programs: Programs, _ workload: Workload,
+        asks store: AskedStore? = nil
+    ) throws {
         self.directory = directory
         self.programs = programs
         dataDirectory = directory.path(name)
@@ -28,7 +33,7 @@ final class Rig {
         let kept: Kept
         do {
             kept = try Self.answer(of: keeper)
-            configuration = try Self.writeConfiguration(to: directory.path("\(name).json"), workload)
+            configuration = try Self.writeConfiguration(to: directory.path("\(name).json"), workload, store)
         } catch {
             keeper.terminate()
             throw error
@@ -63,12 +68,14 @@ final class Rig {
         throw BenchmarkFailure("PostgreSQL did not start within 200 s")
     }
 
-    private static func writeConfiguration(to path: String, _ workload: Workload) throws -> String {
+    private static func writeConfiguration(
+        to path: String, _ workload: Workload, _ store: AskedStore?
+    ) throws -> String {
         let root = path + ".root.der"
         try Data(workload.store.root.certificate.der).write(to: URL(filePath: root))
         let text = """
             {"apps": [{"bundle_id": "\(workload.world.bundleID)", "app_apple_id": \(workload.world.appAppleID),
-              "environments": ["production"]}], "root_certificates": ["\(root)"],
+              "environments": ["production"]\(store.map { ", \"app_store_api\": \($0.setting)" } ?? "")}], "root_certificates": ["\(root)"],
              "rate_limits": {"address_per_second": 1000000, "address_burst": 1000000, "key_per_second": 1000000,
               "key_burst": 1000000}}
             """

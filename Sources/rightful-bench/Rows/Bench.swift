@@ -30,8 +30,8 @@ final class Bench {
     var roundSeconds: Double { max(1, options.seconds / Double(options.rounds)) }
 
     /// Lends a new ledger, and removes it afterwards.
-    func withRig(_ name: String, _ body: (Rig) throws -> Void) throws {
-        let rig = try Rig(name, directory, programs, workload)
+    func withRig(_ name: String, asks store: AskedStore? = nil, _ body: (Rig) throws -> Void) throws {
+        let rig = try Rig(name, directory, programs, workload, asks: store)
         defer { rig.tearDown() }
         try body(rig)
     }
