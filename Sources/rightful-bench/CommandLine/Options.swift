@@ -19,7 +19,8 @@ struct Options: Sendable {
 
     static let allRows: [(name: String, make: @Sendable () -> any Row)] = [
         ("reads", { ReadsRow() }), ("past-reads", { PastReadsRow() }), ("append", { AppendRow() }),
-        ("notifications", { NotificationsRow() }), ("sweep", { SweepRow() }), ("launches", { LaunchesRow() }), ("rebuild", { RebuildRow() }),
+        ("notifications", { NotificationsRow() }), ("sweep", { SweepRow() }), ("launches", { LaunchesRow() }),
+        ("rebuild", { RebuildRow() }),
         ("readable", { ReadableRow() }), ("long-lives", { LongLivesRow() }), ("growth", { GrowthRow() }),
     ]
 
