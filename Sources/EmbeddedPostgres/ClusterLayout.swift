@@ -58,15 +58,18 @@ struct ClusterLayout: Sendable {
         }
     }
 
-    /// The one that is there, else the one to make: root and the server's own user, who may not write to `/run`, have
-    /// to meet in the same.
+    /// Where the sockets of what root starts lie. It is the server's own, who else could not remove what it leaves there.
+    private static let systemDirectory = "/run/rightful"
+
+    /// The one that is there, else the one to make: root and the server's own user have to meet in the same.
     private static func socketDirectory(identity: String, server: uid_t) -> String {
-        let places = ["/run/rightful-\(identity)", "/tmp/rightful-\(server)-\(identity)"]
+        let places = ["\(systemDirectory)/\(identity)", "/tmp/rightful-\(server)-\(identity)"]
         let present = places.first { place in
             guard let status = fileStatus(place) else { return false }
             return status.isDirectory && status.st_uid == server && status.st_mode & 0o077 == 0
         }
-        return present ?? (geteuid() == 0 && access("/run", W_OK) == 0 ? places[0] : places[1])
+        let isSystem = geteuid() == 0 ? access("/run", W_OK) == 0 : access(systemDirectory, W_OK) == 0
+        return present ?? (isSystem ? places[0] : places[1])
     }
 
     /// `host=… user=…` for libpq.
@@ -76,18 +79,32 @@ struct ClusterLayout: Sendable {
 
     /// Opens the socket's directory, which only the server's account may pass; makes it where it is missing.
     func openSocketDirectory(for server: ServiceAccount) throws(EmbeddedPostgresError) -> Descriptor {
+        if geteuid() == 0, socketDirectory.hasPrefix(Self.systemDirectory + "/") {
+            try Self.makeSystemDirectory(for: server)
+        }
         guard mkdir(socketDirectory, 0o700) == 0 || errno == EEXIST else { throw .system("mkdir", socketDirectory) }
-        // In a shared directory such as /tmp, anybody may have made this one first, or a link. In /run only root makes
-        // any: one of another owner was left by a data directory that is gone, whose inode this one has now.
-        let isRoots = geteuid() == 0 && socketDirectory.hasPrefix("/run/")
+        // In a shared directory such as /tmp, anybody may have made this one first, or a link.
         let opened = open(socketDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
         guard opened >= 0, case let directory = Descriptor(owning: opened), let status = directory.status,
-            isRoots || status.st_uid == server.user || status.st_uid == geteuid(), status.st_mode & 0o077 == 0
+            status.st_uid == server.user || status.st_uid == geteuid(), status.st_mode & 0o077 == 0
         else {
             throw EmbeddedPostgresError(
                 .directory, "\(socketDirectory) belongs to somebody else or is open to others; remove it")
         }
         if geteuid() == 0, fchown(opened, server.user, server.group) != 0 { throw .system("chown", socketDirectory) }
         return directory
+    }
+
+    /// Makes, as root, the directory in which the server's user may make and remove its own.
+    private static func makeSystemDirectory(for server: ServiceAccount) throws(EmbeddedPostgresError) {
+        guard mkdir(systemDirectory, 0o755) == 0 || errno == EEXIST else { throw .system("mkdir", systemDirectory) }
+        let opened = open(systemDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+        guard opened >= 0, case let directory = Descriptor(owning: opened), let status = directory.status,
+            status.st_uid == server.user || status.st_uid == 0, status.st_mode & 0o022 == 0
+        else {
+            throw EmbeddedPostgresError(
+                .directory, "\(systemDirectory) belongs to somebody else or others may write to it; remove it")
+        }
+        if fchown(opened, server.user, server.group) != 0 { throw .system("chown", systemDirectory) }
     }
 }

@@ -45,6 +45,14 @@ struct ServingUserTests {
             .write(to: installation.configurationFile)
     }
 
+    /// Where the server's socket lies, as it notes itself.
+    private static func socketDirectory(_ installation: Installation) throws -> String {
+        let file = installation.dataDirectory.appending(path: "postgres/postmaster.pid")
+        let lines = try String(contentsOf: file, encoding: .utf8).split(
+            separator: "\n", omittingEmptySubsequences: false)
+        return String(try #require(lines.dropFirst(4).first))
+    }
+
     private static func wait(_ what: String, until condition: () async throws -> Bool) async throws {
         for _ in 0..<300 {
             if try await condition() { return }
@@ -104,8 +112,12 @@ struct ServingUserTests {
         #expect(granted.status == 200, "\(granted.text)")
         try Self.expectServing(service.processIdentifier, as: account, "at work")
 
+        // By the account that serves, which may write to no directory of root's.
+        let socket = try Self.socketDirectory(installation)
+        #expect(access(socket, F_OK) == 0)
         #expect(service.stop() == 0, "\(service.logText)")
         #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
+        #expect(access(socket, F_OK) != 0, "\(socket)")
         let written = try FileManager.default.contentsOfDirectory(atPath: checkpoints).sorted()
         #expect(written.count == 2, "at start and at stop: \(written)")
         #expect(!service.logText.contains(#""level":"error","message":"no checkpoint"#), "\(service.logText)")
