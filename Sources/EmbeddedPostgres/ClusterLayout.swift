@@ -58,7 +58,9 @@ struct ClusterLayout: Sendable {
         }
     }
 
-    /// Where the sockets of what root starts lie. It is the server's own, who else could not remove what it leaves there.
+    /// Where the sockets of what root starts lie.
+    ///
+    /// It belongs to the server's account, which else could not remove its directory there.
     private static let systemDirectory = "/run/rightful"
 
     /// The one that is there, else the one to make: root and the server's own user have to meet in the same.
