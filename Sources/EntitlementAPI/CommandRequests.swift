@@ -4,6 +4,8 @@ package import EntitlementCore
 package enum CommandLimits {
     /// The longest id of the store's, in bytes; the payloads are read with the same.
     package static let storeID = 512
+    /// The longest bundle id, in bytes.
+    package static let bundleID = 255
     /// The longest reason, in bytes.
     package static let reason = 1000
     /// The longest id of a grant, in bytes.

@@ -62,6 +62,8 @@ public struct EntitlementConfiguration: Sendable {
     public var tokenProvider: TokenProvider?
     /// Lets your server sign a promotional offer, for ``OfferChoice/promotional(_:)``.
     ///
+    /// Your server decides who is given it, and may ask Rightful for the signature (`POST /v1/offer_signatures`).
+    ///
     /// Where it throws, or takes longer than twenty seconds, nothing is bought.
     public typealias OfferSigner =
         @Sendable (_ request: PromotionalOfferRequest) async throws -> PromotionalOfferSignature

@@ -45,6 +45,17 @@ package final class PrivateKey: @unchecked Sendable {
     /// - Returns: 64 bytes, `r || s`.
     /// - Throws: `unsupportedKey` for a key that is not on P-256.
     package func signES256(_ message: [UInt8]) throws(CryptoError) -> [UInt8] {
+        guard let raw = ES256Signature.raw(fromDER: try signP256(message)) else {
+            throw .fromOpenSSL(.failed, "could not sign")
+        }
+        return raw
+    }
+
+    /// Signs the SHA-256 of the message with ECDSA on P-256.
+    ///
+    /// - Returns: the signature in DER.
+    /// - Throws: `unsupportedKey` for a key that is not on P-256.
+    package func signP256(_ message: [UInt8]) throws(CryptoError) -> [UInt8] {
         guard curve == .p256 else { throw CryptoError(.unsupportedKey, "ES256 needs a key on P-256") }
         let digest = SHA256.hash(message)
         let context = EVP_PKEY_CTX_new_from_pkey(nil, handle, nil)
@@ -56,8 +67,8 @@ package final class PrivateKey: @unchecked Sendable {
                 && EVP_PKEY_sign(context, buffer.baseAddress, &length, digest, digest.count) == 1
             count = signed ? length : 0
         }
-        guard let raw = ES256Signature.raw(fromDER: der) else { throw .fromOpenSSL(.failed, "could not sign") }
-        return raw
+        guard !der.isEmpty else { throw .fromOpenSSL(.failed, "could not sign") }
+        return der
     }
 }
 

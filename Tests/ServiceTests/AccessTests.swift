@@ -23,6 +23,7 @@ struct AccessTests {
         "GET /v1/customers": .customersRead,
         "GET /v1/subscriptions/{original_transaction_id}": .customersRead,
         "POST /v1/subscriptions/{original_transaction_id}/actions/check": .customersWrite,
+        "POST /v1/offer_signatures": .customersWrite,
         "GET /v1/streams": .eventsRead,
         "GET /v1/events": .eventsRead,
         "GET /v1/events/{position}": .eventsRead,

@@ -9,7 +9,7 @@ package struct StoreAPICredentials: Sendable {
     package let issuerID: String
     package let keyID: String
     package let bundleID: String
-    private let key: PrivateKey
+    let key: PrivateKey
 
     /// - Parameters:
     ///   - issuerID: the account's, from App Store Connect.

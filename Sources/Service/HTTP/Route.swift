@@ -97,6 +97,7 @@ struct Route: Sendable {
         Route("POST", "/v1/subscriptions/{original_transaction_id}/actions/check", .scope(.customersWrite)) {
             try await $0.checkSubscription($1)
         },
+        Route("POST", "/v1/offer_signatures", .scope(.customersWrite)) { try await $0.signOffer($1) },
         Route("GET", "/v1/streams", .scope(.eventsRead)) { try await $0.showStreams($1) },
         Route("GET", "/v1/events", .scope(.eventsRead)) { try await $0.events($1) },
         Route("GET", "/v1/events/{position}", .scope(.eventsRead)) { try await $0.event($1) },

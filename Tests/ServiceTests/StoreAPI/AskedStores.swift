@@ -9,13 +9,17 @@ import StoreSimulator
 /// The simulated store's API of each app of a rig, which is asked without a socket.
 struct AskedStores: Sendable {
     let clients: [StoreAPIClient]
+    /// Of the key that each app has at the store.
+    let publicKeys: [String: PublicKey]
     private let apis: [String: [StoreEnvironment: SimulatedStoreAPI]]
 
     init(_ apps: [AppBinding], authority: SimulatedAuthority, clock: TestClock) throws {
         var apis: [String: [StoreEnvironment: SimulatedStoreAPI]] = [:]
         var clients: [StoreAPIClient] = []
+        var publicKeys: [String: PublicKey] = [:]
         for app in apps {
             let key = try PrivateKey.generate(.p256)
+            publicKeys[app.bundleID] = key.publicKey
             var world = StoreWorld.standard
             (world.bundleID, world.appAppleID) = (app.bundleID, app.appAppleID ?? 0)
             let access = SimulatedStoreAPI.Access(issuerID: "issuer", keyID: "KEY1", key: key.publicKey)
@@ -34,7 +38,7 @@ struct AskedStores: Sendable {
                     transport: DirectTransport(production: production, sandbox: sandbox),
                     surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0.5 })))
         }
-        (self.apis, self.clients) = (apis, clients)
+        (self.apis, self.clients, self.publicKeys) = (apis, clients, publicKeys)
     }
 
     subscript(app: String, environment: StoreEnvironment) -> SimulatedStoreAPI? { apis[app]?[environment] }
