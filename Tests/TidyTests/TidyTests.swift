@@ -60,6 +60,24 @@ struct TidyTests {
         }
     }
 
+    @Test("the manifest for older tools has the device's library as Package.swift has it")
+    func olderManifest() throws {
+        let manifest = try String(contentsOf: Self.root.appending(path: "Package.swift"), encoding: .utf8)
+        let older = try String(contentsOf: Self.root.appending(path: "Package@swift-6.0.swift"), encoding: .utf8)
+        let platforms = try #require(manifest.firstMatch(of: /platforms: \[.*\]/))
+        #expect(older.contains(String(platforms.0)))
+        let quoted = /"([A-Za-z-]+)"/
+        let allowed = try Self.allowedImports()
+        var targets: [String: Set<String>] = [:]
+        for target in older.matches(of: /\.target\(\s*name: "([A-Za-z]+)"(, dependencies: \[([^\]]*)\])?/) {
+            targets[String(target.1)] = Set((target.3 ?? "").matches(of: quoted).map { String($0.1) })
+        }
+        #expect(targets.keys.contains("EntitlementKit") && targets.count == 4, "\(targets)")
+        for (name, dependencies) in targets {
+            #expect(allowed[name]?.intersection(targets.keys) == dependencies, "\(name)")
+        }
+    }
+
     @Test("no file has more than 400 lines or uses what is banned")
     func shape() throws {
         // Each with the reason that a reader would want.
