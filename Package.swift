@@ -11,7 +11,7 @@ let settings: [SwiftSetting] = [
 /// A module of this package and what its sources may import.
 ///
 /// This is the only place that says so. The compiler is given the modules of the package; TidyTests reads this list and
-/// holds the sources to both kinds, `Synchronization` aside, which any may import.
+/// holds the sources to both kinds; `Synchronization` is for all that the device does not link.
 struct Module {
     let name: String
     /// Modules of this package.

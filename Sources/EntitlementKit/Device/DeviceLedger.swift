@@ -28,12 +28,7 @@ struct DeviceLedger: Sendable {
         bundleID = configuration.bundleID
         passCheck = PassCheck(configuration)
         configuredEnvironment = configuration.environment?.rawValue
-        bundledCatalog = Catalog(
-            products: configuration.bundledCatalog.map {
-                CatalogProduct(
-                    productID: $0.productID, entitlements: $0.entitlements,
-                    duration: $0.duration.flatMap { CalendarDuration(iso8601: $0) })
-            })
+        bundledCatalog = Catalog(configuration.bundledCatalog)
     }
 
     // MARK: Who and where
@@ -269,4 +264,16 @@ struct SyncPosting: Sendable {
     let transactions: [DeviceTransaction]
     let renewals: [DeviceRenewal]
     let request: ReconcileRequest
+}
+
+extension Catalog {
+    /// What an app says that products give.
+    init(_ mappings: [EntitlementConfiguration.Mapping]) {
+        self.init(
+            products: mappings.map {
+                CatalogProduct(
+                    productID: $0.productID, entitlements: $0.entitlements,
+                    duration: $0.duration.flatMap { CalendarDuration(iso8601: $0) })
+            })
+    }
 }

@@ -28,7 +28,12 @@ public actor PreviewDeviceStore: DeviceStore {
 
     /// The bundle id in all that it states.
     public static let bundleID = "preview.app"
+    /// Who has this copy of the app, before anybody logs in.
+    public static let customerID = "apple:" + appTransactionID
+    private static let appTransactionID = "1"
 
+    /// In the ids of its transactions, which those of another device must not have.
+    private let device: String
     private let sold: [String: StoreProduct]
     private let clock: any EntitlementClock
     private var behavior = Behavior.succeeds
@@ -49,10 +54,12 @@ public actor PreviewDeviceStore: DeviceStore {
     ) {
         sold = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         self.clock = clock
+        let device = String(UUID().uuidString.prefix(8))
+        self.device = device
         (stream, continuation) = AsyncStream.makeStream(of: SignedStatement.self)
         for (number, id) in owned.enumerated() {
             guard let product = sold[id] else { continue }
-            rows.append(Self.row(number + 1, product, at: clock.now(), StorePurchaseOptions()))
+            rows.append(Self.row("\(device)-\(number + 1)", product, at: clock.now(), StorePurchaseOptions()))
         }
     }
 
@@ -79,7 +86,7 @@ public actor PreviewDeviceStore: DeviceStore {
         guard let last = rows.last(where: { $0.product.id == productID }), let start = last.until else { return }
         let accountToken = last.options.appAccountToken
         var row = Self.row(
-            rows.count + 1, last.product, at: start, StorePurchaseOptions(appAccountToken: accountToken))
+            nextID, last.product, at: start, StorePurchaseOptions(appAccountToken: accountToken))
         row.offer = nil
         row.until = last.product.subscription?.period.end(from: start)
         rows.append(row)
@@ -92,19 +99,21 @@ public actor PreviewDeviceStore: DeviceStore {
     }
 
     private func add(_ product: StoreProduct, _ options: StorePurchaseOptions) -> Row {
-        let row = Self.row(rows.count + 1, product, at: clock.now(), options)
+        let row = Self.row(nextID, product, at: clock.now(), options)
         rows.append(row)
         unfinished.insert(row.id)
         return row
     }
 
+    private var nextID: String { "\(device)-\(rows.count + 1)" }
+
     private static func row(
-        _ number: Int, _ product: StoreProduct, at instant: Date, _ options: StorePurchaseOptions
+        _ id: String, _ product: StoreProduct, at instant: Date, _ options: StorePurchaseOptions
     ) -> Row {
         let (offer, type) = offer(product.subscription, options.offer)
         let period = offer?.period ?? product.subscription?.period
         return Row(
-            id: "\(number)", product: product, purchasedAt: instant, until: period?.end(from: instant), offer: offer,
+            id: id, product: product, purchasedAt: instant, until: period?.end(from: instant), offer: offer,
             options: options, offerType: type)
     }
 
@@ -126,8 +135,8 @@ public actor PreviewDeviceStore: DeviceStore {
             "transactionId": .string(row.id), "originalTransactionId": .string(original(of: row)),
             "productId": .string(row.product.id), "bundleId": .string(Self.bundleID), "type": .string(kind.rawValue),
             "purchaseDate": milliseconds(row.purchasedAt), "signedDate": milliseconds(row.revokedAt ?? row.purchasedAt),
-            "environment": .string(StoreEnvironmentName.xcode.rawValue), "inAppOwnershipType": .string("PURCHASED"),
-            "quantity": .int(Int64(row.options.quantity)),
+            "environment": .string(StoreEnvironmentName.sandbox.rawValue), "inAppOwnershipType": .string("PURCHASED"),
+            "appTransactionId": .string(Self.appTransactionID), "quantity": .int(Int64(row.options.quantity)),
         ]
         members["expiresDate"] = row.until.map(milliseconds)
         members["revocationDate"] = row.revokedAt.map(milliseconds)
@@ -137,6 +146,10 @@ public actor PreviewDeviceStore: DeviceStore {
             members["offerIdentifier"] = offer.id.map { .string($0) }
             members["offerDiscountType"] = .string(offer.discount.uppercased())
         }
+        return Self.stated(members)
+    }
+
+    private static func stated(_ members: [String: WireValue]) -> SignedStatement {
         let payload = (try? WireJSON.encode(WireValue.object(members))) ?? []
         let text = Data(payload).base64EncodedString().replacingOccurrences(of: "+", with: "-")
             .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
@@ -150,8 +163,13 @@ public actor PreviewDeviceStore: DeviceStore {
 
     // MARK: What the Kit asks for
 
-    /// None: nobody downloaded a preview.
-    public func appTransaction() -> SignedStatement? { nil }
+    /// That of ``customerID``.
+    public func appTransaction() -> SignedStatement? {
+        Self.stated([
+            "bundleId": .string(Self.bundleID), "receiptType": .string(StoreEnvironmentName.sandbox.rawValue),
+            "appTransactionId": .string(Self.appTransactionID),
+        ])
+    }
 
     /// What neither ran out nor was refunded.
     public func currentEntitlements() -> [SignedStatement] {
