@@ -43,6 +43,9 @@ WHERE transaction_id <> original_transaction_id;
 -- One signed statement is one event: the database itself refuses a second.
 CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL;
 
+-- The store's questions about refund requests, which are to be answered within hours.
+CREATE INDEX event_consumption ON event (ledger_id, position) WHERE type = 'consumption_requested';
+
 -- The few events that are about nobody in particular: they change the catalog, say that a person was forgotten, or who
 -- may ask.
 CREATE INDEX event_general ON event (ledger_id, type, position)

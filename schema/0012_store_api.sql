@@ -83,6 +83,10 @@ CREATE TABLE store_stream (
     check_error_at timestamptz,
     holder text,
     heartbeat_at timestamptz,
+    -- Since when the store's questions about refund requests are answered, NULL where they are not, and who does.
+    answering_since timestamptz,
+    answer_holder text,
+    answer_heartbeat_at timestamptz,
     PRIMARY KEY (ledger_id, app, environment)
 ) WITH (fillfactor = 10);
 

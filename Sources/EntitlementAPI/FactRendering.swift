@@ -81,12 +81,52 @@ extension WireValue {
                         ])
                     })
             ])
+        case .storeRequest(let fact):
+            self = WireValue(fact)
         case .forgetting(let fact):
             self = .object([
                 "identities": .array(fact.identities.map { WireValue($0) }),
                 "evidence_positions": .array(fact.evidencePositions.map(WireValue.int)),
             ])
         }
+    }
+
+    private init(_ fact: StoreRequestFact) {
+        var members: [String: WireValue] = [
+            "bundle_id": .string(fact.bundleID), "original_transaction_id": .string(fact.originalTransactionID),
+            "settles": WireValue(fact.settles),
+        ]
+        switch fact.content {
+        case .renewalExtension(let wish):
+            members["days"] = .int(wish.days)
+            members["reason"] = .string(wish.reason.word)
+            members["request_identifier"] = .string(wish.requestIdentifier)
+            members["until"] = WireValue(wish.until)
+        case .consumption(let transactionID, let information):
+            members["transaction_id"] = .string(transactionID)
+            members["told"] = information.map { WireValue($0) } ?? .null
+        }
+        switch fact.outcome {
+        case .pending: members["outcome"] = .string("pending")
+        case .accepted: members["outcome"] = .string("accepted")
+        case .refused(let code):
+            members["outcome"] = .string("refused")
+            members["code"] = WireValue(code)
+        case .tooLate: members["outcome"] = .string("too_late")
+        case .withheld(let reason):
+            members["outcome"] = .string("withheld")
+            members["why"] = .string(reason.rawValue)
+        }
+        self = .object(members)
+    }
+
+    private init(_ information: ConsumptionInformation) {
+        self = .object([
+            "sample_content_provided": .bool(information.sampleContentProvided),
+            "delivery_status": .string(information.deliveryStatus.rawValue),
+            "consumption_percentage": WireValue(information.consumptionPercentage),
+            "refund_preference": WireValue(information.refundPreference?.rawValue),
+        ])
     }
 
     private init(_ fact: TransactionFact) {

@@ -4,8 +4,8 @@ import Foundation
 import Ledger
 import Service
 
-/// What a service does so that the ledger heals by itself, beside reading the store's history: it notices silence, and asks
-/// about what is overdue.
+/// What a service does so that the ledger heals by itself, beside reading the store's history: it notices silence, asks
+/// about what is overdue, and answers what the store asks about refund requests.
 struct Healing: Sendable {
     /// The configured apps' streams.
     let streams: StreamsReading
@@ -14,6 +14,10 @@ struct Healing: Sendable {
     private let watched: [StreamWatch.Watched]
     private let register: StreamRegister
     private let repairer: StoreRepairer
+    private let desks: [ConsumptionAnswerer.Desk]
+    private let consumption: ConsumptionRegister
+    private let reader: LedgerReader
+    private let writer: LedgerWriter
     private let projector: WatchProjector
     private let metrics: Metrics
     private let logger: Logger
@@ -21,11 +25,12 @@ struct Healing: Sendable {
 
     init(
         _ configuration: Configuration, _ accesses: [StoreAccess], checks: [StoreCheck], _ session: DatabaseSession,
-        reader: LedgerReader, metrics: Metrics, logger: Logger
+        writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
     ) {
         let clock = session.clock
-        register = StreamRegister(
-            pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())")
+        let holder = "\(ProcessInfo.processInfo.hostName)/\(UUID())"
+        register = StreamRegister(pool: session.pool, holder: holder)
+        consumption = ConsumptionRegister(pool: session.pool, holder: holder)
         projector = WatchProjector(pool: session.pool)
         let clients = Dictionary(checks.map { ($0.app, $0.client) }) { first, _ in first }
         watched = configuration.streams.map { ($0, clients[$0.app]) }
@@ -34,6 +39,14 @@ struct Healing: Sendable {
         repairer = StoreRepairer(
             checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } }, register: register,
             reader: reader, metrics: metrics, logger: logger, now: clock.now)
+        desks = accesses.flatMap { access -> [ConsumptionAnswerer.Desk] in
+            guard let policy = access.app.consumption, let client = clients[access.app.bundleID] else { return [] }
+            return access.app.environments.sorted { $0.rawValue < $1.rawValue }.map {
+                ConsumptionAnswerer.Desk(client: client, environment: $0, policy: policy)
+            }
+        }
+        self.reader = reader
+        self.writer = writer
         self.metrics = metrics
         self.logger = logger
         now = clock.now
@@ -49,6 +62,12 @@ struct Healing: Sendable {
                 ).run()
             }
             group.addTask { await repairer.run() }
+            group.addTask {
+                await ConsumptionAnswerer(
+                    desks, register: consumption, reader: reader, metrics: metrics, logger: logger, watch: watch,
+                    now: now
+                ) { try await writer.append($0) }.run()
+            }
         }
     }
 }

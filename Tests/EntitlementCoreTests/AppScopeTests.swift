@@ -50,6 +50,20 @@ struct AppScopeTests {
         ).events.map(\.position)
     }
 
+    @Test("what the store was told or asked is about the app that it names")
+    func storeRequests() {
+        func told(of app: String) -> LedgerFact {
+            .storeRequest(
+                StoreRequestFact(
+                    bundleID: app, originalTransactionID: "1", content: .consumption(transactionID: "1", nil),
+                    outcome: .tooLate))
+        }
+        let own = statement("1", of: "1", in: Self.app)
+        #expect(kept([own, told(of: Self.app), told(of: Self.other)]) == [1, 2])
+        #expect(kept([statement("1", of: "1", in: Self.other), told(of: Self.other)]) == [])
+        #expect(AppScope(Self.app).names(told(of: Self.other)) == false)
+    }
+
     @Test("what names no app is about the one that its original transaction's first statement names")
     func lives() {
         let claimed = LedgerFact.claim(ClaimFact(originalTransactionID: "1", customer: alice))

@@ -62,6 +62,7 @@ struct PlanTests {
             if state.hasPrefix("grown and never") { try await Self.fill(owner) }
             if state.hasSuffix(" analysed"), !state.contains("never") { try await owner.execute(script: "ANALYZE") }
             try await Self.exercise(writer, reader, drafts, state)
+            try await Self.exercise(ConsumptionRegister(pool: pool, holder: "plans"), reader)
             let found = try await Self.plans(pool)
             #expect(found.count > 12, "\(state): only \(found.count) statements were run")
             for (sql, plan) in found {
@@ -110,6 +111,16 @@ struct PlanTests {
                 unchangedSince: UnchangedSince(
                     .max, customers: ["receiver"],
                     originals: [OriginalKey(environment: .production, originalTransactionID: "20001")])))
+    }
+
+    /// What looks for refund requests, and for what was asked about an original transaction.
+    private static func exercise(_ register: ConsumptionRegister, _ reader: LedgerReader) async throws {
+        _ = try await register.requests(after: 0, since: .earliest)
+        _ = try await register.settled([1, 2])
+        _ = try await reader.original(of: "20001-1", in: .production)
+        #expect(try await reader.original(of: "20001", in: .production) == "20001")
+        _ = try await reader.storeDialogue(
+            about: OriginalKey(environment: .production, originalTransactionID: "20001"))
     }
 
     /// What the session has prepared that looks at one of the tables, and how it runs it.

@@ -35,7 +35,7 @@ private struct RandomOwnershipEvents {
                 environment: environment, source: .api, occurredAt: nil, fact: fact, identities: identities,
                 deduplication: .unique)
         }
-        switch Int.random(in: 0..<16, using: &random) {
+        switch Int.random(in: 0..<17, using: &random) {
         case 0..<4:
             return purchase(original, position, environment)
         case 4..<8:
@@ -64,6 +64,13 @@ private struct RandomOwnershipEvents {
                 .grantRevocation(
                     GrantRevocationFact(
                         grantID: grants.isEmpty ? "none" : pick(grants), customer: IdentityRef(0), reason: "")), person)
+        case 15:
+            // Of no weight for whose anything is.
+            return EventDraft(
+                StoreRequestFact(
+                    bundleID: "com.example", originalTransactionID: original,
+                    content: .consumption(transactionID: original, nil), outcome: .tooLate,
+                    settles: position > 1 ? position - 1 : nil), in: environment, source: .serverAPI)
         default:
             return command(.conflict(ConflictFact(originalTransactionID: original, claimant: IdentityRef(0))), person)
         }

@@ -59,7 +59,9 @@ struct ConfigurationTests {
             """
             {"apps": [{"bundle_id": "com.example.app", "app_apple_id": 123,
                        "app_store_api": {"issuer_id": "i", "key_id": "k", "private_key_path": "keys/api.p8",
-                                         "base_url": "https://store.example/"}},
+                                         "base_url": "https://store.example/"},
+                       "consumption_information": {"customer_consented": true, "sample_content_provided": false,
+                                                   "refund_preference": "GRANT_PRORATED"}},
                       {"bundle_id": "com.example.beta", "environments": ["sandbox"], "link_on_login": false,
                        "app_transaction_proof": "unlinked_only", "app_transaction_max_age_days": 90}],
              "root_certificates": ["apple", "root.pem", "/roots/other.der"],
@@ -70,6 +72,10 @@ struct ConfigurationTests {
         #expect(configuration.apps[0].appAppleID == 123)
         #expect(configuration.apps[0].appStoreAPI?.privateKeyPath == "/etc/rightful/keys/api.p8")
         #expect(configuration.apps[0].appStoreAPI?.baseURL == "https://store.example")
+        #expect(
+            configuration.apps[0].consumption
+                == ConsumptionPolicy(sampleContentProvided: false, refundPreference: .grantProrated))
+        #expect(configuration.apps[1].consumption == nil)
         #expect(configuration.apps[1].environments == [.sandbox])
         #expect(configuration.apps[0].trust == DeviceTrust())
         let beta = DeviceTrust(
@@ -86,6 +92,38 @@ struct ConfigurationTests {
             configuration.rootCertificates == [.apple, .file("/etc/rightful/root.pem"), .file("/roots/other.der")])
         #expect(configuration.passKeys[0].notBefore == Timestamp(rfc3339: "2026-01-01T00:00:00Z"))
         #expect(configuration.notices.contains { $0.contains("com.example.beta has no app_store_api") })
+    }
+
+    @Test(
+        "what is told of refund requests needs the customers' consent, in so many words, and access to the store",
+        arguments: [
+            (#"{}"#, "customer_consented", "is missing"),
+            (#"{"customer_consented": false, "sample_content_provided": false}"#, "customer_consented", "must be true"),
+            (
+                #"{"customer_consented": "yes", "sample_content_provided": false}"#, "customer_consented",
+                "true or false"
+            ),
+            (#"{"customer_consented": true}"#, "sample_content_provided", "is missing"),
+            (
+                #"{"customer_consented": true, "sample_content_provided": false, "refund_preference": "decline"}"#,
+                "refund_preference", "DECLINE, GRANT_FULL, GRANT_PRORATED"
+            ),
+            (
+                #"{"customer_consented": true, "sample_content_provided": false, "platform": 1}"#, "platform",
+                "known key"
+            ),
+            (#"{"customer_consented": true, "sample_content_provided": false}"#, "", "needs app_store_api"),
+        ])
+    func consumption(member: String, key: String, problem: String) {
+        let access =
+            key.isEmpty ? "" : #", "app_store_api": {"issuer_id": "i", "key_id": "k", "private_key_path": "p"}"#
+        let error = #expect(throws: ConfigurationError.self) {
+            _ = try Self.read(
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1\#(access), "consumption_information": \#(member)}]}"#)
+        }
+        let named = "apps[0].consumption_information" + (key.isEmpty ? "" : ".\(key)")
+        let text = error.map { "\($0)" } ?? ""
+        #expect(text.contains(named) && text.contains(problem), "\(text)")
     }
 
     @Test(

@@ -99,14 +99,11 @@ extension StoreAPICall where Answer == NotificationPage.Item {
 extension StoreAPICall where Answer == ExtensionAnswer {
     /// "Extend a Subscription Renewal Date"; the store carries a request identifier out once.
     ///
-    /// - Parameters:
-    ///   - days: 1 to 90.
-    ///   - reason: 0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage.
-    package static func extend(
-        _ originalTransactionID: String, days: Int, reason: Int, requestIdentifier: String
-    ) throws -> Self {
+    /// Source: Apple, "requestIdentifier": what is sent again because nobody knows what became of it bears the same one.
+    package static func extend(_ originalTransactionID: String, by wish: RenewalExtension) throws -> Self {
         let body = ExtensionBody(
-            extendByDays: days, extendReasonCode: reason, requestIdentifier: requestIdentifier, productId: nil)
+            extendByDays: Int(wish.days), extendReasonCode: Int(wish.reason.rawValue),
+            requestIdentifier: wish.requestIdentifier, productId: nil)
         return Self(
             StoreAPIRequest(
                 .put, ["inApps", "v1", "subscriptions", "extend", originalTransactionID], body: try encoded(body),
@@ -138,50 +135,13 @@ extension StoreAPICall where Answer == MassExtensionStatus {
     }
 }
 
-/// What a refund request's decision may rest on.
-///
-/// Source: Apple, "ConsumptionRequest".
-package struct ConsumptionInformation: Sendable, Equatable, Encodable {
-    package enum DeliveryStatus: String, Sendable, Encodable {
-        case delivered = "DELIVERED"
-        case undeliveredQualityIssue = "UNDELIVERED_QUALITY_ISSUE"
-        case undeliveredWrongItem = "UNDELIVERED_WRONG_ITEM"
-        case undeliveredServerOutage = "UNDELIVERED_SERVER_OUTAGE"
-        case undeliveredOther = "UNDELIVERED_OTHER"
-    }
-
-    package enum RefundPreference: String, Sendable, Encodable {
-        case decline = "DECLINE"
-        case grantFull = "GRANT_FULL"
-        case grantProrated = "GRANT_PRORATED"
-    }
-
-    /// Whether the customer agreed that this is told; without that the store takes nothing.
-    package let customerConsented: Bool
-    package let sampleContentProvided: Bool
-    package let deliveryStatus: DeliveryStatus
-    /// In thousandths of a percent: 100,000 is all of it.
-    package let consumptionPercentage: Int?
-    package let refundPreference: RefundPreference?
-
-    package init(
-        customerConsented: Bool, sampleContentProvided: Bool, deliveryStatus: DeliveryStatus,
-        consumptionPercentage: Int? = nil, refundPreference: RefundPreference? = nil
-    ) {
-        self.customerConsented = customerConsented
-        self.sampleContentProvided = sampleContentProvided
-        self.deliveryStatus = deliveryStatus
-        self.consumptionPercentage = consumptionPercentage
-        self.refundPreference = refundPreference
-    }
-}
-
 extension StoreAPICall where Answer == Void {
-    /// "Send Consumption Information" (v2).
+    /// "Send Consumption Information" (v2), which the store takes with the customer's consent alone; it keeps the last.
     package static func consumption(_ information: ConsumptionInformation, of transactionID: String) throws -> Self {
         Self(
             StoreAPIRequest(
-                .put, ["inApps", "v2", "transactions", "consumption", transactionID], body: try encoded(information),
+                .put, ["inApps", "v2", "transactions", "consumption", transactionID],
+                body: try encoded(ConsumptionBody(information)),
                 limit: .consumption))
     }
 
@@ -213,6 +173,21 @@ private struct ExtensionBody: Encodable {
     let extendReasonCode: Int
     let requestIdentifier: String
     let productId: String?
+}
+
+private struct ConsumptionBody: Encodable {
+    let customerConsented = true
+    let sampleContentProvided: Bool
+    let deliveryStatus: String
+    let consumptionPercentage: Int64?
+    let refundPreference: String?
+
+    init(_ information: ConsumptionInformation) {
+        sampleContentProvided = information.sampleContentProvided
+        deliveryStatus = information.deliveryStatus.rawValue
+        consumptionPercentage = information.consumptionPercentage
+        refundPreference = information.refundPreference?.rawValue
+    }
 }
 
 private struct AccountTokenBody: Encodable {

@@ -76,6 +76,9 @@ package enum FactCodec {
         case .access(.passKeys(let keys)):
             writer.byte(15)
             writer.passKeys(keys)
+        case .storeRequest(let fact):
+            writer.byte(21)
+            writer.storeRequest(fact)
         }
         return writer.bytes
     }
@@ -137,6 +140,7 @@ package enum FactCodec {
                 LinkFact(
                     identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer()),
                     cause: try reader.linkCause()))
+        case 21: fact = .storeRequest(try reader.storeRequest())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

@@ -13,11 +13,12 @@ package enum LedgerFact: Hashable, Sendable {
     case drift(DriftFact)
     case forgetting(ForgettingFact)
     case access(AccessFact)
+    case storeRequest(StoreRequestFact)
 }
 
 extension LedgerFact {
     /// Every `eventType` there is.
-    package static let eventTypes = AccessFact.eventTypes.union([
+    package static let eventTypes = AccessFact.eventTypes.union(StoreRequestFact.eventTypes).union([
         "catalog_applied", "linked", "claimed", "transferred", "transfer_undone", "ownership_conflict", "granted",
         "grant_revoked", "drift", "forgotten",
     ])
@@ -39,6 +40,7 @@ extension LedgerFact {
         case .drift: "drift"
         case .forgetting: "forgotten"
         case .access(let fact): fact.eventType
+        case .storeRequest(let fact): fact.eventType
         }
     }
 
@@ -51,6 +53,7 @@ extension LedgerFact {
         case .transfer(let fact): fact.originalTransactionID
         case .transferUndo(let fact): fact.originalTransactionID
         case .conflict(let fact): fact.originalTransactionID
+        case .storeRequest(let fact): fact.originalTransactionID
         case .catalog, .link, .grant, .grantRevocation, .drift, .forgetting, .access: nil
         }
     }
@@ -61,7 +64,7 @@ extension LedgerFact {
         case .notification(let fact): fact.transaction.map { [$0] } ?? []
         case .statements(let fact): fact.transactions
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting, .access:
+            .forgetting, .access, .storeRequest:
             []
         }
     }
@@ -72,7 +75,7 @@ extension LedgerFact {
         case .notification(let fact): fact.renewal.map { [$0] } ?? []
         case .statements(let fact): fact.renewals
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting, .access:
+            .forgetting, .access, .storeRequest:
             []
         }
     }
@@ -83,7 +86,7 @@ extension LedgerFact {
         case .notification(let fact): fact.remarks
         case .statements(let fact): fact.remarks
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting, .access:
+            .forgetting, .access, .storeRequest:
             []
         }
     }
@@ -97,7 +100,7 @@ extension LedgerFact {
         case .statements(var fact):
             fact.transactions = fact.transactions.map { $0.replacingIdentities(replace) }
             return .statements(fact)
-        case .catalog, .transferUndo, .access:
+        case .catalog, .transferUndo, .access, .storeRequest:
             return self
         case .link(var fact):
             fact.identity = replace(fact.identity)

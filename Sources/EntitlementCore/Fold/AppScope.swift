@@ -37,7 +37,8 @@ package struct AppScope: Hashable, Sendable {
         let kept = Set(purchases.map(\.position))
         return events.filter { event in
             switch event.fact {
-            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict: kept.contains(event.position)
+            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest:
+                kept.contains(event.position)
             case .catalog, .grant, .grantRevocation: true
             case .link(let link): known.contains(link.identity)
             // What a device of another app believed names a product of that app.
@@ -84,6 +85,7 @@ extension LedgerFact {
     package var bundleIDs: Set<String> {
         var ids = Set(transactions.map(\.bundleID))
         if case .notification(let fact) = self { ids.insert(fact.bundleID) }
+        if case .storeRequest(let fact) = self { ids.insert(fact.bundleID) }
         return ids
     }
 
@@ -95,7 +97,7 @@ extension LedgerFact {
         case .claim(let fact): [fact.customer]
         case .transfer(let fact): [fact.customer]
         case .conflict(let fact): [fact.claimant]
-        case .catalog, .link, .transferUndo, .grant, .grantRevocation, .drift, .forgetting, .access: []
+        case .catalog, .link, .transferUndo, .grant, .grantRevocation, .drift, .forgetting, .access, .storeRequest: []
         }
     }
 }

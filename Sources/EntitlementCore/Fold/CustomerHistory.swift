@@ -112,7 +112,8 @@ package struct CustomerHistory: Sendable {
                 if identities.contains(fact.customer) { return true }
             case .claim(let fact):
                 firstClaim = firstClaim ?? fact.customer
-            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access:
+            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access,
+                .storeRequest:
                 continue
             }
         }
@@ -162,7 +163,7 @@ extension LedgerFact {
             case .grant(let fact): [fact.customer]
             case .grantRevocation(let fact): [fact.customer]
             case .drift(let fact): [fact.customer]
-            case .catalog, .transferUndo, .forgetting, .access: []
+            case .catalog, .transferUndo, .forgetting, .access, .storeRequest: []
             }
         return named.contains(where: identities.contains)
     }

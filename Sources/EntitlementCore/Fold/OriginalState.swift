@@ -100,7 +100,7 @@ package struct OriginalState: Hashable, Sendable {
         case .claim, .transfer, .transferUndo:
             isChanged = !hasOwnershipEvents
             hasOwnershipEvents = true
-        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access:
+        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access, .storeRequest:
             break
         }
         return isChanged

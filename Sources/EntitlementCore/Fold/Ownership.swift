@@ -55,7 +55,8 @@ package struct OwnershipMap: Hashable, Sendable {
                 to: transfer.customer, position: position, recordedAt: recordedAt)
         case .transferUndo(let undo):
             custody[undo.originalTransactionID]?.takeBack(undo, position: position, recordedAt: recordedAt)
-        case .notification, .statements, .catalog, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access:
+        case .notification, .statements, .catalog, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access,
+            .storeRequest:
             break
         }
     }

@@ -51,9 +51,9 @@ extension LedgerFact {
         case .notification(let fact): ("notification:" + fact.uuid, fact.payloadHash)
         case .access(.keyCreated(let fact)): Self.creationKey(ofSecret: fact.secretHash)
         case .access(.keyRevoked(let fact)): Self.revocationKey(ofSecret: fact.secretHash)
+        case .storeRequest(let fact): fact.settles.map(Self.settlementKey)
         case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
-            .drift,
-            .forgetting, .access(.passKeys):
+            .drift, .forgetting, .access(.passKeys):
             nil
         }
     }
@@ -66,6 +66,11 @@ extension LedgerFact {
     /// It is revoked once, too.
     static func revocationKey(ofSecret hash: Digest) -> (id: String, payloadHash: Digest) {
         (AccessFact.keyRevokedType + ":" + hash.hex, hash)
+    }
+
+    /// What was asked comes to one end, whatever that is.
+    static func settlementKey(of position: Int64) -> (id: String, payloadHash: Digest) {
+        ("settled:\(position)", .zero)
     }
 
     /// What column `event.dedup_key` holds.

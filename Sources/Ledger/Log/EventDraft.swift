@@ -158,7 +158,7 @@ extension LedgerFact {
         case .grantRevocation(let fact): return (fact.customer, nil)
         case .drift(let fact): return (fact.customer, nil)
         case .forgetting(let fact): return (fact.identities.first, nil)
-        case .catalog, .transferUndo, .access: return (nil, nil)
+        case .catalog, .transferUndo, .access, .storeRequest: return (nil, nil)
         }
     }
 }

@@ -68,7 +68,7 @@ extension LedgerFact {
         case .conflict(let fact): return [name(fact.claimant, .report)]
         case .drift(let fact): return [name(fact.customer, .report)]
         case .forgetting(let fact): return Set(fact.identities).sorted().map { name($0, .report) }
-        case .catalog, .transferUndo, .access: return []
+        case .catalog, .transferUndo, .access, .storeRequest: return []
         }
     }
 }

@@ -100,7 +100,7 @@ extension LedgerFact {
             fact.remarks = []
             return .statements(fact)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
-            .catalog, .access:
+            .catalog, .access, .storeRequest:
             return self
         }
     }

@@ -71,6 +71,11 @@ struct RecordCheck: Sendable {
                 throw differs("it erases evidence of events that come after it")
             }
         }
+        if case .storeRequest(let request) = fact, let settled = request.settles {
+            guard (1..<record.position).contains(settled) else {
+                throw differs("it settles what comes after it")
+            }
+        }
     }
 
     /// Nothing counts as signed that brought no signed bytes with it.
@@ -83,8 +88,11 @@ struct RecordCheck: Sendable {
         case (.notification, _), (.statements, _):
             throw differs("its source, \(record.source.rawValue), makes no such statements")
         case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _), (.conflict, _), (.grant, _),
-            (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _), (.access, _):
+            (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _), (.access, _),
+            (.storeRequest, .serverAPI), (.storeRequest, .operatorCommand):
             isSigned = false
+        case (.storeRequest, _):
+            throw differs("its source, \(record.source.rawValue), asks nothing of the store")
         }
         guard isSigned == (record.evidenceHash != nil) else {
             throw differs(isSigned ? "is of a signed source, and names no evidence" : "names evidence of no statement")

@@ -8,6 +8,7 @@ package actor WorkWatch {
         case remarks
         case tree
         case streams
+        case consumption
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
     }

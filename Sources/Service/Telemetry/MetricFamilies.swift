@@ -11,6 +11,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case immediateReads = "rightful_immediate_reads_total"
     case repeatedLaunches = "rightful_repeated_launches_total"
     case storeChecks = "rightful_store_checks_total"
+    case consumption = "rightful_consumption_requests_total"
 
     var help: String {
         switch self {
@@ -26,6 +27,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .repeatedLaunches: "Reconciliations of devices that posted what they posted before, answered from memory."
         case .storeChecks:
             "Questions to the store about one customer, by why and by what came of them: recorded, known, unknown or failed."
+        case .consumption:
+            "The store's questions about refund requests: accepted, refused, withheld, too_late, or an attempt that failed."
         case .rateLimited:
             "Refused as too much, by whose limit it was: an API key's or a client address's requests, a subscription's repetitions."
         }
@@ -40,7 +43,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .remarks, .rateLimited: ["kind"]
         case .statements: ["verdict"]
         case .conflicts: []
-        case .drift: ["outcome"]
+        case .drift, .consumption: ["outcome"]
         case .storeChecks: ["reason", "outcome"]
         }
     }

@@ -42,6 +42,7 @@ package final class Metrics: Sendable {
         var clockSkewMilliseconds: Int64 = 0
         var routes: [RouteCounters] = []
         var streams = StreamGauges()
+        var openConsumptionRequests: [(stream: StoreStream, count: Int)] = []
     }
 
     private let version: String
@@ -75,6 +76,11 @@ package final class Metrics: Sendable {
     func note(_ standings: [StreamStanding], sweeps: [SweepStanding], at now: Timestamp) {
         let gauges = StreamGauges(standings, sweeps, at: now)
         state.withLock { $0.streams = gauges }
+    }
+
+    /// Shows how many refund requests of the store wait for an answer.
+    func note(openConsumptionRequests: [(stream: StoreStream, count: Int)]) {
+        state.withLock { $0.openConsumptionRequests = openConsumptionRequests }
     }
 
     /// Shows what these count beside what is counted here.
@@ -121,6 +127,13 @@ package final class Metrics: Sendable {
             "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
         page.sample("rightful_clock_skew_seconds", [], String(Double(state.clockSkewMilliseconds) / 1000))
         state.streams.write(to: &page)
+        if !state.openConsumptionRequests.isEmpty {
+            let name = "rightful_consumption_requests_open"
+            page.family(name, "gauge", "The store's questions about refund requests that wait for an answer.")
+            for (stream, count) in state.openConsumptionRequests {
+                page.sample(name, [("app", stream.app), ("environment", stream.environment.rawValue)], String(count))
+            }
+        }
         for family in CounterFamily.allCases {
             page.family(family.rawValue, "counter", family.help)
             for (labels, count) in Self.ordered(state.counters[family]) {

@@ -25,9 +25,7 @@ extension SimulatedStoreAPI {
         case ("GET", "inApps", let path) where path.first == "transactions" && path.count == 2:
             return try transaction(path[1])
         case ("PUT", "inApps", let path) where path.starts(with: ["transactions", "consumption"]) && path.count == 3:
-            count("consumption")
-            state.withLock { $0.consumption[path[2]] = request.body }
-            return Response(status: 202)
+            return try takeConsumption(of: path[2], request)
         case ("PUT", "inApps", let path) where path.first == "transactions" && path.last == "appAccountToken":
             return try setAppAccountToken(path[1], request)
         case ("PUT", "inApps", let path) where path.starts(with: ["subscriptions", "extend"]) && path.count == 3:
@@ -36,7 +34,7 @@ extension SimulatedStoreAPI {
         }
     }
 
-    private var archive: StoreArchive { state.withLock { $0.archives[environment] } ?? StoreArchive() }
+    var archive: StoreArchive { state.withLock { $0.archives[environment] } ?? StoreArchive() }
 
     // MARK: - Notifications
 
@@ -203,24 +201,7 @@ extension SimulatedStoreAPI {
         return Response(status: 200)
     }
 
-    private func extend(_ original: String, _ request: Request) throws -> Response {
-        count("extend")
-        let body = (try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]) ?? [:]
-        guard let days = (body["extendByDays"] as? NSNumber)?.int64Value, (1...90).contains(days) else {
-            return try error(400, 4_000_009)
-        }
-        guard body["requestIdentifier"] is String else { return try error(400, 4_000_011) }
-        guard let known = archive.originals[original] else { return try error(404, 4_040_005) }
-        guard known.status(at: now()) == 1, let expires = known.last?.expiresDate else {
-            return try error(403, 4_030_004)
-        }
-        return try document([
-            "originalTransactionId": .string(original), "success": .boolean(true),
-            "effectiveDate": .integer(expires + days * Span.day),
-        ])
-    }
-
-    private func document(_ members: [String: PayloadValue]) throws -> Response {
+    func document(_ members: [String: PayloadValue]) throws -> Response {
         Response(
             status: 200, headers: [("Content-Type", "application/json")],
             body: try PayloadValue.object(members).encoded())

@@ -75,9 +75,10 @@ package final class SimulatedStoreAPI: Sendable {
         var tests: [String: String] = [:]
         var testsAsked = 0
         var newestTest: String?
-        var consumption: [String: [UInt8]] = [:]
+        /// What was told of each transaction, in order.
+        var consumption: [String: [[UInt8]]] = [:]
         var accountTokens: [String: String] = [:]
-        var extensions: [String: Int64] = [:]
+        var extensions: [String: [Extension]] = [:]
     }
 
     package let authority: SimulatedAuthority

@@ -6,7 +6,7 @@ enum Commands {
         EventsCommand.self,
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
         StatusCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self, TestNotificationCommand.self,
-        ExportCommand.self, ForgetCommand.self,
+        ExtendCommand.self, ConsumptionCommand.self, ExportCommand.self, ForgetCommand.self,
     ]
 }
 

@@ -122,7 +122,8 @@ struct ServeCommand: Command {
                     verifier: StoreAccess.statementVerifier(jws, configuration), now: clock.now)
             }
             let healing = Healing(
-                configuration, files.storeAccess, checks: storeChecks, session, reader: reader, metrics: metrics,
+                configuration, files.storeAccess, checks: storeChecks, session, writer: writer, reader: reader,
+                metrics: metrics,
                 logger: logger)
             let application = Application(
                 writer: writer, reader: reader,

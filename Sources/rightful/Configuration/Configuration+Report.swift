@@ -49,6 +49,7 @@ extension ConfiguredApp {
         let places = environments.map(\.rawValue).sorted().joined(separator: "+")
         var parts = [places]
         if appStoreAPI != nil { parts.append("App Store Server API") }
+        if consumption != nil { parts.append("answers consumption requests") }
         if !trust.linksOnLogin { parts.append("no links on login") }
         if trust.appTransactionProof != .on { parts.append("proof \(trust.appTransactionProof.rawValue)") }
         if let age = trust.appTransactionMaxAge {

@@ -81,6 +81,8 @@ struct ConfiguredApp: Sendable {
     let environments: Set<StoreEnvironment>
     /// Access to the App Store Server API; without it nothing missed can be fetched.
     let appStoreAPI: AppStoreAPIAccess?
+    /// What the store is told of refund requests; `nil` where the customers' consent is not stated, and then nothing is.
+    let consumption: ConsumptionPolicy?
     /// How far what its devices bring is believed.
     let trust: DeviceTrust
 

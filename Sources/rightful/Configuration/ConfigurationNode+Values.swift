@@ -5,7 +5,8 @@ import Service
 extension ConfiguredApp {
     init(reading node: ConfigurationNode) throws(ConfigurationError) {
         let members = try node.members(
-            ["bundle_id", "app_apple_id", "environments", "app_store_api"] + DeviceTrust.members)
+            ["bundle_id", "app_apple_id", "environments", "app_store_api", "consumption_information"]
+                + DeviceTrust.members)
         bundleID = try members.required("bundle_id", of: node).string()
         appAppleID = try members["app_apple_id"]?.positiveInteger()
         environments = try Self.environments(members["environments"])
@@ -17,6 +18,14 @@ extension ConfiguredApp {
         }
         appStoreAPI = try members["app_store_api"].map { node throws(ConfigurationError) in
             try AppStoreAPIAccess(reading: node)
+        }
+        consumption = try members["consumption_information"].map { node throws(ConfigurationError) in
+            try ConsumptionPolicy(reading: node)
+        }
+        if consumption != nil, appStoreAPI == nil {
+            throw ConfigurationError(
+                "\(node.path).consumption_information", .file(node.file),
+                "needs app_store_api beside it, by which the App Store is told")
         }
         trust = try DeviceTrust(reading: members)
     }
@@ -68,6 +77,26 @@ extension AppStoreAPIAccess {
         privateKeyPath = try members.required("private_key_path", of: node).filePath()
         baseURL = try members["base_url"]?.webAddress()
         sandboxBaseURL = try members["sandbox_base_url"]?.webAddress()
+    }
+}
+
+extension ConsumptionPolicy {
+    fileprivate init(reading node: ConfigurationNode) throws(ConfigurationError) {
+        let members = try node.members(["customer_consented", "sample_content_provided", "refund_preference"])
+        let consent = try members.required("customer_consented", of: node)
+        guard try consent.boolean() else {
+            throw consent.error(
+                "must be true: without your customers' consent leave consumption_information out, and nothing is told")
+        }
+        self.init(
+            sampleContentProvided: try members.required("sample_content_provided", of: node).boolean(),
+            refundPreference: try members["refund_preference"].map { node throws(ConfigurationError) in
+                let words = ConsumptionInformation.RefundPreference.allCases
+                guard let preference = words.first(where: { $0.rawValue == (try? node.string()) }) else {
+                    throw node.error("must be one of \(words.map(\.rawValue).joined(separator: ", "))")
+                }
+                return preference
+            })
     }
 }
 

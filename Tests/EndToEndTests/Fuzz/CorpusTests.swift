@@ -175,6 +175,21 @@ struct CorpusTests {
                 GrantFact(grantID: "g", customer: id, entitlementID: "premium", until: .latest, reason: "because")),
             "grant-revocation": .grantRevocation(GrantRevocationFact(grantID: "g", customer: id, reason: "because")),
             "conflict": .conflict(ConflictFact(originalTransactionID: "2000", claimant: id)),
+            "extension": .storeRequest(
+                StoreRequestFact(
+                    bundleID: "com.example.app", originalTransactionID: "2000",
+                    content: .renewalExtension(
+                        RenewalExtension(
+                            days: 7, reason: .serviceIssue, requestIdentifier: "r", until: Timestamp(milliseconds: 5))),
+                    outcome: .refused(code: 4_030_004), settles: 7)),
+            "consumption": .storeRequest(
+                StoreRequestFact(
+                    bundleID: "com.example.app", originalTransactionID: "2000",
+                    content: .consumption(
+                        transactionID: "2001",
+                        ConsumptionInformation(
+                            sampleContentProvided: true, deliveryStatus: .delivered, consumptionPercentage: 40_000,
+                            refundPreference: .grantProrated)), outcome: .accepted, settles: 7)),
             "forgetting": .forgetting(ForgettingFact(identities: [id], evidencePositions: [1, 2])),
         ]
         for (name, fact) in facts { try put("fact/\(name)", FactCodec.encode(fact)) }

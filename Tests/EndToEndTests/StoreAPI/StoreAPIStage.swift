@@ -17,7 +17,8 @@ final class StoreAPIStage: Sendable {
     /// - Parameters:
     ///   - hasWrongKey: whether the store knows another key than the installation has.
     ///   - hasKey: whether the installation may ask the store at all.
-    init(hasWrongKey: Bool = false, hasKey: Bool = true) async throws {
+    ///   - consents: whether the configuration says that customers consented to answers about refund requests.
+    init(hasWrongKey: Bool = false, hasKey: Bool = true, consents: Bool = false) async throws {
         let key = try PrivateKey.generate(.p256)
         keyFile = ScratchSpace.directory.appending(path: "api-key-\(UUID().uuidString).p8")
         _ = FileManager.default.createFile(
@@ -44,6 +45,11 @@ final class StoreAPIStage: Sendable {
                     "issuer_id": "issuer", "key_id": "KEY1", "private_key_path": keyFile.path(),
                     "base_url": urls[0], "sandbox_base_url": urls[1],
                 ] as [String: any Sendable]
+        }
+        if consents {
+            app["consumption_information"] =
+                ["customer_consented": true, "sample_content_provided": false, "refund_preference": "DECLINE"]
+                as [String: any Sendable]
         }
         installation = try await Installation(settings: ["root_certificates": [root.path()], "apps": [app]])
     }

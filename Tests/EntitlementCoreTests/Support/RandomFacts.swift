@@ -67,8 +67,32 @@ extension SplitMix64 {
                 proratedRefund: pick([.endsAccess, .keepsAccess])))
     }
 
+    mutating func anyStoreRequest() -> StoreRequestFact {
+        let content: StoreRequestFact.Content =
+            once(in: 2)
+            ? .renewalExtension(
+                RenewalExtension(
+                    days: integer(), reason: pick(RenewalExtension.Reason.allCases), requestIdentifier: text(),
+                    until: maybe(2) { $0.anyInstant() }))
+            : .consumption(
+                transactionID: text(),
+                maybe(2) {
+                    ConsumptionInformation(
+                        sampleContentProvided: $0.once(in: 2),
+                        deliveryStatus: $0.pick(ConsumptionInformation.DeliveryStatus.allCases),
+                        consumptionPercentage: $0.maybe(2) { $0.integer() },
+                        refundPreference: $0.maybe(2) { $0.pick(ConsumptionInformation.RefundPreference.allCases) })
+                })
+        let code = maybe(2) { $0.integer() }
+        return StoreRequestFact(
+            bundleID: text(), originalTransactionID: text(), content: content,
+            outcome: pick([
+                .pending, .accepted, .refused(code: code), .tooLate, .withheld(pick(ConsumptionWithholding.allCases)),
+            ]), settles: maybe(2) { $0.integer() })
+    }
+
     mutating func fact() -> LedgerFact {
-        switch Int.random(in: 0..<15, using: &self) {
+        switch Int.random(in: 0..<16, using: &self) {
         case 0:
             .notification(
                 NotificationFact(
@@ -112,6 +136,7 @@ extension SplitMix64 {
                     customer: anyReference(), productID: text(), claimed: pick(EntitlementState.allCases),
                     claimedUntil: maybe(2) { $0.anyInstant() }, actual: maybe(2) { $0.pick(EntitlementState.allCases) },
                     actualUntil: maybe(2) { $0.anyInstant() }))
+        case 14: .storeRequest(anyStoreRequest())
         case 11:
             .access(
                 .keyCreated(

@@ -184,7 +184,7 @@ struct ViewInspection: Sendable {
             case .conflict(let fact): add(fact.claimant, 3)
             case .drift(let fact): add(fact.customer, 3)
             case .forgetting(let fact): for identity in fact.identities { add(identity, 3) }
-            case .catalog, .transferUndo, .access: break
+            case .catalog, .transferUndo, .access, .storeRequest: break
             }
         }
         return names

@@ -44,6 +44,12 @@ struct AppKeyTests {
         #expect(transfer.status == 200, "\(transfer.text)")
         let moved = try await rig.head()
         _ = try await rig.command("transfer", "c-9", #"{"undo":\#(moved)}"#)
+        _ = try await rig.application.writer.append(
+            EventDraft(
+                StoreRequestFact(
+                    bundleID: ServiceRig.otherBundleID, originalTransactionID: "555000000000002",
+                    content: .consumption(transactionID: "555000000000002", nil), outcome: .tooLate),
+                in: .production, source: .serverAPI))
         let last = try await rig.head()
         #expect(try await rig.link("apple:777000001", to: both).status == 200)
         return Scene(rig: rig, key: key, foreign: first...last, foreignTransfer: moved)

@@ -1,0 +1,289 @@
+package import AppStoreServer
+package import EntitlementCore
+package import Ledger
+import Synchronization
+
+/// Answers the store's questions about refund requests, of those apps alone whose configuration says that their customers
+/// consented to it.
+///
+/// One process at a time does it for each app and environment. Which questions are open is told by the log, so whoever comes
+/// after a crash goes on with them. Who died between sending an answer and recording it has it sent again: it is the same
+/// one, because it depends on nothing but the facts and the instant of the question, and the store keeps the last.
+package final class ConsumptionAnswerer: Sendable {
+    /// One app's questions of one environment, and who answers them.
+    package struct Desk: Sendable {
+        let client: StoreAPIClient
+        let environment: StoreEnvironment
+        let policy: ConsumptionPolicy
+
+        package init(client: StoreAPIClient, environment: StoreEnvironment, policy: ConsumptionPolicy) {
+            self.client = client
+            self.environment = environment
+            self.policy = policy
+        }
+
+        var stream: StoreStream { StoreStream(app: client.credentials.bundleID, environment: environment) }
+    }
+
+    /// When it works.
+    package struct Intervals: Sendable {
+        /// Between looks.
+        package var look = Duration.seconds(5)
+        /// After the store could not be told, in milliseconds; doubled for each further time.
+        package var retry: Int64 = 60_000
+        package var longestRetry: Int64 = 900_000
+
+        package init() {}
+    }
+
+    /// How long the store may take for one answer: shorter than the time after which a silent holder is taken for dead.
+    private static let patience = Duration.seconds(20)
+
+    private struct State {
+        /// Since when each stream's questions are answered; `nil` before the first look.
+        var since: [StoreStream: Timestamp]?
+        /// Up to where the log was looked through.
+        var seen: Int64 = 0
+        var open: [Int64: ConsumptionRequest] = [:]
+        /// When a stream is tried again that failed, and how long it rested before.
+        var resting: [StoreStream: (until: Timestamp, pause: Int64)] = [:]
+    }
+
+    private let desks: [Desk]
+    private let register: ConsumptionRegister
+    private let reader: LedgerReader
+    private let append: @Sendable (EventDraft) async throws -> AppendOutcome
+    private let metrics: Metrics
+    private let logger: Logger
+    private let watch: WorkWatch?
+    private let intervals: Intervals
+    private let now: @Sendable () -> Timestamp
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - desks: one for each app and environment whose customers consented.
+    ///   - watch: says when looking fails.
+    ///   - append: records an event.
+    package init(
+        _ desks: [Desk], register: ConsumptionRegister, reader: LedgerReader, metrics: Metrics, logger: Logger,
+        watch: WorkWatch?, intervals: Intervals = Intervals(), now: @escaping @Sendable () -> Timestamp,
+        append: @escaping @Sendable (EventDraft) async throws -> AppendOutcome
+    ) {
+        self.desks = desks
+        self.register = register
+        self.reader = reader
+        self.metrics = metrics
+        self.logger = logger
+        self.watch = watch
+        self.intervals = intervals
+        self.now = now
+        self.append = append
+    }
+
+    /// Works until the current task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            if let watch { await watch.watch(.consumption) { try await self.look() } } else { try? await look() }
+            try? await Task.sleep(for: intervals.look)
+        }
+    }
+
+    /// Takes in what was asked since the last look, and answers what is open.
+    package func look() async throws {
+        if state.withLock({ $0.since == nil }) {
+            let since = try await register.begin(desks.map(\.stream), now: now())
+            state.withLock { $0.since = since }
+        }
+        guard !desks.isEmpty else { return }
+        try await takeIn()
+        for desk in desks {
+            let due = state.withLock { state -> [ConsumptionRequest] in
+                if let rest = state.resting[desk.stream], rest.until > now() { return [] }
+                return state.open.values.filter { $0.stream == desk.stream }.sorted { $0.position < $1.position }
+            }
+            if !due.isEmpty { try await work(through: due, at: desk) }
+        }
+        noteOpen()
+    }
+
+    private func takeIn() async throws {
+        let (seen, since) = state.withLock { ($0.seen, $0.since ?? [:]) }
+        // Those whose time was over when answering began were nobody's to answer.
+        let oldest = (since.values.min() ?? now()).adding(milliseconds: -ConsumptionRequest.patience)
+        let window = max(oldest, now().adding(milliseconds: -Self.memory))
+        let (requests, upTo) = try await register.requests(after: seen, since: window)
+        let known = requests.filter { request in since[request.stream].map { request.deadline > $0 } ?? false }
+        let candidates = state.withLock { state -> [Int64] in
+            state.seen = upTo
+            for request in known { state.open[request.position] = request }
+            return Array(state.open.keys)
+        }
+        let settled = try await register.settled(candidates)
+        state.withLock { state in for position in settled { state.open[position] = nil } }
+    }
+
+    /// For how long an open question is looked for after it was recorded, in milliseconds: far longer than anybody waits.
+    private static let memory = 7 * Timestamp.millisecondsPerDay
+
+    private func noteOpen() {
+        let open = state.withLock { state in
+            Dictionary(grouping: state.open.values, by: \.stream).mapValues(\.count)
+        }
+        metrics.note(openConsumptionRequests: desks.map { ($0.stream, open[$0.stream] ?? 0) })
+    }
+
+    private func work(through due: [ConsumptionRequest], at desk: Desk) async throws {
+        guard try await register.hold(desk.stream) else { return }
+        var failures: [StoreAPIError] = []
+        do {
+            for request in due {
+                try Task.checkCancellation()
+                // Each answer takes its time, and another may have taken over meanwhile.
+                guard try await register.hold(desk.stream) else { return }
+                do {
+                    if try await register.settled([request.position]).isEmpty { try await end(request, at: desk) }
+                    state.withLock { $0.open[request.position] = nil }
+                } catch let error as StoreAPIError where !Task.isCancelled {
+                    // What the store cannot take of one transaction now keeps nobody else waiting.
+                    failures.append(error)
+                    if error.stopsEverything || failures.count >= Self.mostFailures { break }
+                }
+            }
+            try await register.release(desk.stream)
+        } catch {
+            // Also when this task is cancelled: another process goes on at once.
+            await Task { [register] in try? await register.release(desk.stream) }.value
+            throw error
+        }
+        if let error = failures.last {
+            rest(desk.stream, after: error)
+        } else {
+            state.withLock { $0.resting[desk.stream] = nil }
+        }
+    }
+
+    /// After so many the store is left alone for a while.
+    private static let mostFailures = 3
+
+    private func rest(_ stream: StoreStream, after error: StoreAPIError) {
+        metrics.count(.consumption, ["failed"])
+        state.withLock { state in
+            let pause = min(intervals.longestRetry, state.resting[stream].map { $0.pause * 2 } ?? intervals.retry)
+            state.resting[stream] = (now().adding(milliseconds: pause), pause)
+        }
+        logger.log(
+            .error, "the store cannot be told now how much was used; it is tried again until its 12 hours are over",
+            Self.name(stream) + [("error", .string("\(error)"))])
+    }
+
+    // MARK: - One question
+
+    /// Brings a question to its end.
+    ///
+    /// - Throws: `StoreAPIError` where it may still be answered later.
+    private func end(_ request: ConsumptionRequest, at desk: Desk) async throws {
+        guard now() < request.deadline else { return try await settle(request, nil, .tooLate) }
+        switch try await decision(request, desk.policy) {
+        case .withhold(let reason): try await settle(request, nil, .withheld(reason))
+        case .tell(let information):
+            do {
+                try await desk.client.send(
+                    try .consumption(information, of: request.transactionID), in: desk.environment,
+                    within: Self.patience)
+                try await settle(request, information, .accepted)
+            } catch let error as StoreAPIError {
+                guard error.isFinal else { throw error }
+                try await settle(request, information, .refused(code: error.code), error.description)
+            }
+        }
+    }
+
+    private func decision(_ request: ConsumptionRequest, _ policy: ConsumptionPolicy) async throws
+        -> ConsumptionDecision
+    {
+        try await reader.consumption(
+            of: request.transactionID, original: request.originalTransactionID, in: request.stream.environment,
+            askedAt: request.askedAt, policy: policy)
+    }
+
+    private func settle(
+        _ request: ConsumptionRequest, _ information: ConsumptionInformation?, _ outcome: StoreRequestFact.Outcome,
+        _ words: String? = nil
+    ) async throws {
+        let fact = StoreRequestFact(
+            bundleID: request.stream.app, originalTransactionID: request.originalTransactionID,
+            content: .consumption(transactionID: request.transactionID, information), outcome: outcome,
+            settles: request.position)
+        let recorded = try await append(EventDraft(fact, in: request.stream.environment, source: .serverAPI))
+        guard !recorded.isDuplicate else { return }
+        metrics.count(.consumption, [outcome.word])
+        var values = Self.name(request.stream) + [("event", .integer(recorded.position))]
+        if let words { values.append(("error", .string(words))) }
+        switch outcome {
+        case .accepted, .withheld, .pending:
+            logger.log(.info, "a consumption request was settled", values + [("outcome", .string(outcome.word))])
+        case .refused: logger.log(.error, "the store refused what it was told of a refund request", values)
+        case .tooLate:
+            logger.log(
+                .warning, "a consumption request was not answered within 12 hours; the store decides without", values)
+        }
+    }
+
+    private static func name(_ stream: StoreStream) -> [(String, LogValue)] {
+        [("app", .string(stream.app)), ("environment", .string(stream.environment.rawValue))]
+    }
+}
+
+extension StoreAPIError {
+    /// Whether it is of no use to ask about anything else meanwhile.
+    fileprivate var stopsEverything: Bool {
+        switch kind {
+        case .unauthorized, .limited, .outOfTime: true
+        case .refused, .notFound, .unavailable, .unreadable: false
+        }
+    }
+
+    /// Whether the store itself will never take the same request: it gave a number, and not one that passes.
+    package var isFinal: Bool {
+        switch kind {
+        case .refused, .notFound: code != nil && !isPassing
+        case .unauthorized, .limited, .unavailable, .unreadable, .outOfTime: false
+        }
+    }
+}
+
+extension StoreRequestFact.Outcome {
+    /// As metrics and the log name it.
+    package var word: String {
+        switch self {
+        case .pending: "pending"
+        case .accepted: "accepted"
+        case .refused: "refused"
+        case .tooLate: "too_late"
+        case .withheld: "withheld"
+        }
+    }
+}
+
+extension LedgerReader {
+    /// What is to be told of a transaction, from what the ledger knows now.
+    package func consumption(
+        of transactionID: String, original: String, in environment: StoreEnvironment, askedAt: Timestamp,
+        policy: ConsumptionPolicy
+    ) async throws -> ConsumptionDecision {
+        let known = try await subscription(original, environment: environment)
+        guard let facts = known.subscription else { return .withhold(.unknownTransaction) }
+        // Nothing more is told of somebody whom this ledger was to forget.
+        let people = Set(
+            facts.state.transactions.flatMap {
+                [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self)
+            })
+        guard try await customerIDs(of: Array(people)).count == people.count else { return .withhold(.forgotten) }
+        let hasOwner = facts.state.winningStatements().contains { statement in
+            statement.transactionIDs.contains(transactionID)
+                && facts.ownership.currentOwner(of: statement.fact) != nil
+        }
+        return facts.state.consumption(
+            of: transactionID, askedAt: askedAt, catalog: facts.catalog, hasOwner: hasOwner, policy: policy)
+    }
+}

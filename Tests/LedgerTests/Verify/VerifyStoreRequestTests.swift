@@ -1,0 +1,52 @@
+import EntitlementCore
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// What the store was told or asked, as the log holds it.
+@Suite("What the store was told, in the log")
+struct VerifyStoreRequestTests {
+    private static func draft(
+        settling position: Int64?, _ outcome: StoreRequestFact.Outcome = .accepted, source: EventSource = .serverAPI
+    ) -> EventDraft {
+        EventDraft(
+            StoreRequestFact(
+                bundleID: "com.example", originalTransactionID: "20001",
+                content: .consumption(transactionID: "20001", nil), outcome: outcome, settles: position),
+            in: .production, source: source)
+    }
+
+    @Test("a question comes to one end, whoever records it and however it ended")
+    func once() async throws {
+        let rig = try await VerifyRig(seed: 31, drafts: 4)
+        let writer = rig.ledger.writer
+        let first = try await writer.append(Self.draft(settling: 2))
+        let again = try await writer.append(Self.draft(settling: 2, .tooLate, source: .operatorCommand))
+        #expect(!first.isDuplicate && again.isDuplicate && again.position == first.position)
+        // Another process, which remembers nothing.
+        let other = LedgerWriter(pool: rig.ledger.pool, now: { Timestamp(milliseconds: 1_900_000_000_000) })
+        #expect(try await other.append(Self.draft(settling: 2, .refused(code: 1))).position == first.position)
+        #expect(try await !other.append(Self.draft(settling: 3)).isDuplicate)
+        let free = try await writer.append(Self.draft(settling: nil))
+        #expect(try await !writer.append(Self.draft(settling: nil)).isDuplicate && !free.isDuplicate)
+        let register = ConsumptionRegister(pool: rig.ledger.pool, holder: "x")
+        #expect(try await register.settled([1, 2, 3, 4]) == [2, 3])
+        try await rig.prepare()
+        #expect(try await rig.difference() == nil)
+    }
+
+    /// The serving role may append whatever it likes.
+    @Test(
+        "one that ends what is to come, or comes from nobody who could have asked, is named",
+        arguments: [(Int64(7), EventSource.serverAPI), (5, .serverAPI), (2, .device), (2, .notification), (2, .api)])
+    func forged(settled: Int64, source: EventSource) async throws {
+        let rig = try await VerifyRig(seed: 32, drafts: 4)
+        let before = try await rig.ledger.reader.status().position
+        try await rig.prepare()
+        let position = try await rig.ledger.writer.append(
+            Self.draft(settling: settled == 2 ? 2 : before + settled - 4, source: source)
+        ).position
+        #expect(try await rig.difference()?.key == "position \(position)")
+    }
+}
