@@ -99,7 +99,9 @@ package final class ConsumptionAnswerer: Sendable {
         for desk in desks {
             let due = state.withLock { state -> [ConsumptionRequest] in
                 if let rest = state.resting[desk.stream], rest.until > now() { return [] }
-                return state.open.values.filter { $0.stream == desk.stream }.sorted { $0.position < $1.position }
+                // What has the least time left comes first.
+                return state.open.values.filter { $0.stream == desk.stream }
+                    .sorted { ($0.askedAt, $0.position) < ($1.askedAt, $1.position) }
             }
             if !due.isEmpty { try await work(through: due, at: desk) }
         }
