@@ -11,6 +11,7 @@ struct ConsumptionDecisionTests {
         var asked = 45.0
         var preference: ConsumptionInformation.RefundPreference?
         var hasOwner = true
+        var deliversConsumables = false
         /// `DELIVERED 50000 DECLINE`, or why nothing is told.
         let told: String
     }
@@ -51,6 +52,18 @@ struct ConsumptionDecisionTests {
         // Whether coins were spent, or somebody was given what the catalog does not know, no fact says.
         Row(name: "coins", statements: [oneTime("1", "coins", .consumable, at: 0)], told: "delivery_unknown"),
         Row(
+            name: "coins that the app hands out", statements: [oneTime("1", "coins", .consumable, at: 0)],
+            preference: .decline, deliversConsumables: true, told: "DELIVERED - DECLINE"),
+        Row(
+            name: "a part of coins", statements: [oneTime("1", "coins", .consumable, at: 0)],
+            preference: .grantProrated, deliversConsumables: true, told: "DELIVERED -"),
+        Row(
+            name: "coins of nobody", statements: [oneTime("1", "coins", .consumable, at: 0)], hasOwner: false,
+            deliversConsumables: true, told: "delivery_unknown"),
+        Row(
+            name: "no coins", statements: [subscription("1", "unheard", from: 0, to: 30)], deliversConsumables: true,
+            told: "delivery_unknown"),
+        Row(
             name: "no entitlement", statements: [subscription("1", "unheard", from: 0, to: 30)],
             told: "delivery_unknown"),
         Row(name: "nobody's", statements: [pro], asked: 12, hasOwner: false, told: "delivery_unknown"),
@@ -85,7 +98,9 @@ struct ConsumptionDecisionTests {
         let row = Self.rows[index]
         let decision = OriginalState(row.statements).consumption(
             of: row.transaction, askedAt: day(row.asked), catalog: Catalog(products: products), hasOwner: row.hasOwner,
-            policy: ConsumptionPolicy(sampleContentProvided: true, refundPreference: row.preference))
+            policy: ConsumptionPolicy(
+                sampleContentProvided: true, refundPreference: row.preference,
+                deliversConsumables: row.deliversConsumables))
         switch decision {
         case .tell(let told):
             #expect(told.sampleContentProvided)

@@ -61,7 +61,8 @@ struct ConfigurationTests {
                        "app_store_api": {"issuer_id": "i", "key_id": "k", "private_key_path": "keys/api.p8",
                                          "base_url": "https://store.example/"},
                        "consumption_information": {"customer_consented": true, "sample_content_provided": false,
-                                                   "refund_preference": "GRANT_PRORATED"}},
+                                                   "refund_preference": "GRANT_PRORATED",
+                                                   "consumables_delivered": true}},
                       {"bundle_id": "com.example.beta", "environments": ["sandbox"], "link_on_login": false,
                        "app_transaction_proof": "unlinked_only", "app_transaction_max_age_days": 90}],
              "root_certificates": ["apple", "root.pem", "/roots/other.der"],
@@ -74,7 +75,8 @@ struct ConfigurationTests {
         #expect(configuration.apps[0].appStoreAPI?.baseURL == "https://store.example")
         #expect(
             configuration.apps[0].consumption
-                == ConsumptionPolicy(sampleContentProvided: false, refundPreference: .grantProrated))
+                == ConsumptionPolicy(
+                    sampleContentProvided: false, refundPreference: .grantProrated, deliversConsumables: true))
         #expect(configuration.apps[1].consumption == nil)
         #expect(configuration.apps[1].environments == [.sandbox])
         #expect(configuration.apps[0].trust == DeviceTrust())

@@ -2,12 +2,16 @@
 package struct ConsumptionPolicy: Hashable, Sendable {
     package var sampleContentProvided: Bool
     package var refundPreference: ConsumptionInformation.RefundPreference?
+    /// Whether the app hands out what is used up, such as coins, as soon as it is bought; the ledger sees nothing of that.
+    package var deliversConsumables: Bool
 
     package init(
-        sampleContentProvided: Bool, refundPreference: ConsumptionInformation.RefundPreference? = nil
+        sampleContentProvided: Bool, refundPreference: ConsumptionInformation.RefundPreference? = nil,
+        deliversConsumables: Bool = false
     ) {
         self.sampleContentProvided = sampleContentProvided
         self.refundPreference = refundPreference
+        self.deliversConsumables = deliversConsumables
     }
 }
 
@@ -38,14 +42,17 @@ extension OriginalState {
         case .unknown: return .withhold(.unsupported)
         }
         guard case .known(let kind) = fact.kind else { return .withhold(.unsupported) }
-        // Delivered is what the ledger itself let the customer use: of coins it cannot say whether they were spent.
+        // Delivered is what the ledger itself let the customer use; of coins the app's owner alone can say it.
         let period = chains(catalog).flatMap(\.periods).first { $0.transactionIDs.contains(transactionID) }
-        guard hasOwner, let period, period.start <= askedAt, period.start < period.end,
-            catalog.product(fact.productID)?.entitlements.isEmpty == false
-        else { return .withhold(.deliveryUnknown) }
+        let wasUsable =
+            period.map { $0.start <= askedAt && $0.start < $0.end } ?? false
+            && catalog.product(fact.productID)?.entitlements.isEmpty == false
+        guard hasOwner, wasUsable || kind == .consumable && policy.deliversConsumables else {
+            return .withhold(.deliveryUnknown)
+        }
         var information = ConsumptionInformation(
             sampleContentProvided: policy.sampleContentProvided, deliveryStatus: .delivered,
-            consumptionPercentage: period.shareGone(at: askedAt, kind))
+            consumptionPercentage: period?.shareGone(at: askedAt, kind))
         if let preference = policy.refundPreference, information.allows(preference, kind) {
             information.refundPreference = preference
         }

@@ -171,7 +171,12 @@ package final class ConsumptionAnswerer: Sendable {
         metrics.count(.consumption, ["failed"])
         state.withLock { state in
             let pause = min(intervals.longestRetry, state.resting[stream].map { $0.pause * 2 } ?? intervals.retry)
-            state.resting[stream] = (now().adding(milliseconds: pause), pause)
+            var until = now().adding(milliseconds: pause)
+            // Not beyond the last moment at which somebody's answer may still be in time.
+            if let last = state.open.values.filter({ $0.stream == stream }).map(\.deadline).min() {
+                until = min(until, max(now(), last).adding(milliseconds: -intervals.retry))
+            }
+            state.resting[stream] = (max(until, now().adding(milliseconds: intervals.retry)), pause)
         }
         logger.log(
             .error, "the store cannot be told now how much was used; it is tried again until its 12 hours are over",

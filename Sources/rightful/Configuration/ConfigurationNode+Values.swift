@@ -82,7 +82,9 @@ extension AppStoreAPIAccess {
 
 extension ConsumptionPolicy {
     fileprivate init(reading node: ConfigurationNode) throws(ConfigurationError) {
-        let members = try node.members(["customer_consented", "sample_content_provided", "refund_preference"])
+        let members = try node.members([
+            "customer_consented", "sample_content_provided", "refund_preference", "consumables_delivered",
+        ])
         let consent = try members.required("customer_consented", of: node)
         guard try consent.boolean() else {
             throw consent.error(
@@ -96,7 +98,7 @@ extension ConsumptionPolicy {
                     throw node.error("must be one of \(words.map(\.rawValue).joined(separator: ", "))")
                 }
                 return preference
-            })
+            }, deliversConsumables: try members["consumables_delivered"]?.boolean() ?? false)
     }
 }
 

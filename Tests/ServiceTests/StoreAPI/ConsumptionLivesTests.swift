@@ -23,7 +23,8 @@ struct ConsumptionLivesTests {
                 ConsumptionAnswerer.Desk(
                     client: client, environment: $0,
                     policy: ConsumptionPolicy(
-                        sampleContentProvided: true, refundPreference: seed == 1 ? .grantProrated : .grantFull))
+                        sampleContentProvided: true, refundPreference: seed == 1 ? .grantProrated : .grantFull,
+                        deliversConsumables: seed == 1))
             }, register: ConsumptionRegister(pool: rig.pool, holder: "one"), reader: rig.application.reader,
             metrics: rig.application.metrics, logger: rig.application.logger, watch: nil, now: rig.application.now
         ) { try await writer.append($0) }

@@ -182,6 +182,27 @@ struct ConsumptionTests {
         #expect(stage.rig.log.lines.count { $0.contains("was not answered within 12 hours") } == 1)
     }
 
+    @Test("the last attempt comes before the twelve hours are over, however long the pauses have become")
+    func lastAttempt() async throws {
+        let stage = try await Stage()
+        let answerer = try stage.answerer()
+        try await stage.ask()
+        for _ in 0..<8 {
+            for _ in 0..<10 { stage.store.fail(.status(503)) }
+            try await answerer.look()
+            stage.store.forgiveAll()
+            stage.pass(hours: 0.26)
+        }
+        // It would rest for a quarter of an hour, and ten minutes are left.
+        stage.pass(hours: 12 - 8 * 0.26 - 1.0 / 6)
+        for _ in 0..<10 { stage.store.fail(.status(503)) }
+        try await answerer.look()
+        stage.store.forgiveAll()
+        stage.pass(hours: 9.2 / 60)
+        try await answerer.look()
+        #expect(try await stage.ends() == ["accepted"])
+    }
+
     @Test("wrong credentials are said, and the question stays open")
     func unauthorized() async throws {
         let stage = try await Stage()

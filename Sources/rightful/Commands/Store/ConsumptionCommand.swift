@@ -128,7 +128,8 @@ struct ConsumptionCommand: Command {
         }?.consumption
         let policy = ConsumptionPolicy(
             sampleContentProvided: arguments.has("--sample-content") || configured?.sampleContentProvided ?? false,
-            refundPreference: preference ?? configured?.refundPreference)
+            refundPreference: preference ?? configured?.refundPreference,
+            deliversConsumables: configured?.deliversConsumables ?? false)
         let dialogue = try await reader.storeDialogue(
             about: OriginalKey(environment: environment, originalTransactionID: original))
         let question = dialogue.openQuestion(about: transaction)
