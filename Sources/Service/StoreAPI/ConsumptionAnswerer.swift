@@ -221,7 +221,7 @@ package final class ConsumptionAnswerer: Sendable {
             bundleID: request.stream.app, originalTransactionID: request.originalTransactionID,
             content: .consumption(transactionID: request.transactionID, information), outcome: outcome,
             settles: request.position)
-        let recorded = try await append(EventDraft(fact, in: request.stream.environment, source: .serverAPI))
+        let recorded = try await fact.recorded(in: request.stream.environment, source: .serverAPI, append)
         guard !recorded.isDuplicate else { return }
         metrics.count(.consumption, [outcome.word])
         var values = Self.name(request.stream) + [("event", .integer(recorded.position))]
@@ -256,6 +256,20 @@ extension StoreAPIError {
         case .refused, .notFound: code != nil && !isPassing
         case .unauthorized, .limited, .unavailable, .unreadable, .outOfTime: false
         }
+    }
+}
+
+extension StoreRequestFact {
+    /// Records it: what was told is an event also where somebody else has settled the same question meanwhile.
+    package func recorded(
+        in environment: StoreEnvironment, source: EventSource,
+        _ append: (EventDraft) async throws -> AppendOutcome
+    ) async throws -> AppendOutcome {
+        let recorded = try await append(EventDraft(self, in: environment, source: source))
+        guard recorded.isDuplicate, case .consumption(_, .some) = content else { return recorded }
+        var beside = self
+        beside.settles = nil
+        return try await append(EventDraft(beside, in: environment, source: source))
     }
 }
 

@@ -272,6 +272,24 @@ struct ConsumptionTests {
         #expect(stage.told().count == 2 && stage.told()[0] == stage.told()[1])
     }
 
+    @Test("what was told is an event, also where somebody else settled the question meanwhile")
+    func overtaken() async throws {
+        let stage = try await Stage()
+        try await stage.ask()
+        let writer = stage.rig.application.writer
+        let overtaken = try stage.answerer(append: { draft in
+            if case .storeRequest(var fact) = draft.fact, fact.settles != nil {
+                fact.outcome = .tooLate
+                _ = try await writer.append(EventDraft(fact, in: .production, source: .serverAPI))
+            }
+            return try await writer.append(draft)
+        })
+        try await overtaken.look()
+        #expect(try await stage.ends() == ["too_late", "accepted"] && stage.told().count == 1)
+        try await stage.answerer(holder: "two").look()
+        #expect(stage.told().count == 1)
+    }
+
     @Test("several processes answer each of many questions once, and one that is silent for long is not waited for")
     func together() async throws {
         let stage = try await Stage()

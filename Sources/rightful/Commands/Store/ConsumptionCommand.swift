@@ -222,12 +222,11 @@ struct ConsumptionCommand: Command {
             refusal = "\(error)"
             outcome = .refused(code: error.code)
         }
-        let recorded = try await writer.append(
-            EventDraft(
-                StoreRequestFact(
-                    bundleID: subject.app, originalTransactionID: subject.original,
-                    content: .consumption(transactionID: transaction, information), outcome: outcome,
-                    settles: subject.question?.position), in: environment, source: .operatorCommand))
+        let recorded = try await StoreRequestFact(
+            bundleID: subject.app, originalTransactionID: subject.original,
+            content: .consumption(transactionID: transaction, information), outcome: outcome,
+            settles: subject.question?.position
+        ).recorded(in: environment, source: .operatorCommand) { try await writer.append($0) }
         guard outcome == .accepted else {
             throw CommandFailure(description: "the store refused it (event \(recorded.position)). \(refusal)")
         }
