@@ -5,7 +5,7 @@ import Ledger
 import Service
 
 /// What a service does so that the ledger heals by itself, beside reading the store's history: it notices silence, asks
-/// about what is overdue, and answers what the store asks about refund requests.
+/// about what is overdue, answers what the store asks about refund requests, and tells differences apart.
 struct Healing: Sendable {
     /// The configured apps' streams.
     let streams: StreamsReading
@@ -19,6 +19,9 @@ struct Healing: Sendable {
     private let reader: LedgerReader
     private let writer: LedgerWriter
     private let projector: WatchProjector
+    private let driftProjector: DriftProjector
+    private let driftRegister: DriftRegister
+    private let driftChecks: DriftChecks
     private let metrics: Metrics
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
@@ -32,6 +35,7 @@ struct Healing: Sendable {
         register = StreamRegister(pool: session.pool, holder: holder)
         consumption = ConsumptionRegister(pool: session.pool, holder: holder)
         projector = WatchProjector(pool: session.pool)
+        driftProjector = DriftProjector(pool: session.pool)
         let clients = Dictionary(checks.map { ($0.app, $0.client) }) { first, _ in first }
         watched = configuration.streams.map { ($0, clients[$0.app]) }
         streams = StreamsReading(watched.map { ($0.stream, $0.client != nil) }, register: register)
@@ -47,6 +51,10 @@ struct Healing: Sendable {
         }
         self.reader = reader
         self.writer = writer
+        driftRegister = reader.driftRegister
+        driftChecks = DriftChecks(
+            checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } }, register: driftRegister,
+            reader: reader, metrics: metrics, logger: logger, now: clock.now)
         self.metrics = metrics
         self.logger = logger
         now = clock.now
@@ -68,6 +76,12 @@ struct Healing: Sendable {
                     now: now
                 ) { try await writer.append($0) }.run()
             }
+            group.addTask {
+                await DriftWatch(
+                    projector: driftProjector, register: driftRegister, metrics: metrics, watch: watch
+                ).run()
+            }
+            group.addTask { await driftChecks.run() }
         }
     }
 }

@@ -97,6 +97,8 @@ struct PlanTests {
         _ = try await reader.events(of: customer, environment: .production, after: 0, limit: 50, app: app)
         #expect(try await !reader.events(after: 0, limit: 10, only: scope).events.isEmpty)
         _ = try await reader.drifts(of: customer, .production, limit: 5)
+        _ = try await reader.driftRegister.page(DriftQuery(.production, limit: 5))
+        _ = try await reader.driftRegister.page(DriftQuery(.sandbox, isResolved: false), only: scope)
         _ = try await reader.conflicts(on: ["20001"], .production)
         _ = try await reader.otherEnvironments(of: customer, than: .production, upTo: 60)
         #expect(try await writer.append(drafts[1]).isDuplicate || drafts[1].deduplication == .unique)

@@ -25,6 +25,7 @@ struct AccessTests {
         "POST /v1/subscriptions/{original_transaction_id}/actions/check": .customersWrite,
         "POST /v1/offer_signatures": .customersWrite,
         "GET /v1/streams": .eventsRead,
+        "GET /v1/drift": .eventsRead,
         "GET /v1/events": .eventsRead,
         "GET /v1/events/{position}": .eventsRead,
         "GET /v1/events/{position}/proof": .eventsRead,

@@ -32,29 +32,21 @@ extension CustomerFacts {
         from claims: [DeviceClaim], at instant: Timestamp
     ) -> (drift: [Drift], until: Timestamp) {
         guard !claims.isEmpty else { return ([], .endless) }
-        var facts = self
-        let claimed = Set(claims.map(\.productID))
-        facts.catalog = Catalog(
-            products: claimed.sorted().map {
-                CatalogProduct(productID: $0, entitlements: [$0], duration: catalog.product($0)?.duration)
-            }, policy: catalog.policy)
-        facts.grants = []
+        let facts = ofProducts(Set(claims.map(\.productID)))
         let (read, until) = facts.answersHolding(at: instant)
         let answers = Dictionary(read.map { ($0.entitlementID, $0) }, uniquingKeysWith: { first, _ in first })
         let drift: [Drift] = claims.compactMap { claim in
             let answer = answers[claim.productID]
             let explanation: String
+            if claim.agrees(with: answer) { return nil }
             if let answer, answer.state == claim.state {
-                guard answer.givesAccess, let until = claim.until, until != answer.until else { return nil }
+                let until = claim.until.map { "\($0)" } ?? "an unknown instant"
                 let end = answer.until.map { "on \($0)" } ?? "never"
                 explanation = "The device expects access to end on \(until); by the facts it ends \(end)."
             } else if let answer {
                 explanation =
                     "The device reads \(claim.state.rawValue); by the facts it is \(answer.state.rawValue) since "
                     + "\(answer.since) (\(answer.reading.reason.rawValue))."
-            } else if claim.state == .expired {
-                // Nothing known and nothing left of it give the same access.
-                return nil
             } else {
                 explanation =
                     "The device reads \(claim.state.rawValue); nothing that is known to be this customer's is of this "
@@ -64,5 +56,51 @@ extension CustomerFacts {
                 claim: claim, actual: answer?.state, actualUntil: answer?.until, explanation: explanation)
         }
         return (drift, until)
+    }
+
+    /// Whether a device that says this of a product says what the facts say at an instant.
+    package func agrees(with claim: DeviceClaim, at instant: Timestamp) -> Bool {
+        claim.agrees(with: answer(for: claim.productID, at: instant))
+    }
+
+    /// Whether it would have been what the facts say at some instant until another.
+    package func everAgreed(with claim: DeviceClaim, by last: Timestamp) -> Bool {
+        let facts = ofProducts([claim.productID])
+        guard let timeline = facts.timelines().first(where: { $0.entitlementID == claim.productID }) else {
+            return claim.agrees(with: nil)
+        }
+        return (timeline.readings.map(\.start).filter { $0 <= last } + [last]).contains { instant in
+            claim.agrees(with: facts.answer(from: timeline, at: instant))
+        }
+    }
+
+    /// How one product reads at an instant, by itself; `nil` where nothing of it is known by then.
+    package func answer(for productID: String, at instant: Timestamp) -> EntitlementAnswer? {
+        let facts = ofProducts([productID])
+        return facts.timelines().first { $0.entitlementID == productID }
+            .flatMap { facts.answer(from: $0, at: instant) }
+    }
+
+    /// The same facts, with each of these products for an entitlement, and no others.
+    private func ofProducts(_ products: Set<String>) -> CustomerFacts {
+        var facts = self
+        facts.catalog = Catalog(
+            products: products.sorted().map {
+                CatalogProduct(productID: $0, entitlements: [$0], duration: catalog.product($0)?.duration)
+            }, policy: catalog.policy)
+        facts.grants = []
+        return facts
+    }
+}
+
+extension DeviceClaim {
+    /// Whether it says what an answer says: the state, and where that gives access and an end is named, the end.
+    ///
+    /// Nothing known and nothing left of it give the same access.
+    fileprivate func agrees(with answer: EntitlementAnswer?) -> Bool {
+        guard let answer else { return state == .expired }
+        guard answer.state == state else { return false }
+        guard answer.givesAccess, let until else { return true }
+        return until == answer.until
     }
 }

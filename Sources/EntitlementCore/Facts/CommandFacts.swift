@@ -123,6 +123,8 @@ package struct GrantRevocationFact: Hashable, Sendable {
 }
 
 /// A device believed otherwise of a product than the ledger, when all that the device had posted was recorded.
+///
+/// Where it did before, also that it agrees again; from the store's API, that the store was asked and agrees with the ledger.
 package struct DriftFact: Hashable, Sendable {
     package var customer: IdentityRef
     package var productID: String
@@ -144,6 +146,16 @@ package struct DriftFact: Hashable, Sendable {
         self.claimedUntil = claimedUntil
         self.actual = actual
         self.actualUntil = actualUntil
+    }
+}
+
+extension DriftFact {
+    /// Whether it reports the end of a difference: what is claimed is what the ledger knows.
+    ///
+    /// A difference in the end alone names both ends, and they are not the same.
+    package var isAgreement: Bool {
+        guard let actual else { return claimed == .expired }
+        return claimed == actual && claimedUntil == actualUntil
     }
 }
 

@@ -130,11 +130,22 @@ package struct CustomerHistory: Sendable {
 
     /// What the events say: all of them, or only those at the positions given.
     package func facts(believing positions: Set<Int64>? = nil) -> CustomerFacts {
+        CustomerFacts(
+            folding: positions.map { believed in events.filter { believed.contains($0.position) } } ?? events,
+            of: customer)
+    }
+}
+
+extension CustomerFacts {
+    /// What some events say, in the order of their positions.
+    ///
+    /// - Parameter asked: who was asked about, links not followed.
+    init(folding events: [HistoryEvent], of asked: IdentityRef?) {
         var originals: [String: OriginalState] = [:]
         var grants = GrantBook()
         var ownership = OwnershipMap()
         var catalog = Catalog.empty
-        for event in events where positions?.contains(event.position) ?? true {
+        for event in events {
             if let originalID = event.fact.originalTransactionID {
                 originals[originalID, default: OriginalState()].join(
                     event.fact, originalTransactionID: originalID, source: event.statementSource,
@@ -144,8 +155,8 @@ package struct CustomerHistory: Sendable {
             grants.apply(event.fact, position: event.position, recordedAt: event.recordedAt)
             if case .catalog(let applied) = event.fact { catalog = applied }
         }
-        return CustomerFacts(
-            customer: ownership.customer(of: customer ?? IdentityRef(0)), originals: originals,
+        self.init(
+            customer: ownership.customer(of: asked ?? IdentityRef(0)), originals: originals,
             grants: Array(grants.grants.values), ownership: ownership, catalog: catalog)
     }
 }

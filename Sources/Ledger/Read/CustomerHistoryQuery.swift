@@ -66,7 +66,11 @@ struct CustomerHistoryQuery {
 
     /// Adds all that links, ever made up to the position, connect with an identity: their ownership events and reports,
     /// and every event of the original transactions that name one of them.
-    mutating func gather(_ identity: IdentityRef, on connection: isolated PostgresConnection) throws {
+    ///
+    /// - Parameter limit: the most events there may be.
+    mutating func gather(
+        _ identity: IdentityRef, limit: Int = LedgerReader.historyLimit, on connection: isolated PostgresConnection
+    ) throws {
         let result = try connection.query(
             """
             WITH RECURSIVE person (number, environment, own, identity) AS (
@@ -92,16 +96,20 @@ struct CustomerHistoryQuery {
                     WHERE event.ledger_id = $1 AND event.environment = $3
                         AND event.original_transaction_id = part.original AND event.position <= $4
                     """, as: "event"))
-                LIMIT \(LedgerReader.historyLimit + 1)
+                LIMIT $5
             )
             SELECT \(EventColumns.list(of: "event")) FROM found
             \(Statements.search(
                 "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = found.position", as: "event"))
-            """, [.int(ledgerID), .int(identity.number), .int2(environment.number), .int(position)])
-        guard result.rowCount <= LedgerReader.historyLimit else {
+            """,
+            [
+                .int(ledgerID), .int(identity.number), .int2(environment.number), .int(position),
+                .int(Int64(limit + 1)),
+            ])
+        guard result.rowCount <= limit else {
             throw LedgerError(
                 .tooMuch,
-                "This customer has more than \(LedgerReader.historyLimit) events, the most that an answer is folded from "
+                "This customer has more than \(limit) events, the most that an answer is folded from "
                     + "directly; only what they hold now can be told, to a key that is bound to no app.")
         }
         add(try result.rows.map { try DecodedEvent(EventRecord($0)) })

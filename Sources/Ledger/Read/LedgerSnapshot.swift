@@ -63,7 +63,7 @@ extension LedgerReader {
         }
     }
 
-    /// The last drifts recorded of a customer, newest first.
+    /// The last drifts that devices of a customer reported, and the ends of such, newest first.
     package func drifts(
         of customer: CustomerID, _ environment: StoreEnvironment, limit: Int
     ) async throws -> [(fact: DriftFact, recordedAt: Timestamp)] {
@@ -75,6 +75,7 @@ extension LedgerReader {
                     """
                     SELECT position, recorded_at, facts FROM event
                     WHERE event.ledger_id = $1 AND event.position = name.position AND event.type = 'drift'
+                        AND event.source = \(EventSource.device.number)
                     """, as: "event"))
                 WHERE name.ledger_id = $1 AND name.environment = $3 AND name.kind = 3
                     AND name.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)

@@ -9,6 +9,7 @@ package actor WorkWatch {
         case tree
         case streams
         case consumption
+        case drift
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
     }

@@ -99,6 +99,7 @@ struct Route: Sendable {
         },
         Route("POST", "/v1/offer_signatures", .scope(.customersWrite)) { try await $0.signOffer($1) },
         Route("GET", "/v1/streams", .scope(.eventsRead)) { try await $0.showStreams($1) },
+        Route("GET", "/v1/drift", .scope(.eventsRead)) { try await $0.showDrift($1) },
         Route("GET", "/v1/events", .scope(.eventsRead)) { try await $0.events($1) },
         Route("GET", "/v1/events/{position}", .scope(.eventsRead)) { try await $0.event($1) },
         Route("GET", "/v1/events/{position}/proof", .scope(.eventsRead)) { try await $0.inclusionProof($1) },

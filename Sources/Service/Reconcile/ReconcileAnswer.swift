@@ -64,14 +64,12 @@ extension ReconcileDecision {
         return AppTransactionResult(status: .refused, code: refusal.code, detail: refusal.detail)
     }
 
-    /// What the device believes otherwise, and until when that is so; without proof only of the products it has just
-    /// proven to hold.
-    func drift(from claims: [ReconcileRequest.Claim], at instant: Timestamp) -> (drift: [Drift], until: Timestamp) {
+    /// What the device says of products, as far as it is compared: without proof only of those it has just proven to hold.
+    func compared(_ claims: [ReconcileRequest.Claim]) -> [DeviceClaim] {
         let proven = Set(transactions.map(\.productID))
-        return facts.drift(
-            from: claims.filter { proof != .none || proven.contains($0.productID) }.map {
-                DeviceClaim(productID: $0.productID, state: $0.state, until: $0.until)
-            }, at: instant)
+        return claims.filter { proof != .none || proven.contains($0.productID) }.map {
+            DeviceClaim(productID: $0.productID, state: $0.state, until: $0.until)
+        }
     }
 }
 
@@ -126,81 +124,5 @@ extension DriftDocument {
         self.init(
             productID: drift.claim.productID, claimed: drift.claim.state, claimedUntil: drift.claim.until,
             actual: drift.actual, actualUntil: drift.actualUntil, explanation: drift.explanation)
-    }
-}
-
-extension Application {
-    /// The most drifts recorded of one customer within 24 hours; further ones are counted only.
-    private static let driftLimit = 20
-
-    /// Records drift that is proven and new, within limits; all of it is counted.
-    ///
-    /// Of somebody who speaks for one app, only what is about a product that the customer bought there: such drift is shown
-    /// to that app alone, and takes nothing of what other apps may have recorded.
-    func record(_ drift: [Drift], _ decision: ReconcileDecision) async throws {
-        guard !drift.isEmpty else { return }
-        guard decision.proof != .none else {
-            for _ in drift { metrics.count(.drift, ["unproven"]) }
-            return
-        }
-        let environment = decision.posting.environment
-        let dayAgo = now().adding(milliseconds: -Timestamp.millisecondsPerDay)
-        let own = decision.ownProducts
-        let past = try await reader.drifts(of: decision.customer, environment, limit: Self.driftLimit * 10)
-            .filter { own?.contains($0.fact.productID) ?? true }
-        // Moves on with what is recorded here, so that only what others append is in conflict with it.
-        var decidedAt = decision.snapshot.position
-        var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
-        // A device that says two things of one product would have news at every launch.
-        var products: Set<String> = []
-        for item in drift {
-            guard own?.contains(item.claim.productID) ?? true else {
-                metrics.count(.drift, ["foreign"])
-                continue
-            }
-            guard products.insert(item.claim.productID).inserted else {
-                metrics.count(.drift, ["known"])
-                continue
-            }
-            let fact = DriftFact(
-                customer: IdentityRef(0), productID: item.claim.productID, claimed: item.claim.state,
-                claimedUntil: item.claim.until, actual: item.actual, actualUntil: item.actualUntil)
-            let last = past.first { $0.fact.productID == fact.productID }?.fact
-            guard last.map({ !$0.saysTheSame(as: fact) }) ?? true else {
-                metrics.count(.drift, ["known"])
-                continue
-            }
-            guard left > 0 else {
-                metrics.count(.drift, ["limited"])
-                continue
-            }
-            left -= 1
-            do {
-                let outcome = try await writer.append(
-                    EventDraft(
-                        environment: environment, source: .device, occurredAt: nil, fact: .drift(fact),
-                        identities: [decision.customer.value], deduplication: .unique,
-                        unchangedSince: UnchangedSince(decidedAt, customers: [decision.customer.value])))
-                decidedAt = outcome.position
-                metrics.count(.drift, ["recorded"])
-            } catch AppendRefusal.conflict {
-                // Another device of the customer has just reported, or a command changed what was compared.
-                metrics.count(.drift, ["overtaken"])
-            }
-        }
-    }
-}
-
-extension ReconcileDecision {
-    /// The products that the customer bought in the only app that is spoken for; `nil` where that is not held to one.
-    fileprivate var ownProducts: Set<String>? {
-        ownFacts.map { Set($0.originals.values.flatMap(\.transactions).map(\.fact.productID)) }
-    }
-}
-
-extension DriftFact {
-    fileprivate func saysTheSame(as other: DriftFact) -> Bool {
-        claimed == other.claimed && claimedUntil == other.claimedUntil && actual == other.actual
-            && actualUntil == other.actualUntil
     }
 }

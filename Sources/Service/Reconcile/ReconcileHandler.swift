@@ -170,8 +170,9 @@ extension Application {
         let decision = try await decision.withOwnFacts(from: reader)
         let facts = decision.facts
         let (answers, answersUntil) = facts.answersHolding(at: at)
-        let (drift, driftUntil) = decision.drift(from: request.claims, at: at)
-        try await record(drift, decision)
+        let claims = decision.compared(request.claims)
+        let (drift, driftUntil) = facts.drift(from: claims, at: at)
+        try await record(drift, of: claims, decision, at: at)
         let position = decision.snapshot.position
         let isProven = decision.proof != .none
         let pass =

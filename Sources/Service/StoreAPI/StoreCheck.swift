@@ -31,7 +31,7 @@ package struct StoreCheck: Sendable {
     package let client: StoreAPIClient
     private let statements: StatementVerifier
     private let reader: LedgerReader
-    private let append: @Sendable (EventDraft) async throws -> AppendOutcome
+    let append: @Sendable (EventDraft) async throws -> AppendOutcome
     private let now: @Sendable () -> Timestamp
     private let queue = DispatchQueue(label: "store-check", attributes: .concurrent)
 

@@ -43,6 +43,7 @@ package final class Metrics: Sendable {
         var routes: [RouteCounters] = []
         var streams = StreamGauges()
         var openConsumptionRequests: [(stream: StoreStream, count: Int)] = []
+        var drift: DriftGauges?
     }
 
     private let version: String
@@ -81,6 +82,12 @@ package final class Metrics: Sendable {
     /// Shows how many refund requests of the store wait for an answer.
     func note(openConsumptionRequests: [(stream: StoreStream, count: Int)]) {
         state.withLock { $0.openConsumptionRequests = openConsumptionRequests }
+    }
+
+    /// Shows how many differences there are.
+    func note(_ counts: [DriftCount]) {
+        let gauges = DriftGauges(counts)
+        state.withLock { $0.drift = gauges }
     }
 
     /// Shows what these count beside what is counted here.
@@ -134,6 +141,7 @@ package final class Metrics: Sendable {
                 page.sample(name, [("app", stream.app), ("environment", stream.environment.rawValue)], String(count))
             }
         }
+        state.drift?.write(to: &page)
         for family in CounterFamily.allCases {
             page.family(family.rawValue, "counter", family.help)
             for (labels, count) in Self.ordered(state.counters[family]) {

@@ -5,8 +5,9 @@ enum Commands {
         KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, KeysRotateTokensCommand.self,
         EventsCommand.self,
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
-        StatusCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self, TestNotificationCommand.self,
-        ExtendCommand.self, ConsumptionCommand.self, ExportCommand.self, ForgetCommand.self,
+        StatusCommand.self, DriftCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self,
+        TestNotificationCommand.self, ExtendCommand.self, ConsumptionCommand.self, ExportCommand.self,
+        ForgetCommand.self,
     ]
 }
 

@@ -23,9 +23,11 @@ struct RebuildCommand: Command {
             defer { meter.end() }
             async let counted: Void = count(SeenProjector(pool: session.pool))
             async let stored: Void = store(TreeProjector(pool: session.pool))
+            async let told: Void = tellApart(DriftProjector(pool: session.pool))
             let report = try await Rebuilder(pool: session.pool).run { meter.show($0) }
             try await counted
             try await stored
+            try await told
             return report
         }
         let seconds = report.duration / .seconds(1)
@@ -37,8 +39,15 @@ struct RebuildCommand: Command {
             """)
     }
 
-    /// For each step that is folded, for the one that is written, for what the log speaks of, and for the tree over it.
-    private static let connections = 5
+    /// For each step that is folded, for the one that is written, for what the log speaks of, for the tree over it, and for
+    /// the differences.
+    private static let connections = 6
+
+    /// Tells the differences apart anew.
+    private func tellApart(_ drift: DriftProjector) async throws {
+        try await drift.reset()
+        try await drift.catchUp(isHurried: true)
+    }
 
     /// Stores the tree over the log anew.
     private func store(_ tree: TreeProjector) async throws {

@@ -5,7 +5,7 @@ enum Entry {
     case statement(Statement)
     case fact(LedgerFact, recorded: Double)
 
-    fileprivate func event(at position: Int64) -> HistoryEvent {
+    func event(at position: Int64) -> HistoryEvent {
         switch self {
         case .statement(.transaction(let fact, let source)):
             return HistoryEvent(

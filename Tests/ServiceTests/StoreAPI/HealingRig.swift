@@ -49,6 +49,14 @@ struct HealingRig {
             metrics: metrics, logger: rig.application.logger, now: rig.application.now)
     }
 
+    /// What asks about differences that nothing explains.
+    var driftChecks: DriftChecks {
+        DriftChecks(
+            checks.flatMap { check in StoreEnvironment.allCases.map { (check, $0) } },
+            register: rig.application.reader.driftRegister, reader: rig.application.reader, metrics: metrics,
+            logger: rig.application.logger, now: rig.application.now)
+    }
+
     /// Reads the store's history of notifications to the end, of every app and environment.
     func sweep() async throws {
         for client in rig.asked?.clients ?? [] {

@@ -31,6 +31,7 @@ struct StatusCommand: Command {
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let seen = SeenProjector(pool: session.pool)
             try await seen.catchUp(events: Self.countedEvents)
+            try await DriftProjector(pool: session.pool).catchUp(events: Self.countedEvents, isHurried: true)
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
                 failures: try await WorkFailures(pool: session.pool).list(),
@@ -41,6 +42,7 @@ struct StatusCommand: Command {
                 },
                 streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
                     .map { StatusDocument.Stream($0, at: now) },
+                drift: StatusDocument.drift(try await reader.driftRegister.counts()),
                 catalog: try await reader.catalog().catalog, cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport },
                 servingAs: try await ServingUser.all(session.pool),

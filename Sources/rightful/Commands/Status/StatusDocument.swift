@@ -128,6 +128,7 @@ struct StatusDocument: Encodable {
     var failures: [Failure]?
     var sweeps: [Sweep]?
     var streams: [Stream]?
+    var drift: [Drift]?
     var roles: Roles?
     var sizes: Sizes?
     var counts: Counts?
@@ -151,7 +152,8 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        sweeps: [Sweep], streams: [Stream], catalog: Catalog, cluster: EmbeddedCluster?, transport: Transport,
+        sweeps: [Sweep], streams: [Stream], drift: [Drift], catalog: Catalog, cluster: EmbeddedCluster?,
+        transport: Transport,
         servingAs: [String],
         weakness: String?,
         guardsOff: [String], clock: LedgerClock
@@ -190,6 +192,7 @@ extension StatusDocument {
         }
         self.sweeps = sweeps
         self.streams = streams
+        self.drift = drift
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
             reason: weakness, guardsOff: guardsOff)

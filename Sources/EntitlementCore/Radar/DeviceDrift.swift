@@ -1,0 +1,205 @@
+/// A device's claim that differed from the ledger, and all that is known up to some event: told apart by rules, in an order.
+package struct DeviceDrift: Sendable {
+    /// A purchase of somebody else's that the customer was found claiming.
+    package struct Disputed: Hashable, Sendable {
+        package let originalTransactionID: String
+        package let bundleID: String
+        package let products: Set<String>
+
+        package init(originalTransactionID: String, bundleID: String, products: Set<String>) {
+            self.originalTransactionID = originalTransactionID
+            self.bundleID = bundleID
+            self.products = products
+        }
+    }
+
+    /// What is to be said of a difference after an event.
+    package enum Verdict: Hashable, Sendable {
+        case open(DriftCause)
+        case ended(DriftCause, by: DriftEnd)
+    }
+
+    /// With more events than these nothing is compared.
+    package static let historyLimit = 2000
+    /// How many events are folded at most to look for when it was as the device says.
+    private static let foldedLimit = 20_000
+    /// The most earlier states that are looked at, of either kind.
+    private static let earlierLimit = 50
+
+    private let claim: DeviceClaim
+    /// When it was recorded.
+    private let at: Timestamp
+    private let history: CustomerHistory
+    private let elsewhere: CustomerHistory
+    private let disputed: [Disputed]
+    private let isTooLarge: Bool
+
+    /// - Parameters:
+    ///   - at: the claim's own recorded instant.
+    ///   - history: what is known of the customer, up to the event that is looked at.
+    ///   - elsewhere: the same of the store's other environment.
+    ///   - disputed: what the conflicts name that `history` has of the customer.
+    ///   - isTooLarge: whether more is known than is compared, so that it was not read.
+    package init(
+        _ claim: DeviceClaim, at: Timestamp, history: CustomerHistory, elsewhere: CustomerHistory,
+        disputed: [Disputed], isTooLarge: Bool = false
+    ) {
+        self.claim = claim
+        self.at = at
+        self.history = history
+        self.elsewhere = elsewhere
+        self.disputed = disputed
+        self.isTooLarge = isTooLarge
+    }
+
+    // MARK: - Rules
+
+    /// What is to be said when it is found, by what was known then.
+    package func verdictWhenFound() -> Verdict {
+        guard !isTooLarge else { return .open(.tooMuchKnown) }
+        // Something may have come between the comparison and its record.
+        if history.facts().agrees(with: claim, at: at),
+            let last = history.events.last(where: { DriftTeller($0) != nil }),
+            let teller = DriftTeller(last)
+        {
+            return .ended(teller.cause, by: teller.end)
+        }
+        return .open(explanation())
+    }
+
+    /// What is to be said after another event about the customer, which is the last of the history.
+    ///
+    /// - Parameter cause: what was said before.
+    package func verdict(after event: HistoryEvent, _ cause: DriftCause) -> Verdict {
+        switch event.fact {
+        case .drift(let report):
+            guard report.productID == claim.productID, history.identities.contains(report.customer) else {
+                return .open(cause)
+            }
+            guard report.isAgreement else { return .ended(cause, by: .newerReport) }
+            let isUnexplained = cause.driftClass == .unexplained
+            if event.statementSource == .serverAPI { return .open(isUnexplained ? .confirmedByStore : cause) }
+            return .ended(isUnexplained ? .learned : cause, by: .agreement)
+        case .forgetting(let fact):
+            let isForgotten = fact.identities.contains(where: history.identities.contains)
+            return isForgotten ? .ended(cause, by: .forgotten) : .open(cause)
+        case .notification, .statements, .link, .claim, .transfer, .transferUndo, .conflict:
+            break
+        case .catalog, .grant, .grantRevocation, .access, .storeRequest:
+            // Products are compared, not entitlements.
+            return .open(cause)
+        }
+        guard !isTooLarge else { return .open(cause == .none ? .tooMuchKnown : cause) }
+        if let teller = DriftTeller(event), isTrue(after: event, teller) {
+            // What happened after the claim does not show that the device was right.
+            let isLater = teller.speaksOfItself && (event.occurredAt ?? .earliest) > at
+            return .ended(isLater && cause.driftClass != .unexplained ? cause : teller.cause, by: teller.end)
+        }
+        return .open(cause.driftClass == .unexplained ? explanation() : cause)
+    }
+
+    /// Which purchase of the product it is about, as far as that is known, and which app's.
+    package var subject: (originalTransactionID: String, bundleID: String)? {
+        let purchases = [history, elsewhere].lazy.map { history in
+            history.events.flatMap(\.fact.transactions).filter { $0.productID == claim.productID }
+        }
+        if let newest = purchases.compactMap({ $0.newest }).first {
+            return (newest.originalTransactionID, newest.bundleID)
+        }
+        return disputed.first { $0.products.contains(claim.productID) }.map { ($0.originalTransactionID, $0.bundleID) }
+    }
+
+    /// Whether an event makes the claim true of its own instant: by all that is known now, or by what had happened then.
+    ///
+    /// A change of owners says nothing of the time before it, so the claim is read at that instant too.
+    private func isTrue(after event: HistoryEvent, _ teller: DriftTeller) -> Bool {
+        let facts = history.facts()
+        if facts.agrees(with: claim, at: at) { return true }
+        if teller == .ownership, facts.agrees(with: claim, at: max(at, event.recordedAt)) { return true }
+        return history.facts(asOf: at).agrees(with: claim, at: at)
+            && !history.facts(asOf: at, before: event.position).agrees(with: claim, at: at)
+    }
+
+    private func explanation() -> DriftCause {
+        // A device that knows less needs no other reason.
+        guard claim.state != .expired else { return .notHeardOf }
+        let facts = history.facts()
+        if facts.answer(for: claim.productID, at: at)?.reading.reason == .ownedByAnother { return .heldByAnother }
+        if disputed.contains(where: { $0.products.contains(claim.productID) }) { return .inConflict }
+        if elsewhere.facts().agrees(with: claim, at: at) { return .heldElsewhere }
+        return wasTrue ? .trueBefore : .none
+    }
+
+    /// Whether some part of what is known, as the ledger or the device could have known it once, gives the claim at its
+    /// instant or at an earlier one.
+    private var wasTrue: Bool {
+        let limit = max(2, min(Self.earlierLimit, Self.foldedLimit / max(1, history.events.count)))
+        let positions = history.events.map(\.position)
+        for position in positions.suffix(limit).reversed() {
+            let believed = Set(positions.prefix { $0 <= position })
+            if history.facts(believing: believed).everAgreed(with: claim, by: at) { return true }
+        }
+        let dates = history.events.flatMap { event in
+            [event.occurredAt] + event.fact.transactions.flatMap { [$0.purchaseDate, $0.signedDate] }
+        }
+        let instants = Set(dates.compactMap(\.self).filter { $0 < at } + [at]).sorted()
+        return instants.suffix(limit).reversed().contains { instant in
+            history.facts(asOf: instant).everAgreed(with: claim, by: at)
+        }
+    }
+}
+
+/// Who told the ledger something about whose what is.
+package enum DriftTeller: Hashable, Sendable {
+    case notification
+    case storeNotification
+    case storeStatements
+    case device
+    case ownership
+
+    /// `nil` for what changes nothing that is compared.
+    package init?(_ event: HistoryEvent) {
+        switch (event.fact, event.statementSource) {
+        case (.notification, .notification), (.statements, .notification): self = .notification
+        case (.notification, .serverAPI): self = .storeNotification
+        case (.statements, .serverAPI): self = .storeStatements
+        case (.notification, .device), (.statements, .device): self = .device
+        case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _): self = .ownership
+        case (.catalog, _), (.conflict, _), (.grant, _), (.grantRevocation, _), (.drift, _), (.forgetting, _),
+            (.access, _), (.storeRequest, _):
+            return nil
+        }
+    }
+
+    var cause: DriftCause {
+        switch self {
+        case .notification: .notifiedLater
+        case .storeNotification, .storeStatements: .toldWhenAsked
+        case .device: .postedLater
+        case .ownership: .ownedLater
+        }
+    }
+
+    var end: DriftEnd {
+        switch self {
+        case .notification: .notification
+        case .storeNotification, .storeStatements: .storeAnswer
+        case .device: .device
+        case .ownership: .ownership
+        }
+    }
+
+    /// Whether its date is that of what happened; the store signs anew what it is asked about.
+    fileprivate var speaksOfItself: Bool {
+        switch self {
+        case .notification, .storeNotification: true
+        case .storeStatements, .device, .ownership: false
+        }
+    }
+}
+
+extension [TransactionFact] {
+    fileprivate var newest: TransactionFact? {
+        self.max { ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID) }
+    }
+}

@@ -1,0 +1,73 @@
+import EntitlementCore
+package import PostgresClient
+
+/// Keeps, behind the log, the differences between device, ledger and store, and tells them apart.
+///
+/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. Events
+/// are taken one after the other, each with what is known up to it; so the rows are the same whatever the pages were.
+package struct DriftProjector: Sendable {
+    static let row = ProjectionRow(name: "drift", version: 1)
+
+    private let pool: PostgresPool
+    private let pageEvents: Int64
+
+    /// - Parameter pageEvents: how many positions one transaction goes through.
+    package init(pool: PostgresPool, pageEvents: Int64 = 2000) {
+        self.pool = pool
+        self.pageEvents = pageEvents
+    }
+
+    /// Goes on from the checkpoint to the head of the log, or through as many events.
+    ///
+    /// Between pages it rests for as long as they take, so that those who ask are served first.
+    ///
+    /// - Parameter progress: told of each page: up to where it came.
+    package func catchUp(
+        events: Int64 = .max, isHurried: Bool = false, progress: @Sendable (Int64) -> Void = { _ in }
+    ) async throws {
+        var left = events
+        while left > 0 {
+            try Task.checkCancellation()
+            let start = ContinuousClock.now
+            guard let end = try await pool.run(doing: "telling differences apart", { try page(on: $0) }) else { return }
+            progress(end)
+            left -= pageEvents
+            if !isHurried { try await Task.sleep(for: start.duration(to: .now)) }
+        }
+    }
+
+    /// Forgets what is kept; the next `catchUp` begins at the first event.
+    package func reset() async throws {
+        try await pool.run(doing: "telling differences apart") { connection in
+            try connection.transaction { connection in
+                _ = try Self.row.lock(on: connection, clear: Self.clear)
+                try Self.clear(connection)
+                try Self.row.note(0, on: connection)
+            }
+        }
+    }
+
+    /// Returns where the page ended; `nil` when nothing was left to do for this process.
+    private func page(on connection: isolated PostgresConnection) throws -> Int64? {
+        if try Self.row.isCurrent(on: connection) { return nil }
+        return try connection.transaction { connection in
+            // Another process is at it: that will do.
+            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return nil }
+            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            guard head > checkpoint else { return nil }
+            let end = min(checkpoint + pageEvents, head)
+            try connection.walkByIndex()
+            var page = try DriftPage(from: checkpoint, to: end, on: connection)
+            try page.goThrough(on: connection)
+            try page.write(on: connection)
+            try Self.row.note(end, on: connection)
+            return end
+        }
+    }
+
+    private static func clear(_ connection: isolated PostgresConnection) throws {
+        for table in ["drift", "drift_key", "drift_count", "drift_stream"] {
+            try connection.query("DELETE FROM \(table) WHERE ledger_id = $1", [.int(ledgerID)])
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import AppStoreServer
+package import EntitlementCore
+package import Ledger
+
+/// Asks the store, behind the service, about what a device says and nothing explains.
+///
+/// What it says that is new explains the difference as any event does. Where it says what the ledger says, that is an event
+/// too: the device is the one that has not heard.
+package struct DriftChecks: Sendable {
+    /// How long the store may take for one.
+    private static let patience = Duration.seconds(120)
+    /// After the store could not be asked.
+    private static let retry = Duration.seconds(600)
+
+    private let checks: [(check: StoreCheck, environment: StoreEnvironment)]
+    private let register: DriftRegister
+    private let reader: LedgerReader
+    private let metrics: Metrics
+    private let logger: Logger
+    private let now: @Sendable () -> Timestamp
+    private let pause: Duration
+
+    /// - Parameters:
+    ///   - checks: one for each app and each of its environments.
+    ///   - pause: between looks.
+    package init(
+        _ checks: [(check: StoreCheck, environment: StoreEnvironment)], register: DriftRegister, reader: LedgerReader,
+        metrics: Metrics, logger: Logger, pause: Duration = .seconds(15), now: @escaping @Sendable () -> Timestamp
+    ) {
+        self.checks = checks
+        self.register = register
+        self.reader = reader
+        self.metrics = metrics
+        self.logger = logger
+        self.pause = pause
+        self.now = now
+    }
+
+    /// Works until the current task is cancelled.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            for (check, environment) in checks {
+                group.addTask {
+                    while !Task.isCancelled {
+                        do {
+                            while try await ask(check, environment) { try Task.checkCancellation() }
+                            try? await Task.sleep(for: pause)
+                        } catch let error as StoreAPIError {
+                            metrics.count(.storeChecks, ["drift", "failed"])
+                            logger.log(
+                                .error, "the store cannot be asked what explains a difference; it is tried again",
+                                [("app", .string(check.app)), ("error", .string("\(error)"))])
+                            try? await Task.sleep(for: Self.retry)
+                        } catch {
+                            // The database is away: everything says so.
+                            try? await Task.sleep(for: pause)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks about everything once, of every app and environment; returns about how many.
+    package func askAll() async throws -> Int {
+        var count = 0
+        for (check, environment) in checks { while try await ask(check, environment) { count += 1 } }
+        return count
+    }
+
+    /// Returns whether there was something to ask about.
+    private func ask(_ check: StoreCheck, _ environment: StoreEnvironment) async throws -> Bool {
+        let stream = StoreStream(app: check.app, environment: environment)
+        guard let drift = try await register.takeUnexplained(stream), let original = drift.originalTransactionID,
+            let report = drift.report
+        else { return false }
+        // Of somebody who was forgotten the answer would name them again.
+        guard let customer = drift.customerID.flatMap({ CustomerID($0) }) else { return true }
+        let finding = try await check.run(original, in: environment, within: Self.patience)
+        let isNews = finding.recorded.contains { $0.originalTransactionID == original }
+        let isKnown = finding.originalTransactionID != nil
+        metrics.count(.storeChecks, ["drift", isNews ? "recorded" : isKnown ? "known" : "unknown"])
+        guard isKnown, !isNews else { return true }
+        let (facts, position) = try await reader.customerFacts(customer, environment: environment)
+        let claim = DeviceClaim(productID: report.productID, state: report.claimed, until: report.claimedUntil)
+        guard !facts.agrees(with: claim, at: now()),
+            let answer = facts.answer(for: report.productID, at: now())
+        else { return true }
+        let agreement = DriftFact(
+            customer: IdentityRef(0), productID: report.productID, claimed: answer.state, claimedUntil: answer.until,
+            actual: answer.state, actualUntil: answer.until)
+        do {
+            _ = try await check.append(
+                EventDraft(
+                    environment: environment, source: .serverAPI, occurredAt: nil, fact: .drift(agreement),
+                    identities: [customer.value], deduplication: .unique,
+                    unchangedSince: UnchangedSince(position, customers: [customer.value])))
+        } catch AppendRefusal.conflict {
+            // A device has just reported, or a command changed what was compared: it is told apart anew.
+        }
+        return true
+    }
+}

@@ -1,0 +1,53 @@
+package import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+package import Ledger
+
+extension Application {
+    /// `GET /v1/drift`: the differences between device, ledger and store, and what resolved each.
+    func showDrift(_ call: Call) async throws -> HTTPResponse {
+        let (after, limit) = try call.page()
+        let query = DriftQuery(
+            try call.environment(), driftClass: try call.driftClass(), isResolved: try call.flag("resolved"),
+            after: after, limit: limit)
+        let page = try await reader.driftRegister.page(query, only: call.scope)
+        return try .document(DriftListDocument(page), position: page.readTo)
+    }
+}
+
+extension Call {
+    fileprivate func driftClass() throws(Problem) -> DriftClass? {
+        guard let text = request.queryValue("class") else { return nil }
+        guard let driftClass = DriftClass(rawValue: text) else {
+            let names = DriftClass.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Problem(.malformedRequest, "class is one of \(names).", param: "class")
+        }
+        return driftClass
+    }
+
+    fileprivate func flag(_ name: String) throws(Problem) -> Bool? {
+        switch request.queryValue(name) {
+        case nil: return nil
+        case "true": return true
+        case "false": return false
+        case .some: throw Problem(.malformedRequest, "\(name) is true or false.", param: name)
+        }
+    }
+}
+
+extension DriftListDocument {
+    /// Differences as the API and the command line show them.
+    package init(_ page: FoundDriftPage) {
+        self.init(
+            items: page.items.map { drift in
+                Item(
+                    position: drift.position, environment: drift.environment, between: drift.comparison,
+                    cause: drift.cause, customerID: drift.customerID, productID: drift.productID,
+                    originalTransactionID: drift.originalTransactionID, app: drift.app, foundAt: drift.foundAt,
+                    report: drift.report,
+                    resolved: drift.resolution.map {
+                        Item.Resolution(at: $0.at, position: $0.position, by: $0.by)
+                    })
+            }, hasMore: page.hasMore, nextAfter: page.nextAfter, unexplained: page.unexplained, readTo: page.readTo)
+    }
+}
