@@ -73,9 +73,14 @@ CREATE TABLE store_stream (
     -- the stream was heard last.
     last_missed_at timestamptz,
     missed_since timestamptz,
-    -- The test notification that was asked for last, and why none could be.
+    -- The newest instant at which the store had something to tell that never came: by a check that found it, a test
+    -- notification that was not delivered, or the store's word that it knows no URL.
+    unheard_at timestamptz,
+    -- The test notification that was asked for last, why the last attempt to ask for one failed, and when the next may be
+    -- made.
     canary_at timestamptz,
     canary_error text,
+    canary_next_at timestamptz,
     -- Checks that were made, and how many of them found something.
     checked bigint NOT NULL DEFAULT 0,
     repaired bigint NOT NULL DEFAULT 0,

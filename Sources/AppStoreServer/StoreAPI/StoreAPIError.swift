@@ -20,6 +20,9 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
         case outOfTime
     }
 
+    /// Apple's number where App Store Connect has no URL to deliver notifications to.
+    package static let noNotificationURL: Int64 = 4_040_007
+
     package let kind: Kind
     /// `nil` where there was no answer.
     package let status: Int?

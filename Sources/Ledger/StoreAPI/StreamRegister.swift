@@ -23,7 +23,9 @@ package struct StreamStanding: Sendable, Hashable {
     package var overdue: Int64 = 0
     /// When the first and the last of these events took place.
     package var overdueEvents: ClosedRange<Timestamp>?
-    /// When a test notification was asked for last, and why none could be.
+    /// The newest instant at which the store had something to tell that never came, as was found out since.
+    package var unheardAt: Timestamp?
+    /// When a test notification was asked for last, and why the last attempt to ask for one failed.
     package var canaryAt: Timestamp?
     package var canaryError: String?
     package var watchedSince: Timestamp?
@@ -42,20 +44,33 @@ package struct StreamStanding: Sendable, Hashable {
         }
     }
 
+    /// What is dated farther ahead than this was written while a clock was wrong; instances may differ by seconds.
+    static let farAhead: Int64 = 5 * 60_000
+
     /// How long a test notification may take.
     package static let canaryPatience: Int64 = 15 * 60_000
 
-    /// Whether the store has sent something since it was last heard: by what is overdue, what was found in its history, or a
-    /// test notification.
+    /// Whether the store has sent something since it was last heard.
+    ///
+    /// What is overdue, what was found in its history and test notifications show it, and what was found out before and
+    /// has been repaired since: only a delivery shows that the store is heard again.
     package func isSilent(at now: Timestamp) -> Bool {
-        let tolerance = Self.tolerance(in: stream.environment)
-        var evidence: [Timestamp] = [overdueEvents?.upperBound].compactMap(\.self)
-        if let missedSince, missedSince.adding(milliseconds: tolerance) < now { evidence.append(missedSince) }
-        if let canaryAt, canaryError == nil, canaryAt.adding(milliseconds: Self.canaryPatience) < now {
-            evidence.append(canaryAt)
+        let oldest = now.adding(milliseconds: -SweepRegister.kept(in: stream.environment))
+        let latest = now.adding(milliseconds: Self.farAhead)
+        var evidence = [overdueEvents?.upperBound, unheardAt, unansweredCanary(at: now)].compactMap(\.self)
+        if let missedSince, missedSince.adding(milliseconds: Self.tolerance(in: stream.environment)) < now {
+            evidence.append(missedSince)
         }
-        guard let newest = evidence.max() else { return false }
-        return lastHeardAt.map { $0 < newest } ?? true
+        // What lies ahead was written while a clock was wrong.
+        guard let newest = evidence.filter({ oldest < $0 && $0 <= latest }).max() else { return false }
+        return lastHeardAt.map { $0 < newest || $0 > latest } ?? true
+    }
+
+    /// The test notification that should have come by now, had it been delivered.
+    package func unansweredCanary(at now: Timestamp) -> Timestamp? {
+        guard let canaryAt, canaryAt.adding(milliseconds: Self.canaryPatience) < now else { return nil }
+        let isHeard = lastHeardAt.map { canaryAt <= $0 && $0 <= now.adding(milliseconds: Self.farAhead) } ?? false
+        return isHeard ? nil : canaryAt
     }
 }
 
@@ -84,7 +99,7 @@ package struct StreamRegister: Sendable {
                 """
                 SELECT stream.last_heard_at, stream.missed_since, due.count, due.first, due.last, stream.canary_at,
                     stream.canary_error, stream.watched_since, stream.checked, stream.repaired, stream.check_error,
-                    stream.check_error_at
+                    stream.check_error_at, stream.unheard_at
                 FROM unnest($2::text[], $3::smallint[], $4::timestamptz[]) WITH ORDINALITY
                     AS key (app, environment, oldest, number)
                 LEFT JOIN store_stream AS stream ON stream.ledger_id = $1 AND stream.app = key.app
@@ -120,6 +135,7 @@ package struct StreamRegister: Sendable {
                 standing.repaired = try row.optionalInt(9) ?? 0
                 standing.checkError = try row.optionalText(10)
                 standing.checkErrorAt = try instant(11)
+                standing.unheardAt = try instant(12)
                 return standing
             }
         }
@@ -147,7 +163,9 @@ package struct StreamRegister: Sendable {
     }
 
     /// Notes deliveries that became no event, because what they brought was known already.
-    package func noteHeard(_ heard: [StoreStream: Timestamp]) async throws {
+    ///
+    /// What was noted while a clock was far ahead counts for nothing.
+    package func noteHeard(_ heard: [StoreStream: Timestamp], at now: Timestamp) async throws {
         let streams = Array(heard.keys)
         guard !streams.isEmpty else { return }
         try await run { connection in
@@ -156,42 +174,81 @@ package struct StreamRegister: Sendable {
                 INSERT INTO store_stream AS stream (ledger_id, app, environment, last_heard_at)
                 SELECT $1, * FROM unnest($2::text[], $3::smallint[], $4::timestamptz[])
                 ON CONFLICT (ledger_id, app, environment) DO UPDATE
-                SET last_heard_at = greatest(stream.last_heard_at, excluded.last_heard_at)
+                SET last_heard_at = CASE WHEN stream.last_heard_at > $5 THEN excluded.last_heard_at
+                    ELSE greatest(stream.last_heard_at, excluded.last_heard_at) END
                 """,
                 [
                     .int4(Int32(ledgerID)), .textArray(streams.map(\.app)),
                     .int2Array(streams.map(\.environment.number)),
-                    .timestampArray(streams.map { heard[$0]?.milliseconds }),
+                    .timestampArray(streams.map { heard[$0].map { min($0, now).milliseconds } }),
+                    .timestamp(now.adding(milliseconds: StreamStanding.farAhead).milliseconds),
                 ])
         }
     }
 
     // MARK: - Test notifications
 
-    /// Takes it upon this process to ask for a test notification, unless one was asked for within `pause`.
+    /// How long after an attempt that failed, or was never finished, the next is made, in milliseconds.
+    private static let canaryRetry: Int64 = 15 * 60_000
+
+    /// Takes it upon this process to ask for a test notification, unless one was asked for within `pause`, or somebody
+    /// has just tried.
     ///
     /// - Parameter pause: in milliseconds.
     package func beginCanary(_ stream: StoreStream, now: Timestamp, pause: Int64) async throws -> Bool {
         try await run { connection in
             try connection.query(
                 """
-                UPDATE store_stream SET canary_at = $4, canary_error = NULL
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND (canary_at IS NULL OR canary_at <= $5)
+                UPDATE store_stream SET canary_next_at = $6
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                    AND (canary_at IS NULL OR canary_at <= $5 OR canary_at > $4)
+                    AND (canary_next_at IS NULL OR canary_next_at <= $4 OR canary_next_at > $6)
                 RETURNING 1
                 """,
                 Self.key(stream) + [
                     .timestamp(now.milliseconds), .timestamp(now.adding(milliseconds: -pause).milliseconds),
+                    .timestamp(now.adding(milliseconds: Self.canaryRetry).milliseconds),
                 ]
             ).first != nil
         }
     }
 
-    /// Says that no test notification could be asked for, and why.
-    package func failCanary(_ stream: StoreStream, _ reason: String) async throws {
+    /// Says that the store will send a test notification.
+    package func noteCanary(_ stream: StoreStream, at now: Timestamp) async throws {
         try await run { connection in
             _ = try connection.query(
-                "UPDATE store_stream SET canary_error = $4 WHERE ledger_id = $1 AND app = $2 AND environment = $3",
-                Self.key(stream) + [.text(String(reason.prefix(Self.errorLimit)))])
+                """
+                UPDATE store_stream SET canary_at = $4, canary_error = NULL, canary_next_at = NULL
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                """, Self.key(stream) + [.timestamp(now.milliseconds)])
+        }
+    }
+
+    /// Says that no test notification could be asked for, and why.
+    ///
+    /// - Parameter unheardAt: as of when the store can deliver nothing at all, where that is the reason.
+    package func failCanary(_ stream: StoreStream, _ reason: String, unheardAt: Timestamp? = nil) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                """
+                UPDATE store_stream SET canary_error = $4, unheard_at = greatest(unheard_at, $5)
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                """,
+                Self.key(stream) + [
+                    .text(String(reason.prefix(Self.errorLimit))),
+                    unheardAt.map { .timestamp($0.milliseconds) } ?? .null,
+                ])
+        }
+    }
+
+    /// Keeps what shows that something never came, after what showed it is gone.
+    package func noteUnheard(_ stream: StoreStream, at instant: Timestamp) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                """
+                UPDATE store_stream SET unheard_at = greatest(unheard_at, $4)
+                WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                """, Self.key(stream) + [.timestamp(instant.milliseconds)])
         }
     }
 
@@ -234,7 +291,7 @@ package struct StreamRegister: Sendable {
             try connection.query(
                 """
                 SELECT * FROM (
-                    (SELECT original_transaction_id, reason, check_at, attempts FROM store_watch AS watch
+                    (SELECT original_transaction_id, reason, check_at, attempts, expected_at FROM store_watch AS watch
                     WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
                         AND check_at <= least($4::timestamptz, (
                             SELECT coalesce(max(completed_until), '-infinity') FROM store_sweep AS sweep
@@ -242,7 +299,7 @@ package struct StreamRegister: Sendable {
                         AND check_at > $5 AND reason = 1
                     ORDER BY check_at LIMIT $6)
                     UNION ALL
-                    (SELECT original_transaction_id, reason, check_at, attempts FROM store_watch AS watch
+                    (SELECT original_transaction_id, reason, check_at, attempts, expected_at FROM store_watch AS watch
                     WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
                         AND check_at <= $4 AND check_at > $5 AND reason <> 1
                     ORDER BY check_at LIMIT $6)
@@ -255,7 +312,8 @@ package struct StreamRegister: Sendable {
             ).rows.map { row in
                 DueCheck(
                     stream: stream, originalTransactionID: try row.text(0), reason: try CheckReason(stored: row.int(1)),
-                    checkAt: Timestamp(milliseconds: try row.timestamp(2)), attempts: Int(try row.int(3)))
+                    checkAt: Timestamp(milliseconds: try row.timestamp(2)), attempts: Int(try row.int(3)),
+                    expectedAt: try row.optionalTimestamp(4).map { Timestamp(milliseconds: $0) })
             }
         }
     }
@@ -280,9 +338,13 @@ package struct StreamRegister: Sendable {
                 PostgresStatement(
                     """
                     UPDATE store_stream SET checked = checked + 1, repaired = repaired + $4, check_error = NULL,
-                        check_error_at = NULL, heartbeat_at = CASE WHEN holder = $5 THEN clock_timestamp() ELSE heartbeat_at END
+                        unheard_at = greatest(unheard_at, $6), check_error_at = NULL, heartbeat_at = CASE WHEN holder = $5 THEN clock_timestamp() ELSE heartbeat_at END
                     WHERE ledger_id = $1 AND app = $2 AND environment = $3
-                    """, Self.key(check.stream) + [.int(isRepaired ? 1 : 0), .text(holder)]),
+                    """,
+                    Self.key(check.stream) + [
+                        .int(isRepaired ? 1 : 0), .text(holder),
+                        isRepaired ? check.expectedAt.map { .timestamp($0.milliseconds) } ?? .null : .null,
+                    ]),
             ])
         }
     }
@@ -322,4 +384,6 @@ package struct DueCheck: Sendable, Hashable {
     package let checkAt: Timestamp
     /// How often the store was asked and told nothing new.
     package let attempts: Int
+    /// When the event that is waited for takes place, as far as known.
+    package let expectedAt: Timestamp?
 }

@@ -1,4 +1,4 @@
-import EntitlementCore
+package import EntitlementCore
 package import PostgresClient
 
 /// Keeps, behind the log, of which original transactions the store is to be heard or asked and when, and when each app's
@@ -13,25 +13,29 @@ package struct WatchProjector: Sendable {
     private let pageEvents: Int64
 
     /// - Parameter pageEvents: how many positions one transaction goes through.
-    package init(pool: PostgresPool, pageEvents: Int64 = 5000) {
+    package init(pool: PostgresPool, pageEvents: Int64 = 1000) {
         self.pool = pool
         self.pageEvents = pageEvents
     }
 
     /// Goes on from the checkpoint to the head of the log.
     ///
+    /// Events that were recorded while a clock was ahead count as heard now: the log's dates never go back.
+    ///
     /// Between pages it rests for as long as they take, so that those who ask are served first.
-    package func catchUp() async throws {
+    package func catchUp(now: Timestamp) async throws {
         while true {
             try Task.checkCancellation()
             let start = ContinuousClock.now
-            if try await pool.run(doing: "looking what the store has to say next", { try page(on: $0) }) { return }
+            if try await pool.run(doing: "looking what the store has to say next", { try page(now: now, on: $0) }) {
+                return
+            }
             try await Task.sleep(for: start.duration(to: .now))
         }
     }
 
     /// Returns whether nothing is left to do for this process.
-    private func page(on connection: isolated PostgresConnection) throws -> Bool {
+    private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Bool {
         if try Self.row.isCurrent(on: connection) { return true }
         return try connection.transaction { connection in
             let locked = try Self.row.lock(on: connection) { connection in
@@ -44,7 +48,7 @@ package struct WatchProjector: Sendable {
             let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()
             try watch(from: checkpoint, to: end, on: connection)
-            try hear(from: checkpoint, to: end, on: connection)
+            try hear(from: checkpoint, to: end, now: now, on: connection)
             try Self.row.note(end, on: connection)
             return end == head
         }
@@ -139,8 +143,11 @@ package struct WatchProjector: Sendable {
 
     /// Notes when each stream's newest notification came by itself, and since when what was sent did not.
     ///
-    /// A product is sold by one app, so one event of each product tells which; of those about no product each is read.
-    private func hear(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
+    /// Of what was delivered one event of each product is read, to learn whose it is: where several apps sell a product of
+    /// the same id, whoever heard the delivery notes the others. Of what never arrived each event is read.
+    private func hear(from start: Int64, to end: Int64, now: Timestamp, on connection: isolated PostgresConnection)
+        throws
+    {
         let groups = try connection.query(
             """
             SELECT environment, source, max(recorded_at), min(least(occurred_at, recorded_at)),
@@ -148,7 +155,8 @@ package struct WatchProjector: Sendable {
             FROM event
             WHERE ledger_id = $1 AND position > $2 AND position <= $3 AND environment IS NOT NULL
                 AND source IN ($4, $5) AND type <> $6
-            GROUP BY environment, source, product_id, CASE WHEN product_id IS NULL THEN position END
+            GROUP BY environment, source, product_id,
+                CASE WHEN product_id IS NULL OR source = $5 THEN position END
             """,
             [
                 .int(ledgerID), .int(start), .int(end), .int2(EventSource.notification.number),
@@ -162,7 +170,7 @@ package struct WatchProjector: Sendable {
             guard case .notification(let fact)? = try? FactCodec.decode(row.bytes(5)) else { continue }
             let stream = Hearing(app: fact.bundleID, environment: try StoreEnvironment(stored: row.int(0)))
             if try row.int(1) == Int64(EventSource.notification.number) {
-                heard[stream] = max(heard[stream] ?? .min, try row.timestamp(2))
+                heard[stream] = max(heard[stream] ?? .min, min(now.milliseconds, try row.timestamp(2)))
             } else if let first = try row.optionalTimestamp(3), let last = try row.optionalTimestamp(4) {
                 let known = missed[stream] ?? (first, last)
                 missed[stream] = (min(known.first, first), max(known.last, last))
@@ -180,7 +188,8 @@ package struct WatchProjector: Sendable {
             FROM unnest($2::text[], $3::smallint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[])
                 AS new (app, environment, heard, first, last)
             ON CONFLICT (ledger_id, app, environment) DO UPDATE SET
-                last_heard_at = greatest(stream.last_heard_at, excluded.last_heard_at),
+                last_heard_at = CASE WHEN excluded.last_heard_at IS NOT NULL AND stream.last_heard_at > $7
+                    THEN excluded.last_heard_at ELSE greatest(stream.last_heard_at, excluded.last_heard_at) END,
                 last_missed_at = greatest(stream.last_missed_at, excluded.last_missed_at),
                 missed_since = least(
                     CASE WHEN stream.missed_since
@@ -197,6 +206,7 @@ package struct WatchProjector: Sendable {
                 .int4(Int32(ledgerID)), .textArray(streams.map(\.app)), .int2Array(streams.map(\.environment.number)),
                 .timestampArray(streams.map { heard[$0] }), .timestampArray(streams.map { missed[$0]?.first }),
                 .timestampArray(streams.map { missed[$0]?.last }),
+                .timestamp(now.adding(milliseconds: StreamStanding.farAhead).milliseconds),
             ])
     }
 }

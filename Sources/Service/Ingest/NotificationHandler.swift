@@ -21,6 +21,7 @@ extension Application {
         } catch {
             let problem = Problem(error)
             metrics.count(.verdicts, [problem.code.rawValue])
+            if let refusal = error as? NotificationRefusal { noteRefusal(refusal) }
             throw problem
         }
     }
@@ -42,6 +43,21 @@ extension Application {
             defer { metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
             return try verifier.verify(signedPayload: signedPayload, now: now(), work: &work)
         }
+    }
+
+    /// Remembers that what the store had signed was refused, which is a mistake in the configuration or in this program:
+    /// to whoever looks, its notifications do not arrive.
+    private func noteRefusal(_ refusal: NotificationRefusal) {
+        switch refusal.code {
+        // Anybody can send that.
+        case .malformedJWS, .untrustedSignature: return
+        case .unknownApp, .wrongEnvironment, .inconsistentPayload: break
+        }
+        guard streamEars.refuse("\(refusal)", at: now()) else { return }
+        logger.log(
+            .warning,
+            "a notification that the store had signed is refused, and perhaps others since this was said last: compare `apps` in "
+                + "the configuration with App Store Connect", [("reason", .string(refusal.detail))])
     }
 
     /// Counts what it is and what is odd about it, and says the latter.

@@ -13,15 +13,17 @@ struct HealingRig {
     let metrics: Metrics
     private let checks: [StoreCheck]
 
-    /// - Parameter hasCanary: whether test notifications are asked for, and then as soon as a stream is silent.
+    /// - Parameters:
+    ///   - hasCanary: whether test notifications are asked for, and then as soon as a stream is silent.
+    ///   - patience: for how long something must have been wrong before it is said.
     static func make(
-        asksStore: Bool = true, hasOtherApp: Bool = false, hasCanary: Bool = false
+        asksStore: Bool = true, hasOtherApp: Bool = false, hasCanary: Bool = false, patience: Duration = .zero
     ) async throws -> HealingRig {
         let rig = try await ServiceRig.withCatalog(hasOtherApp: hasOtherApp, asksStore: asksStore)
-        return HealingRig(rig, hasCanary: hasCanary)
+        return HealingRig(rig, hasCanary: hasCanary, patience: patience)
     }
 
-    init(_ rig: ServiceRig, hasCanary: Bool = false) {
+    init(_ rig: ServiceRig, hasCanary: Bool = false, patience: Duration = .zero) {
         self.rig = rig
         let application = rig.application
         metrics = application.metrics
@@ -31,11 +33,10 @@ struct HealingRig {
             ) { try await application.writer.append($0) }
         }
         var intervals = StreamWatch.Intervals()
-        intervals.canaryPatience = hasCanary ? .zero : .seconds(600)
-        if !hasCanary { intervals.canary = 1000 * 86_400_000 }
+        intervals.patience = patience
         watch = StreamWatch(
             rig.streams.map { stream in
-                (stream, rig.asked?.clients.first { $0.credentials.bundleID == stream.app })
+                (stream, hasCanary ? rig.asked?.clients.first { $0.credentials.bundleID == stream.app } : nil)
             }, projector: WatchProjector(pool: rig.pool), register: StreamRegister(pool: rig.pool),
             ears: application.streamEars, metrics: application.metrics, logger: application.logger, watch: nil,
             intervals: intervals, now: application.now)
@@ -57,6 +58,11 @@ struct HealingRig {
             logger: rig.application.logger, now: rig.application.now)
     }
 
+    /// Looks, and asks for the test notifications that are due.
+    func look() async throws {
+        for canary in try await watch.look() { await watch.sendCanary(canary) }
+    }
+
     /// Reads the store's history of notifications to the end, of every app and environment.
     func sweep() async throws {
         for client in rig.asked?.clients ?? [] {
@@ -74,9 +80,9 @@ struct HealingRig {
         // What was just recorded is dated a little later than the clock that stands still.
         rig.wait(seconds: 1)
         try await sweep()
-        try await watch.look()
+        try await look()
         let rounds = await repairer().roundOfAll()
-        try await watch.look()
+        try await look()
         return rounds.reduce(0) { sum, round in
             guard case .checked(let count) = round else { return sum }
             return sum + count
@@ -94,6 +100,12 @@ struct HealingRig {
             if case .int(let overdue) = item["overdue"], overdue > 0 { words.append("\(overdue) overdue") }
             return words.joined(separator: " ")
         }
+    }
+
+    /// How one app's production stands, in full.
+    func standing() async throws -> StreamStanding {
+        try await StreamRegister(pool: rig.pool).standings(
+            of: [StoreStream(app: ServiceRig.bundleID, environment: .production)], at: rig.clock.now)[0]
     }
 
     func pass(days: Double) {

@@ -37,16 +37,16 @@ struct RepairTests {
         }
         #expect(try await healing.heal() == 0, "nothing is due yet")
         healing.pass(days: 6.7)
-        try await healing.watch.look()
+        try await healing.look()
         #expect(try await healing.streams()[0] == "production ok")
         healing.pass(days: 0.2)
-        try await healing.watch.look()
+        try await healing.look()
         #expect(try await healing.streams()[0] == "production silent 5 overdue")
         #expect(await healing.repairer().roundOfAll().contains(.checked(5)) == false, "the history comes first")
         let head = try await rig.head()
         #expect(try await healing.heal() == 5)
         let standing = try await healing.streams()[0]
-        #expect(standing == "production ok")
+        #expect(standing == "production silent", "repaired is not heard")
         let events = try await rig.get("/v1/events?after=\(head)").json["items"]
         #expect(events?.count == 4, "a renewal each, and that the others expired: \(String(describing: events))")
         #expect(try await rig.entitlements(Self.token).filter(\.givesAccess).count == 1)
@@ -65,7 +65,7 @@ struct RepairTests {
         #expect(try await healing.heal() == 0)
         // The renewed ones are expected again a month later.
         healing.pass(days: 30)
-        try await healing.watch.look()
+        try await healing.look()
         let later = try await healing.streams()
         #expect(later[0].contains("3 overdue"), "\(later)")
     }
@@ -115,7 +115,7 @@ struct RepairTests {
                 Self.monthly(id, from: 320, 1).members, HeldRenewal(original: id, signed: 320).members)
         }
         try await healing.sweep()
-        try await healing.watch.look()
+        try await healing.look()
         let stream = StoreStream(app: ServiceRig.bundleID, environment: .production)
         let killed = StreamRegister(pool: rig.pool, holder: "killed")
         #expect(try await killed.hold(stream))
@@ -144,7 +144,7 @@ struct RepairTests {
         try await rig.notify(Self.monthly("7", from: 290), uuid: "n1")
         try store.remember(Self.monthly("7", from: 320, 1).members)
         try await healing.sweep()
-        try await healing.watch.look()
+        try await healing.look()
         for _ in 0..<5 { store.fail(.status(401)) }
         #expect(await healing.repairer().roundOfAll().contains(.failed))
         store.forgiveAll()

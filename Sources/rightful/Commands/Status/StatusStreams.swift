@@ -60,7 +60,7 @@ extension StatusDocument {
         let repaired: Int64
         @Nullable var checkError: String?
         @Nullable var checkErrorAt: String?
-        /// When a test notification was asked for last, and why none could be.
+        /// When a test notification was asked for last, and why the last attempt failed.
         @Nullable var testedAt: String?
         @Nullable var testError: String?
 
@@ -96,7 +96,7 @@ extension StatusDocument {
                 + "test-notification --app \(stream.app) --environment \(stream.environment)`" : ""
         let error = stream.checkError.map { "; cannot be asked since \(stream.checkErrorAt ?? ""): \($0)" } ?? ""
         let test =
-            stream.testError.map { "; no test notification could be had at \(stream.testedAt ?? ""): \($0)" } ?? ""
+            stream.testError.map { "; no test notification can be had: \($0)" } ?? ""
         return "\(stream.app), \(stream.environment): \(heard)\(overdue)\(asked)\(cure)\(error)\(test)"
     }
 
