@@ -9,9 +9,10 @@ CREATE TABLE store_quota (
     PRIMARY KEY (ledger_id, app, environment, kind)
 ) WITH (fillfactor = 10);
 
--- How far the store's own history of notifications was read, for each app and environment. A sweep reads the window
--- [window_from, window_until) page by page; `cursor` names the next page, and is written once a page is in the log. So a
--- sweep that was killed goes on where it stopped, and one that lost its lease to another can write nothing more.
+-- How far the store's own history of notifications was read, for each app and environment. A sweep reads a window part by
+-- part, the oldest first, and each part page by page: [window_from, part_until) is the part under way, and everything
+-- before it is known; `cursor` names the next page, and is written once a page is in the log. So a sweep that was killed
+-- goes on where it stopped, and one that lost its lease to another can write nothing more.
 CREATE TABLE store_sweep (
     ledger_id integer NOT NULL,
     app text COLLATE "C" NOT NULL,
@@ -21,17 +22,29 @@ CREATE TABLE store_sweep (
     -- Where the sweep under way, or the last one, began.
     begun_from timestamptz,
     window_until timestamptz,
+    part_until timestamptz,
+    part_pages integer NOT NULL DEFAULT 0,
     cursor text COLLATE "C",
+    -- How often reading failed, in a row.
+    failures integer NOT NULL DEFAULT 0,
     -- Of the sweep under way, or the last one: how many notifications it read, how many of them were missing, and how many
     -- were no notification of this app that the store had signed.
     read bigint NOT NULL DEFAULT 0,
     recorded bigint NOT NULL DEFAULT 0,
     refused bigint NOT NULL DEFAULT 0,
-    -- From where on something was refused that no later reading took; NULL where nothing is.
+    -- Parts of it that could not be read and were given up.
+    gaps integer NOT NULL DEFAULT 0,
+    -- From where on something was refused or not read that no later reading took; NULL where nothing is.
     refused_from timestamptz,
     refused_reason text,
-    -- The end of the last window that was read to its end.
+    -- Whether some of that could not be read at all, or is not believed.
+    has_gap boolean NOT NULL DEFAULT false,
+    -- Everything that the store sent before is known.
     completed_until timestamptz,
+    -- The end of the last window that was read to its end, whether or not that is believed.
+    read_until timestamptz,
+    -- The end of the last sweep that went back two days or more, as one does each day.
+    reread_at timestamptz,
     completed_at timestamptz,
     last_error text,
     last_error_at timestamptz,

@@ -47,6 +47,8 @@ struct ServeCommand {
                 authority: authority, world: DemoStory.world, access: access, environment: environment,
                 now: { StoreSimulatorProgram.currentMilliseconds() })
             api.failAtRandom(percent: faults, seed: seed + UInt64(number))
+            api.holdLimits()
+            api.reportOutcomes()
             apis[environment] = api
         }
         let notifications = StoreLife.recent(seed: seed, customers: customers, until: instant)
@@ -96,14 +98,25 @@ struct ServeCommand {
         }
         while true {
             try await Task.sleep(for: .milliseconds(500))
-            guard let service else { continue }
             for (environment, api) in apis {
                 for payload in api.sentPayloads(after: delivered[environment] ?? 0) {
                     delivered[environment, default: 0] += 1
-                    // The store does not stop because one delivery fails.
-                    do { _ = try await service.deliver(payload) } catch { say("not delivered: \(error)") }
+                    api.note(await outcome(of: payload), of: payload)
                 }
             }
+        }
+    }
+
+    /// Tries to deliver a payload, and says what came of it in Apple's words.
+    private func outcome(of payload: String) async -> String {
+        guard let service else { return "NO_RESPONSE" }
+        do {
+            _ = try await service.deliver(payload)
+            return "SUCCESS"
+        } catch {
+            // The store does not stop because one delivery fails.
+            say("not delivered: \(error)")
+            return (error as? PlayError)?.isAnswer == true ? "UNSUCCESSFUL_HTTP_RESPONSE_CODE" : "NO_RESPONSE"
         }
     }
 

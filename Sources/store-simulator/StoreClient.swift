@@ -5,6 +5,8 @@ import StoreSimulator
 /// Why something could not be played.
 struct PlayError: Error, CustomStringConvertible {
     let description: String
+    /// Whether the service answered, though not as wanted.
+    var isAnswer = false
 }
 
 /// Speaks to the service over HTTP: as the store, and as somebody with an API key who asks.
@@ -83,7 +85,7 @@ struct StoreClient: Sendable {
             let path = request.url?.path() ?? ""
             throw PlayError(
                 description: "\(request.httpMethod ?? "GET") \(path) was answered \(status): "
-                    + String(decoding: data.prefix(500), as: UTF8.self))
+                    + String(decoding: data.prefix(500), as: UTF8.self), isAnswer: true)
         }
         return data
     }

@@ -78,7 +78,8 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
         case .unauthorized:
             return what + ". Check issuer_id, key_id and private_key_path of app_store_api: the key must be an In-App "
                 + "Purchase key that was not revoked, and this machine's clock must be right; in production an app that was "
-                + "never released is refused too"
+                + "never released is refused too. What is changed in the configuration or the key's file holds for a running "
+                + "service when it is started again"
         case .limited(let until):
             return what + (until.map { ". The store answers again at \($0)" } ?? ". Ask less often")
         case .notFound, .refused, .unavailable, .unreadable, .outOfTime: return what

@@ -40,8 +40,6 @@ package struct ConsumptionRequest: Sendable, Hashable {
 ///
 /// Nothing is kept beside the log: the event that ends a question has a key made of its position, unique in the log.
 package struct ConsumptionRegister: Sendable {
-    /// How long a holder may be silent before another may take over.
-    private static let leaseSeconds = 30.0
     private static let page = 500
 
     private let pool: PostgresPool
@@ -166,12 +164,12 @@ package struct ConsumptionRegister: Sendable {
                 """
                 UPDATE store_stream SET answer_holder = $4, answer_heartbeat_at = clock_timestamp()
                 WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND (answer_holder IS NULL OR answer_holder = $4
-                    OR answer_heartbeat_at < clock_timestamp() - make_interval(secs => $5))
+                    OR NOT (\(Lease.isFresh("answer_heartbeat_at", "$5"))))
                 RETURNING 1
                 """,
                 [
                     .int(ledgerID), .text(stream.app), .int2(stream.environment.number), .text(holder),
-                    .double(Self.leaseSeconds),
+                    .double(Lease.seconds),
                 ]
             ).first != nil
         }

@@ -17,9 +17,6 @@ package struct ImportStanding: Sendable, Hashable {
 
 /// Who imports which list of transaction ids, one process at a time for each, and how far that has come.
 package struct ImportRegister: Sendable {
-    /// How long a holder may be silent before another may take over.
-    private static let leaseSeconds = 30.0
-
     private let pool: PostgresPool
     private let stream: StoreStream
     private let file: Digest
@@ -56,11 +53,11 @@ package struct ImportRegister: Sendable {
                     unknown = CASE WHEN $8 THEN 0 ELSE job.unknown END,
                     refused = CASE WHEN $8 THEN 0 ELSE job.refused END
                 WHERE job.holder IS NULL OR job.holder = excluded.holder
-                    OR job.heartbeat_at < clock_timestamp() - make_interval(secs => $7)
+                    OR NOT (\(Lease.isFresh("job.heartbeat_at", "$7")))
                 RETURNING done, recorded, unknown, refused
                 """,
                 [.int4(Int32(ledgerID))] + key.dropFirst() + [
-                    .int(total), .text(holder), .double(Self.leaseSeconds), .bool(isAnew),
+                    .int(total), .text(holder), .double(Lease.seconds), .bool(isAnew),
                 ]
             ).first.map { row in
                 var standing = ImportStanding()

@@ -76,8 +76,6 @@ package struct StreamStanding: Sendable, Hashable {
 
 /// What is known of the streams, and who asks the store about what is overdue: one process at a time for each.
 package struct StreamRegister: Sendable {
-    /// How long a holder may be silent before another may take over.
-    private static let leaseSeconds = 30.0
     private static let errorLimit = 1000
     /// More than these are not counted.
     private static let mostCounted = 1_000_000
@@ -264,10 +262,10 @@ package struct StreamRegister: Sendable {
                 ON CONFLICT (ledger_id, app, environment) DO UPDATE
                 SET holder = excluded.holder, heartbeat_at = excluded.heartbeat_at
                 WHERE stream.holder IS NULL OR stream.holder = excluded.holder
-                    OR stream.heartbeat_at < clock_timestamp() - make_interval(secs => $5)
+                    OR NOT (\(Lease.isFresh("stream.heartbeat_at", "$5")))
                 RETURNING 1
                 """,
-                Self.insertKey(stream) + [.text(holder), .double(Self.leaseSeconds)]
+                Self.insertKey(stream) + [.text(holder), .double(Lease.seconds)]
             ).first != nil
         }
     }
@@ -285,7 +283,8 @@ package struct StreamRegister: Sendable {
 
     /// What the store is to be asked about now, the longest due first.
     ///
-    /// What is overdue waits until the history of notifications was read up to then: it may have been told long ago.
+    /// What is overdue waits until the history of notifications was read up to then: it may have been told long ago. Where
+    /// that fails again and again it waits no longer.
     package func due(_ stream: StoreStream, now: Timestamp, limit: Int) async throws -> [DueCheck] {
         try await run { connection in
             try connection.query(
@@ -294,7 +293,9 @@ package struct StreamRegister: Sendable {
                     (SELECT original_transaction_id, reason, check_at, attempts, expected_at FROM store_watch AS watch
                     WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
                         AND check_at <= least($4::timestamptz, (
-                            SELECT coalesce(max(completed_until), '-infinity') FROM store_sweep AS sweep
+                            SELECT coalesce(max(greatest(completed_until, read_until,
+                                CASE WHEN failures >= \(SweepRegister.patience) THEN window_until END)), '-infinity')
+                            FROM store_sweep AS sweep
                             WHERE sweep.ledger_id = $1 AND sweep.app = $2 AND sweep.environment = $3))
                         AND check_at > $5 AND reason = 1
                     ORDER BY check_at LIMIT $6)

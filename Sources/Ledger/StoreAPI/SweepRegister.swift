@@ -1,52 +1,18 @@
 package import EntitlementCore
 package import PostgresClient
 
-/// One reading of the store's history of notifications, which this process holds.
-package struct Sweep: Sendable, Hashable {
-    package let app: String
-    package let environment: StoreEnvironment
-    /// The window begins here.
-    package let from: Timestamp
-    /// The window ends before here.
-    package let until: Timestamp
-    /// The page to read next; `nil`: the first.
-    package internal(set) var cursor: String?
-    /// Whether somebody else began it.
-    package let isResumed: Bool
-}
-
-/// How far the store's history was read, of one app and environment.
-package struct SweepStanding: Sendable, Hashable {
-    package let app: String
-    package let environment: StoreEnvironment
-    /// Of the sweep under way; `nil` where none is.
-    package let window: Range<Timestamp>?
-    /// Where the sweep under way, or the last one, began.
-    package let from: Timestamp?
-    package let isHeld: Bool
-    package let read: Int64
-    package let recorded: Int64
-    package let refused: Int64
-    /// From where on something was refused that no later reading took, and why it was; `nil` where nothing is.
-    package let refusedFrom: Timestamp?
-    package let refusedReason: String?
-    /// Everything that the store sent before is known; `nil` before the first sweep was completed.
-    package let completedUntil: Timestamp?
-    package let completedAt: Timestamp?
-    package let lastError: String?
-    package let lastErrorAt: Timestamp?
-}
-
 /// Who reads the store's history, one at a time for each app and environment, and how far that has come.
 ///
 /// A lease in a row: see `RebuildLease`. Times of leases are the database's own.
 package struct SweepRegister: Sendable {
-    /// How long a holder may be silent before another may take over.
-    private static let leaseSeconds = 30.0
     /// How much of what was read already is read again: the store may list a notification late.
-    private static let overlapMilliseconds: Int64 = 2 * 3_600_000
+    static let overlapMilliseconds: Int64 = 2 * 3_600_000
     /// How much less than the store keeps a new window reaches back.
-    private static let leadMilliseconds: Int64 = 3_600_000
+    static let leadMilliseconds: Int64 = 3_600_000
+    /// How far a sweep goes back once a day.
+    static let rereadMilliseconds = 2 * Timestamp.millisecondsPerDay
+    /// How often reading fails in a row before something else is tried than the same again.
+    package static let patience = 3
     private static let errorLimit = 1000
 
     private let pool: PostgresPool
@@ -66,9 +32,17 @@ package struct SweepRegister: Sendable {
         }
     }
 
+    /// The earliest instant at which a new window begins: the store refuses what is older than it keeps, and takes some time.
+    package static func oldest(in environment: StoreEnvironment, at now: Timestamp) -> Timestamp {
+        now.adding(milliseconds: leadMilliseconds - kept(in: environment))
+    }
+
+    // MARK: - Beginning
+
     /// Takes up the sweep under way, or begins one that goes on from the last that was completed.
     ///
-    /// A window always begins where everything before is known, so that its end can be called known when it is read.
+    /// A window always begins where everything before is known, so that what is read of it can be called known. Once a day it
+    /// goes back two days: the store may have listed nothing for some hours.
     ///
     /// - Parameters:
     ///   - since: where to begin at the latest; else where the last one ended, with some overlap, and the first time as far
@@ -78,10 +52,7 @@ package struct SweepRegister: Sendable {
     package func begin(
         _ app: String, in environment: StoreEnvironment, since: Timestamp? = nil, now: Timestamp
     ) async throws -> Sweep? {
-        // The store refuses a window that begins before what it keeps. A new one leaves some time for itself to be read.
-        let kept = now.adding(milliseconds: -Self.kept(in: environment))
-        let oldest = kept.adding(milliseconds: Self.leadMilliseconds)
-        return try await run { connection in
+        try await run { connection in
             try connection.transaction { connection in
                 let key: [PostgresValue] = [.int(ledgerID), .text(app), .int2(environment.number)]
                 try connection.query(
@@ -89,63 +60,140 @@ package struct SweepRegister: Sendable {
                     key)
                 let row = try connection.query(
                     """
-                    SELECT window_from, window_until, cursor, completed_until,
-                        holder IS NOT NULL AND holder <> $4
-                            AND heartbeat_at > clock_timestamp() - make_interval(secs => $5)
+                    SELECT holder IS NOT NULL AND holder <> $4 AND \(Lease.isFresh("heartbeat_at", "$5")),
+                        window_from, window_until, part_until, part_pages, cursor, failures, completed_until, reread_at,
+                        begun_from
                     FROM store_sweep WHERE ledger_id = $1 AND app = $2 AND environment = $3 FOR UPDATE
-                    """, key + [.text(holder), .double(Self.leaseSeconds)]
+                    """, key + [.text(holder), .double(Lease.seconds)]
                 ).row(0)
-                if try row.bool(4) { return nil }
-                let completed = try row.optionalTimestamp(3).map { Timestamp(milliseconds: $0) }
-                let left = try row.optionalTimestamp(0).map { Timestamp(milliseconds: $0) }
-                if let from = left?.milliseconds, let until = try row.optionalTimestamp(1), from >= kept.milliseconds,
-                    since.map({ $0.milliseconds >= from }) ?? true
-                {
-                    try connection.query(
-                        """
-                        UPDATE store_sweep SET holder = $4, heartbeat_at = clock_timestamp()
-                        WHERE ledger_id = $1 AND app = $2 AND environment = $3
-                        """, key + [.text(holder)])
-                    return Sweep(
-                        app: app, environment: environment, from: Timestamp(milliseconds: from),
-                        until: Timestamp(milliseconds: until), cursor: try row.optionalText(2), isResumed: true)
-                }
-                let usual = completed?.adding(milliseconds: -Self.overlapMilliseconds) ?? oldest
-                let earliest = [since, left].compactMap(\.self).reduce(usual, min)
-                let from = max(oldest, min(earliest, now.adding(milliseconds: -1)))
+                if try row.bool(0) { return nil }
+                let left = try LeftSweep(row, now: now)
+                let resumed = left.resumed(app, environment, since: since, now: now)
+                let sweep = resumed ?? left.beginning(app, environment, since: since, now: now)
                 try connection.query(
                     """
-                    UPDATE store_sweep SET window_from = $5, begun_from = $5, window_until = $6, cursor = NULL, read = 0, recorded = 0,
-                        refused = 0, holder = $4, heartbeat_at = clock_timestamp()
+                    UPDATE store_sweep SET window_from = $5, window_until = $6, part_until = $7, part_pages = $8, cursor = $9,
+                        begun_from = CASE WHEN $10 THEN begun_from ELSE $5 END,
+                        read = CASE WHEN $10 THEN read ELSE 0 END,
+                        recorded = CASE WHEN $10 THEN recorded ELSE 0 END,
+                        refused = CASE WHEN $10 THEN refused ELSE 0 END,
+                        gaps = CASE WHEN $10 THEN gaps ELSE 0 END,
+                        failures = $11, completed_until = CASE WHEN $12 THEN NULL ELSE completed_until END,
+                        reread_at = CASE WHEN $12 THEN NULL ELSE reread_at END,
+                        holder = $4, heartbeat_at = clock_timestamp()
                     WHERE ledger_id = $1 AND app = $2 AND environment = $3
-                    """, key + [.text(holder), .timestamp(from.milliseconds), .timestamp(now.milliseconds)])
-                return Sweep(app: app, environment: environment, from: from, until: now, cursor: nil, isResumed: false)
+                    """,
+                    key + [
+                        .text(holder), .timestamp(sweep.from.milliseconds), .timestamp(sweep.end.milliseconds),
+                        .timestamp(sweep.until.milliseconds), .int4(Int32(clamping: sweep.pages)), .text(sweep.cursor),
+                        .bool(sweep.isResumed), .int4(Int32(clamping: sweep.failures)), .bool(left.isAhead),
+                    ])
+                return sweep
             }
         }
     }
 
+    // MARK: - Going on
+
     /// Says that a page is in the log, and which is next.
     ///
-    /// - Parameter next: `nil` where it was the last: then the sweep is completed.
+    /// - Parameter next: `nil` where it was the part's last.
+    /// - Returns: whether that was the end of the window, and the sweep is completed.
     /// - Throws: `invalid` where another has taken over.
+    @discardableResult
     package func finishPage(
         _ sweep: inout Sweep, next: String?, read: Int, recorded: Int, refused: Int, reason: String? = nil
-    ) async throws {
+    ) async throws -> Bool {
+        var after = sweep
+        after.pages += 1
+        after.cursor = next
+        if next == nil {
+            after.begin(at: sweep.until, length: after.nextLength)
+            after.failures = min(after.failures, Self.patience)
+        } else if after.isTooLong {
+            after.begin(at: sweep.from, length: after.shorterLength)
+        }
+        return try await move(
+            &sweep, to: after, isPartDone: next == nil,
+            Found(read: read, recorded: recorded, refused: refused, reason: reason))
+    }
+
+    /// Goes on behind a part that cannot be read.
+    ///
+    /// - Parameter reason: why not.
+    /// - Returns: whether that was the end of the window.
+    /// - Throws: `invalid` where another has taken over.
+    package func giveUpPart(_ sweep: inout Sweep, _ reason: String) async throws -> Bool {
+        var after = sweep
+        after.begin(at: sweep.until, length: sweep.length)
+        after.failures = min(after.failures, Self.patience)
+        return try await move(&sweep, to: after, isPartDone: true, Found(gaps: 1, reason: reason))
+    }
+
+    /// Reads the part from its first page: the store does not know the next one any more.
+    ///
+    /// - Throws: `invalid` where another has taken over.
+    package func startOver(_ sweep: inout Sweep) async throws {
+        var after = sweep
+        after.begin(at: sweep.from, length: sweep.length)
+        _ = try await move(&sweep, to: after)
+    }
+
+    /// Reads a shorter part first.
+    ///
+    /// - Throws: `invalid` where another has taken over.
+    package func shorten(_ sweep: inout Sweep) async throws {
+        var after = sweep
+        after.begin(at: sweep.from, length: sweep.shorterLength)
+        _ = try await move(&sweep, to: after)
+    }
+
+    /// Leaves out what the store does not keep any more.
+    ///
+    /// - Parameter from: where to begin; before the window's end.
+    /// - Throws: `invalid` where another has taken over.
+    package func skip(_ sweep: inout Sweep, to from: Timestamp) async throws {
+        var after = sweep
+        after.begin(at: from, length: sweep.pages > 0 ? sweep.shorterLength : sweep.length)
+        _ = try await move(&sweep, to: after)
+    }
+
+    /// What a page brought.
+    private struct Found {
+        var read = 0
+        var recorded = 0
+        var refused = 0
+        var gaps = 0
+        var reason: String?
+    }
+
+    private func move(
+        _ sweep: inout Sweep, to after: Sweep, isPartDone: Bool = false, _ found: Found = Found()
+    ) async throws -> Bool {
+        let isEnd = isPartDone && after.from >= sweep.end
+        // A sweep clears what was refused only where it has read all of that again.
+        let isCleared = """
+            $9 AND refused = 0 AND gaps + $16 = 0
+                AND begun_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
+            """
         try await change(
             sweep,
             """
             UPDATE store_sweep SET cursor = $5, read = read + $6, recorded = recorded + $7, refused = refused + $8,
+                gaps = gaps + $16, part_pages = $14, failures = CASE WHEN $9 THEN 0 ELSE $15 END,
                 heartbeat_at = clock_timestamp(),
-                refused_from = CASE WHEN $8 > 0 THEN least(refused_from, window_from)
-                    WHEN $9 AND refused = 0 AND window_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
-                        THEN NULL ELSE refused_from END,
-                refused_reason = CASE WHEN $8 > 0 THEN $10
-                    WHEN $9 AND refused = 0 AND window_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
-                        THEN NULL ELSE refused_reason END,
-                window_from = CASE WHEN $9 THEN NULL ELSE window_from END,
-                completed_until = CASE WHEN $9 THEN greatest(completed_until, window_until) ELSE completed_until END,
-                window_until = CASE WHEN $9 THEN NULL ELSE window_until END,
+                refused_from = CASE WHEN $8 + $16 > 0 THEN least(refused_from, window_from)
+                    WHEN \(isCleared) THEN NULL ELSE refused_from END,
+                refused_reason = CASE WHEN $8 + $16 > 0 THEN $10 WHEN \(isCleared) THEN NULL ELSE refused_reason END,
+                completed_until = CASE WHEN $17 THEN greatest(completed_until, part_until) ELSE completed_until END,
+                read_until = CASE WHEN $9 THEN window_until ELSE read_until END,
                 completed_at = CASE WHEN $9 THEN clock_timestamp() ELSE completed_at END,
+                reread_at = CASE WHEN $9 AND begun_from <= window_until - $18 * interval '1 ms' THEN window_until
+                    ELSE reread_at END,
+                window_from = CASE WHEN $9 THEN NULL ELSE $12 END,
+                window_until = CASE WHEN $9 THEN NULL ELSE window_until END,
+                part_until = CASE WHEN $9 THEN NULL ELSE $13 END,
+                has_gap = CASE WHEN $16 > 0 THEN true WHEN \(isCleared) THEN false ELSE has_gap END,
                 last_error = CASE WHEN $9 THEN NULL ELSE last_error END,
                 last_error_at = CASE WHEN $9 THEN NULL ELSE last_error_at END,
                 holder = CASE WHEN $9 THEN NULL ELSE holder END
@@ -153,25 +201,33 @@ package struct SweepRegister: Sendable {
             RETURNING 1
             """,
             [
-                .text(next), .int(Int64(read)), .int(Int64(recorded)), .int(Int64(refused)), .bool(next == nil),
-                .text(reason.map { String($0.prefix(Self.errorLimit)) }),
+                .text(isEnd ? nil : after.cursor), .int(Int64(found.read)), .int(Int64(found.recorded)),
+                .int(Int64(found.refused)), .bool(isEnd),
+                .text(found.reason.map { String($0.prefix(Self.errorLimit)) }),
                 .double(Double(Self.kept(in: sweep.environment) - Self.leadMilliseconds)),
+                .timestamp(after.from.milliseconds), .timestamp(after.until.milliseconds),
+                .int4(Int32(clamping: after.pages)), .int4(Int32(clamping: after.failures)),
+                .int4(Int32(found.gaps)), .bool(isPartDone), .double(Double(Self.rereadMilliseconds)),
             ])
-        sweep.cursor = next
+        sweep = after
+        return isEnd
     }
 
-    /// Goes back to the window's first page: the store does not know the next one any more.
+    /// Ends a sweep at a part that was read and is not believed, so that the next one begins there.
     ///
+    /// - Parameter reason: why not.
     /// - Throws: `invalid` where another has taken over.
-    package func startOver(_ sweep: inout Sweep) async throws {
+    package func stopShort(of sweep: Sweep, _ reason: String) async throws {
         try await change(
             sweep,
             """
-            UPDATE store_sweep SET cursor = NULL, heartbeat_at = clock_timestamp()
+            UPDATE store_sweep SET cursor = NULL, part_pages = 0, failures = 0, completed_at = clock_timestamp(),
+                read_until = window_until, refused_from = least(refused_from, window_from),
+                refused_reason = $5, has_gap = true, window_from = NULL, window_until = NULL, part_until = NULL, last_error = NULL,
+                last_error_at = NULL, holder = NULL
             WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
             RETURNING 1
-            """, [])
-        sweep.cursor = nil
+            """, [.text(String(reason.prefix(Self.errorLimit)))])
     }
 
     /// Gives a sign of life while a page takes its time.
@@ -187,21 +243,70 @@ package struct SweepRegister: Sendable {
 
     /// Lets go of a sweep that does not go on now.
     ///
-    /// - Parameter reason: why, where something went wrong.
-    package func letGo(of sweep: Sweep, _ reason: String?) async throws {
+    /// - Parameters:
+    ///   - reason: why, where something went wrong.
+    ///   - isFailure: whether it is the store's history that could not be read, so that something else is tried in the end.
+    package func letGo(of sweep: Sweep, _ reason: String?, isFailure: Bool = false) async throws {
         try await run { connection in
             _ = try connection.query(
                 """
                 UPDATE store_sweep SET holder = NULL, last_error = $5,
-                    last_error_at = CASE WHEN $5 IS NULL THEN NULL ELSE clock_timestamp() END
+                    last_error_at = CASE WHEN $5 IS NULL THEN NULL ELSE clock_timestamp() END,
+                    failures = CASE WHEN $6 THEN failures + 1 ELSE failures END
                 WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
                 """,
                 [
                     .int(ledgerID), .text(sweep.app), .int2(sweep.environment.number), .text(holder),
-                    .text(reason.map { String($0.prefix(Self.errorLimit)) }),
+                    .text(reason.map { String($0.prefix(Self.errorLimit)) }), .bool(isFailure),
                 ])
         }
     }
+
+    // MARK: - What was delivered
+
+    /// When something was signed, within the part under way, that the store delivered by itself; `nil` where the log's last
+    /// events hold nothing of the kind.
+    ///
+    /// - Parameter end: what was signed from here on is not looked for.
+    package func delivered(in sweep: Sweep, until end: Timestamp) async throws -> Timestamp? {
+        let until = min(sweep.until, end)
+        guard sweep.from < until else { return nil }
+        return try await run { connection in
+            let rows = try connection.query(
+                """
+                SELECT occurred_at, facts FROM (
+                    SELECT environment, source, occurred_at, facts FROM event
+                    WHERE ledger_id = $1 AND position > $2 - $7
+                    ORDER BY position DESC LIMIT $7
+                ) AS late
+                WHERE environment = $3 AND source = $4 AND occurred_at >= $5 AND occurred_at < $6
+                """,
+                [
+                    .int(ledgerID),
+                    .int(
+                        try connection.query(
+                            "SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
+                        ).row(0).int(0)),
+                    .int2(sweep.environment.number), .int2(EventSource.notification.number),
+                    .timestamp(sweep.from.milliseconds), .timestamp(until.milliseconds), .int(Self.eventsLookedAt),
+                ]
+            ).rows
+            for row in rows {
+                // What does not decode is for `verify` to name.
+                guard case .notification(let fact)? = try? FactCodec.decode(row.bytes(1)),
+                    fact.bundleID == sweep.app, fact.type != Self.testType
+                else { continue }
+                return Timestamp(milliseconds: try row.timestamp(0))
+            }
+            return nil
+        }
+    }
+
+    private static let eventsLookedAt: Int64 = 2000
+    /// The store does not promise to list these.
+    private static let testType = "TEST"
+
+    // MARK: - Standing
 
     /// How far each sweep has come, in the order of apps and environments.
     package static func standings(_ pool: PostgresPool) async throws -> [SweepStanding] {
@@ -209,11 +314,11 @@ package struct SweepRegister: Sendable {
             try connection.query(
                 """
                 SELECT app, environment, window_from, window_until,
-                    holder IS NOT NULL AND heartbeat_at > clock_timestamp() - make_interval(secs => $2),
+                    holder IS NOT NULL AND \(Lease.isFresh("heartbeat_at", "$2")),
                     read, recorded, refused, completed_until, completed_at, last_error, last_error_at,
-                    refused_from, refused_reason, begun_from
+                    refused_from, refused_reason, begun_from, has_gap
                 FROM store_sweep WHERE ledger_id = $1 ORDER BY app, environment
-                """, [.int(ledgerID), .double(leaseSeconds)]
+                """, [.int(ledgerID), .double(Lease.seconds)]
             ).rows.map { row in
                 func instant(_ column: Int) throws -> Timestamp? {
                     try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
@@ -224,7 +329,7 @@ package struct SweepRegister: Sendable {
                     app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1)), window: window,
                     from: try instant(14),
                     isHeld: try row.bool(4), read: try row.int(5), recorded: try row.int(6), refused: try row.int(7),
-                    refusedFrom: try instant(12), refusedReason: try row.optionalText(13),
+                    refusedFrom: try instant(12), refusedReason: try row.optionalText(13), hasGap: try row.bool(15),
                     completedUntil: try instant(8), completedAt: try instant(9), lastError: try row.optionalText(10),
                     lastErrorAt: try instant(11))
             }

@@ -17,21 +17,25 @@ package struct NotificationSweep: Sendable {
         package var read = 0
         /// What was missing, and is in the log now.
         package var recorded = 0
+        /// What was sent within the last minutes and had not arrived yet; it is in the log now.
+        package var early = 0
         /// What was no notification of a configured app that the store had signed.
         package var refused = 0
         /// Why, the last of them.
         package var reason: String?
         /// Where it began to read.
         package var from: Timestamp?
+        /// Why a part of the window counts as not read, the last of them; `nil` where none does.
+        package var gap: String?
     }
 
     /// Of the app whose history it reads.
     package let client: StoreAPIClient
-    private let register: SweepRegister
+    let register: SweepRegister
     private let verifier: NotificationVerifier
     private let append: @Sendable (EventDraft) async throws -> AppendOutcome
     private let logger: Logger
-    private let now: @Sendable () -> Timestamp
+    let now: @Sendable () -> Timestamp
     /// One core at most: those who ask are served first.
     private let queue = DispatchQueue(label: "sweep")
     /// A line of the log now and then: how many were refused in all is told at the end, and by `status`.
@@ -67,13 +71,20 @@ package struct NotificationSweep: Sendable {
         var report = Report()
         var isResumed = true
         // What was left unfinished ends when it began; what came since is read at once.
+        var since = since
         while isResumed {
             guard let sweep = try await register.begin(app, in: environment, since: since, now: now()) else {
                 report.isComplete = false
                 return report
             }
+            if let warning = sweep.warning {
+                logger.log(
+                    .warning, warning, [("app", .string(app)), ("environment", .string(environment.rawValue))])
+            }
             isResumed = sweep.isResumed
             try await finish(sweep, &report, progress)
+            // A sweep that was taken up began there or before.
+            since = nil
         }
         report.isComplete = true
         return report
@@ -91,27 +102,45 @@ package struct NotificationSweep: Sendable {
             }
         }
         defer { signs.cancel() }
+        var unread: StoreAPIError?
         do {
-            var beginnings = 1
+            var trouble = Trouble()
             var isComplete = false
             while !isComplete {
                 try Task.checkCancellation()
-                guard let page = try await page(of: &sweep, mayStartOver: beginnings < Self.mostBeginnings) else {
-                    beginnings += 1
-                    continue
+                let page: NotificationPage
+                do {
+                    unread = nil
+                    page = try await self.page(of: sweep, &trouble)
+                } catch let error as StoreAPIError {
+                    unread = error.isOfHistory ? error : nil
+                    switch try await cure(error, &sweep, &trouble) {
+                    case .readOn: continue
+                    case .givenUp(let isEnd, let reason):
+                        report.gap = reason
+                        isComplete = isEnd
+                        continue
+                    case .nothing: throw error
+                    }
                 }
-                let (recorded, refusals) = try await record(page.items, of: sweep)
-                let next = page.hasMore ? page.paginationToken : nil
-                try await register.finishPage(
-                    &sweep, next: next, read: page.items.count, recorded: recorded, refused: refusals.count,
-                    reason: refusals.last)
+                if let doubt = try await doubt(page, of: sweep) {
+                    report.pages += 1
+                    report.from = min(report.from ?? sweep.from, sweep.from)
+                    report.gap = doubt
+                    try await register.stopShort(of: sweep, doubt)
+                    break
+                }
+                let found = try await record(page.items, of: sweep)
+                report.from = min(report.from ?? sweep.from, sweep.from)
+                isComplete = try await register.finishPage(
+                    &sweep, next: page.hasMore ? page.paginationToken : nil, read: page.items.count,
+                    recorded: found.missing, refused: found.refusals.count, reason: found.refusals.last)
                 report.pages += 1
                 report.read += page.items.count
-                report.recorded += recorded
-                report.refused += refusals.count
-                report.reason = refusals.last ?? report.reason
-                report.from = min(report.from ?? sweep.from, sweep.from)
-                isComplete = next == nil
+                report.recorded += found.missing
+                report.early += found.early
+                report.refused += found.refusals.count
+                report.reason = found.refusals.last ?? report.reason
                 progress(sweep, report)
                 guard isComplete || report.pages < Self.mostPages else {
                     throw StoreAPIError(
@@ -122,8 +151,9 @@ package struct NotificationSweep: Sendable {
         } catch {
             let isStopped = error is CancellationError || Task.isCancelled
             // Also when this task is cancelled: somebody else, or the next process, goes on at once.
-            await Task { [register, sweep] in
-                try? await register.letGo(of: sweep, isStopped ? nil : "\(error)")
+            await Task { [register, sweep, unread] in
+                try? await register.letGo(
+                    of: sweep, isStopped ? nil : "\(error)", isFailure: !isStopped && unread != nil)
             }.value
             throw isStopped ? CancellationError() : error
         }
@@ -135,41 +165,47 @@ package struct NotificationSweep: Sendable {
     /// Well below the time after which a silent holder is taken for dead.
     private static let heartbeat = Duration.seconds(10)
 
-    /// The next page; `nil` where the store does not take our word for where we were, and the window begins anew.
-    private func page(of sweep: inout Sweep, mayStartOver: Bool) async throws -> NotificationPage? {
-        let page: NotificationPage
-        do {
-            page = try await client.send(
-                .notifications(from: sweep.from, until: sweep.until, paginationToken: sweep.cursor),
-                in: sweep.environment)
-        } catch let error as StoreAPIError where mayStartOver && sweep.cursor != nil && error.kind == .refused {
-            try await register.startOver(&sweep)
-            return nil
-        }
+    /// The next page.
+    ///
+    /// - Throws: `StoreAPIError`, also where what the store says cannot be true.
+    private func page(of sweep: Sweep, _ trouble: inout Trouble) async throws -> NotificationPage {
+        let page = try await client.send(
+            .notifications(from: sweep.from, until: sweep.until, paginationToken: sweep.cursor),
+            in: sweep.environment)
+        trouble.emptyPages = page.items.isEmpty ? trouble.emptyPages + 1 : 0
         // Else it would go on for ever.
-        guard !page.hasMore || !page.items.isEmpty && page.paginationToken != sweep.cursor else {
+        guard
+            !page.hasMore || page.paginationToken != sweep.cursor && trouble.emptyPages < Trouble.mostEmptyPages
+        else {
             throw StoreAPIError(
                 .unreadable, of: .notificationHistory,
-                "the store says that there is more, and sends \(page.items.isEmpty ? "nothing" : "the same page") again"
+                "the store says that there is more, and sends "
+                    + "\(page.paginationToken == sweep.cursor ? "the same page again" : "one empty page after the other")"
             )
         }
         return page
     }
 
-    /// How often one window is begun before the store's word is taken for an error.
-    private static let mostBeginnings = 3
-
-    /// Records a page, all at once; returns how many were missing, and why others were refused.
+    /// Records a page, all at once.
+    ///
+    /// - Returns: how many were missing; how many were sent so lately that they may be on their way; and why others were
+    ///   refused.
     private func record(
         _ items: [NotificationPage.Item], of sweep: Sweep
-    ) async throws -> (recorded: Int, refusals: [String]) {
+    ) async throws -> (missing: Int, early: Int, refusals: [String]) {
         let (verified, refusals) = await verify(items.map(\.payload.compact), of: sweep)
-        let recorded = try await withThrowingTaskGroup(of: Bool.self) { group in
+        let now = now()
+        let late = now.adding(milliseconds: -Self.deliveryTime)...now.adding(milliseconds: Self.deliveryTime)
+        let (missing, early) = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
             for notification in verified {
                 let draft = EventDraft(notification, source: .serverAPI)
-                group.addTask { try await !append(draft).isDuplicate }
+                let isEarly = notification.signedDate.map { late.contains($0) } ?? false
+                group.addTask {
+                    guard try await !append(draft).isDuplicate else { return (0, 0) }
+                    return isEarly ? (0, 1) : (1, 0)
+                }
             }
-            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            return try await group.reduce((0, 0)) { ($0.0 + $1.0, $0.1 + $1.1) }
         }
         if let reason = refusals.last, refusalLines.passes() {
             logger.log(
@@ -179,8 +215,11 @@ package struct NotificationSweep: Sendable {
                     ("of_page", .integer(Int64(refusals.count))), ("reason", .string(reason)),
                 ])
         }
-        return (recorded, refusals)
+        return (missing, early, refusals)
     }
+
+    /// What was sent within these milliseconds may be on its way, and is not called missing.
+    private static let deliveryTime: Int64 = 5 * 60_000
 
     private func verify(
         _ payloads: [String], of sweep: Sweep

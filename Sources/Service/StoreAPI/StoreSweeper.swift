@@ -63,18 +63,21 @@ package struct StoreSweeper: Sendable {
         do {
             let report = try await sweep.run(in: environment)
             guard report.isComplete else { return .elsewhere }
+            let unread = report.gap.map { "a part of the store's history could not be read (\($0))" }
+            let refused = report.refused > 0 ? "some notifications of the store's history were refused" : nil
+            let trouble = [unread, refused].compactMap(\.self).joined(separator: ", and ")
             let cure =
-                "some notifications of the store's history were refused: when the cause is mended, run "
-                + "`rightful backfill --since \(report.from.map(\.description) ?? "")`"
+                "\(trouble): when the cause is mended, run `rightful backfill --since "
+                + "\(report.from.map(\.description) ?? "")`"
             logger.log(
-                report.recorded > 0 || report.refused > 0 ? .warning : .info,
-                report.refused > 0
+                report.recorded > 0 || !trouble.isEmpty ? .warning : .info,
+                !trouble.isEmpty
                     ? cure
                     : report.recorded > 0
                         ? "notifications were missing, and are recorded now" : "the store's history is read",
                 name + [
                     ("read", .integer(Int64(report.read))), ("recorded", .integer(Int64(report.recorded))),
-                    ("refused", .integer(Int64(report.refused))),
+                    ("on_their_way", .integer(Int64(report.early))), ("refused", .integer(Int64(report.refused))),
                 ])
             return .done
         } catch is CancellationError {

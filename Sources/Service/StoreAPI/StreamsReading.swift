@@ -56,6 +56,7 @@ package struct StreamsReading: Sendable {
             }
         return StreamsDocument.Sweep(
             state, from: standing.from, completedUntil: standing.completedUntil, completedAt: standing.completedAt,
-            lastError: standing.lastError)
+            // What could not be read and was gone past is told until it is read.
+            lastError: standing.lastError ?? (standing.hasGap ? standing.refusedReason : nil))
     }
 }

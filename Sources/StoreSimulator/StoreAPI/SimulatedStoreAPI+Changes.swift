@@ -26,7 +26,7 @@ extension SimulatedStoreAPI {
 
     /// "Send Consumption Information" (v2).
     func takeConsumption(of id: String, _ request: Request) throws -> Response {
-        count("consumption")
+        try count("consumption")
         guard let known = archive.transaction(id) else { return try error(404, 4_040_010) }
         guard known.text("inAppOwnershipType") != "FAMILY_SHARED" else { return try error(400, 4_000_185) }
         let body = Self.members(of: request)
@@ -50,7 +50,7 @@ extension SimulatedStoreAPI {
 
     /// "Extend a Subscription Renewal Date": the period runs longer, and the store says so with a notification.
     func extend(_ original: String, _ request: Request) throws -> Response {
-        count("extend")
+        try count("extend")
         let body = Self.members(of: request)
         guard let days = (body["extendByDays"] as? NSNumber)?.int64Value, (1...90).contains(days) else {
             return try error(400, 4_000_009)

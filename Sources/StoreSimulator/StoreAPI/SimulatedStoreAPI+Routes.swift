@@ -39,19 +39,20 @@ extension SimulatedStoreAPI {
     // MARK: - Notifications
 
     private func notificationHistory(_ request: Request) throws -> Response {
-        count("notification_history")
+        try count("notification_history")
         let body = (try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]) ?? [:]
         guard let start = (body["startDate"] as? NSNumber)?.int64Value else { return try error(400, 4_000_015) }
         guard let end = (body["endDate"] as? NSNumber)?.int64Value else { return try error(400, 4_000_016) }
         guard start < end else { return try error(400, 4_000_013) }
         let kept = (environment == .production ? 180 : 30) * Span.day
-        guard start >= now() - kept - Span.day else { return try error(400, 4_000_012) }
+        guard start >= now() - kept else { return try error(400, 4_000_012) }
         let transaction = body["transactionId"] as? String
         let type = body["notificationType"] as? String
         guard transaction == nil || type == nil else { return try error(400, 4_000_019) }
         let onlyFailures = body["onlyFailures"] as? Bool ?? false
+        let (listsNothing, badInstants) = state.withLock { ($0.listsNothing, $0.badInstants) }
         let all = archive.sent.filter { sent in
-            (start..<end).contains(sent.instant) && sent.instant <= now()
+            !listsNothing && (start..<end).contains(sent.instant) && sent.instant <= now()
                 && (transaction.map { sent.transactionIDs.contains($0) } ?? true)
                 && (type.map { sent.type == $0 } ?? true) && (!onlyFailures || sent.hasFailed)
         }.sorted { $0.instant < $1.instant }
@@ -66,6 +67,7 @@ extension SimulatedStoreAPI {
             first = place
         }
         let items = all.dropFirst(first).prefix(Self.pageSize)
+        guard !items.contains(where: { badInstants.contains($0.instant) }) else { return try error(500, 5_000_000) }
         let hasMore = first + items.count < all.count
         var answer: [String: PayloadValue] = [
             "notificationHistory": .array(
@@ -77,7 +79,7 @@ extension SimulatedStoreAPI {
     }
 
     private func testNotification() throws -> Response {
-        count("test_notification")
+        try count("test_notification")
         let number = state.withLock {
             $0.testsAsked += 1
             return $0.testsAsked
@@ -106,12 +108,16 @@ extension SimulatedStoreAPI {
     }
 
     private func testStatus(_ token: String) throws -> Response {
-        count("test_notification_status")
-        guard let payload = state.withLock({ $0.tests[token] }) else { return try error(404, 4_040_008) }
+        try count("test_notification_status")
+        let test = state.withLock { state in
+            state.tests[token].map { ($0, state.outcomes == nil ? "SUCCESS" : state.outcomes?[$0]) }
+        }
+        // Nothing is known either before the first attempt.
+        guard let (payload, word) = test, let outcome = word else { return try error(404, 4_040_008) }
         return try document([
             "signedPayload": .string(payload),
             "sendAttempts": .array([
-                .object(["attemptDate": .integer(now()), "sendAttemptResult": .string("SUCCESS")])
+                .object(["attemptDate": .integer(now()), "sendAttemptResult": .string(outcome)])
             ]),
         ])
     }
@@ -119,7 +125,7 @@ extension SimulatedStoreAPI {
     // MARK: - Transactions
 
     private func statuses(of id: String) throws -> Response {
-        count("subscription_statuses")
+        try count("subscription_statuses")
         let originals = archive.originals(ofCustomer: id).filter(\.value.isSubscription)
         guard !originals.isEmpty else { return try error(404, 4_040_010) }
         let entries = try originals.sorted { $0.key > $1.key }.map { original, known -> PayloadValue in
@@ -145,7 +151,7 @@ extension SimulatedStoreAPI {
     }
 
     private func history(of id: String, _ request: Request) throws -> Response {
-        count("transaction_history")
+        try count("transaction_history")
         let all = archive.originals(ofCustomer: id).values.flatMap(\.purchases)
             .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
         guard !all.isEmpty else { return try error(404, 4_040_010) }
@@ -153,7 +159,7 @@ extension SimulatedStoreAPI {
     }
 
     private func refunds(of id: String, _ request: Request) throws -> Response {
-        count("refunds")
+        try count("refunds")
         let all = archive.originals(ofCustomer: id).values.flatMap(\.purchases)
             .filter { $0.payload["revocationDate"] != nil }
             .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
@@ -177,13 +183,13 @@ extension SimulatedStoreAPI {
     }
 
     private func transaction(_ id: String) throws -> Response {
-        count("transaction")
+        try count("transaction")
         guard let statement = archive.transaction(id) else { return try error(404, 4_040_010) }
         return try document(["signedTransactionInfo": .string(try signedNow(statement))])
     }
 
     private func appTransaction(of id: String) throws -> Response {
-        count("app_transaction")
+        try count("app_transaction")
         let accounts = archive.originals(ofCustomer: id).values.compactMap(\.appTransactionID)
         guard let account = accounts.min() else { return try error(404, 4_040_019) }
         let signed = try authority.signAppTransaction(account, environment, world: world)
@@ -191,7 +197,7 @@ extension SimulatedStoreAPI {
     }
 
     private func setAppAccountToken(_ original: String, _ request: Request) throws -> Response {
-        count("app_account_token")
+        try count("app_account_token")
         let body = try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]
         guard let token = body?["appAccountToken"] as? String, UUID(uuidString: token) != nil else {
             return try error(400, 4_000_183)

@@ -75,6 +75,15 @@ package final class SimulatedStoreAPI: Sendable {
         var tests: [String: String] = [:]
         var testsAsked = 0
         var newestTest: String?
+        /// What became of deliveries, by payload, in Apple's words; `nil` where nobody says, and all succeed.
+        var outcomes: [String: String]?
+        /// Whether more than the store's limits is refused, and what they are in an hour where they are not the store's own.
+        var holdsLimits = false
+        var hourlyLimits: [String: Int] = [:]
+        /// While a window or a page of it is asked for that holds one of these instants, the answer is an error.
+        var badInstants: [Int64] = []
+        /// Whether the history is empty, as in an outage of the store.
+        var listsNothing = false
         /// What was told of each transaction, in order.
         var consumption: [String: [[UInt8]]] = [:]
         var accountTokens: [String: String] = [:]
@@ -254,7 +263,12 @@ package final class SimulatedStoreAPI: Sendable {
             return try error(status, code, retryAfter.map { [("Retry-After", "\($0)")] } ?? [])
         }
         guard accepts(request.authorization) else { return Response(status: 401) }
-        var response = try route(request)
+        var response: Response
+        do {
+            response = try route(request)
+        } catch let limit as LimitReached {
+            return try error(429, 4_290_000, [("Retry-After", "\(limit.until)")])
+        }
         switch fault {
         case .truncated: response.body.removeLast(response.body.count / 2)
         case .forged: response.body = Self.forged(response.body)
@@ -271,8 +285,6 @@ package final class SimulatedStoreAPI: Sendable {
         }
         return Response(status: status, headers: headers, body: try PayloadValue.object(members).encoded())
     }
-
-    func count(_ kind: String) { state.withLock { $0.asked[kind, default: []].append(now()) } }
 
     /// Whether a token is good: signed by the key, for this app, and of this moment.
     private func accepts(_ authorization: String?) -> Bool {

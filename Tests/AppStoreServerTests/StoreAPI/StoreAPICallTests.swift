@@ -53,7 +53,7 @@ struct StoreAPICallTests {
         let sent = try production.map { try rig.store.send($0) }
         try #require(sent.count > 2 * SimulatedStoreAPI.pageSize)
         // The life must lie within what the store keeps.
-        rig.clock.set(last + 1000)
+        rig.clock.set(last)
         let start = Timestamp(milliseconds: last - 180 * 86_400_000)
         let expected = zip(production, sent).filter { $0.0.signedDate >= start.milliseconds }.map(\.1)
         var seen: [String] = []

@@ -36,6 +36,42 @@ struct StoreAPIFailureTests {
         await rig.stop()
     }
 
+    @Test("a simulated store that holds its limits says when it answers again, and then does")
+    func hourlyLimit() async throws {
+        let rig = try Self.rig()
+        rig.store.holdLimits(["notification_history": 3])
+        for _ in 0..<3 {
+            _ = try await rig.client.send(Self.call, in: .production)
+            rig.clock.pass(.seconds(60))
+        }
+        let again = StoreAPIRig.start + 3_600_000
+        let error = await #expect(throws: StoreAPIError.self) { try await rig.client.send(Self.call, in: .production) }
+        #expect(error?.kind == .limited(until: Timestamp(milliseconds: again)) && error?.code == 4_290_000)
+        #expect(rig.store.count(of: "notification_history") == 3, "what is refused is not counted")
+        rig.clock.set(again)
+        _ = try await rig.client.send(Self.call, in: .production)
+        #expect(rig.clock.milliseconds == again)
+        // The next has its turn when the second is an hour old, for which there is time.
+        _ = try await rig.client.send(Self.call, in: .production)
+        #expect(rig.clock.milliseconds >= again + 60_000)
+        await rig.stop()
+    }
+
+    @Test("a simulated store that reports what became of a test notification says nothing before it was tried")
+    func testOutcome() async throws {
+        let rig = try Self.rig()
+        rig.store.reportOutcomes()
+        let token = try await rig.client.send(.testNotification, in: .production).token
+        let early = await #expect(throws: StoreAPIError.self) {
+            try await rig.client.send(.testNotificationStatus(token), in: .production)
+        }
+        #expect(early?.kind == .notFound)
+        rig.store.note("NO_RESPONSE", of: try #require(rig.store.newestTest))
+        let item = try await rig.client.send(.testNotificationStatus(token), in: .production)
+        #expect(item.sendAttempts?.compactMap(\.result) == ["NO_RESPONSE"])
+        await rig.stop()
+    }
+
     @Test("what lasts is given up after five attempts, and told with status and code")
     func lasting() async throws {
         let fault = SimulatedStoreAPI.Fault.status(500, code: 5_000_000)

@@ -107,6 +107,12 @@ struct BackfillTests {
         #expect(
             (sweep["last_error"] as? String)?.contains("issuer_id, key_id and private_key_path") == true, "\(sweep)")
         #expect(try await HTTPClient(service.url).send("GET", "/readyz").status == 200)
+        let table = try await wrong.installation.rightful("status").split(separator: "\n").filter {
+            $0.hasPrefix("to look at")
+        }
+        #expect(
+            table.contains { $0.contains("production: the store's history cannot be read") }
+                && !table.contains { $0.contains("nothing") }, "\(table)")
         let (status, _, errors) = try await wrong.installation.run(["backfill"])
         #expect(status == 1 && errors.contains("(401)") && errors.split(separator: "\n").count == 1, "\(errors)")
         service.stop()

@@ -34,6 +34,11 @@ struct SimulatorServeTests {
         let found = try await client.events().filter { $0["source"] as? String == "app_store_api" }
         #expect(found.count > 20, "what was sent within the window: \(found.count)")
         #expect(try await client.events().allSatisfy { $0["source"] as? String != "app_store_notification" })
+        // Nor does a test notification, and the store says so.
+        let lost = try await installation.run([
+            "test-notification", "--app", StoreWorld.standard.bundleID, "--environment", "production",
+        ])
+        #expect(lost.status == 1 && lost.errors.contains("the store says NO_RESPONSE; it did not arrive"), "\(lost)")
         dead.stop()
 
         let urls = WrittenApp(dead.app)

@@ -126,13 +126,67 @@ struct SweepRegisterTests {
         standing = try #require(try await SweepRegister.standings(database.pool()).first)
         #expect(standing.lastError == nil && standing.completedUntil == Self.now)
 
-        // A window that begins earlier than the store keeps by now is given up for one that does not.
+        // A window that begins earlier than the store keeps by now loses its beginning.
         let stale = try #require(try await one.begin("app", in: .production, since: .earliest, now: Self.now))
         try await one.letGo(of: stale, nil)
         let later = Self.now.adding(milliseconds: 2 * Timestamp.millisecondsPerDay)
         let fresh = try #require(try await one.begin("app", in: .production, now: later))
         #expect(
-            !fresh.isResumed && fresh.from == later.adding(milliseconds: 3_600_000 - 180 * Timestamp.millisecondsPerDay)
+            fresh.isResumed && fresh.end == Self.now
+                && fresh.from == later.adding(milliseconds: 3_600_000 - 180 * Timestamp.millisecondsPerDay)
         )
+    }
+
+    @Test("what has many pages is read in parts, each of which stays known, whoever is killed after it")
+    func parts() async throws {
+        let database = try await TestDatabase.make()
+        let register = SweepRegister(pool: database.pool(), holder: "one")
+        let oldest = SweepRegister.oldest(in: .production, at: Self.now)
+        var sweep = try #require(try await register.begin("app", in: .production, now: Self.now))
+        #expect(sweep.until == Self.now, "everything at first")
+        for page in 1...Sweep.mostPages {
+            try await register.finishPage(&sweep, next: "\(page)", read: 20, recorded: 0, refused: 0)
+        }
+        let whole = Self.now.milliseconds - oldest.milliseconds
+        #expect(sweep.from == oldest && sweep.length == whole / 4 && sweep.cursor == nil, "too much at once")
+        try await register.finishPage(&sweep, next: "a", read: 20, recorded: 0, refused: 0)
+        try await register.finishPage(&sweep, next: nil, read: 20, recorded: 0, refused: 0)
+        let quarter = oldest.adding(milliseconds: whole / 4)
+        #expect(sweep.from == quarter && sweep.until == Self.now, "it was little: all of the rest")
+        var standing = try #require(try await SweepRegister.standings(database.pool()).first)
+        #expect(standing.completedUntil == quarter && standing.completedAt == nil && standing.from == oldest)
+        try await register.finishPage(&sweep, next: "b", read: 20, recorded: 0, refused: 0)
+        // Killed, and taken up days later, by somebody who asks for what is known already.
+        let later = Self.now.adding(milliseconds: 5 * Timestamp.millisecondsPerDay)
+        var taken = try #require(try await register.begin("app", in: .production, since: oldest, now: later))
+        #expect(taken.isResumed && taken.from == quarter && taken.cursor == "b" && taken.pages == 1)
+        #expect(try await register.finishPage(&taken, next: nil, read: 1, recorded: 0, refused: 0))
+        standing = try #require(try await SweepRegister.standings(database.pool()).first)
+        #expect(standing.completedUntil == Self.now && standing.completedAt != nil && standing.window == nil)
+    }
+
+    @Test("a sign of life from the future is of a clock that was ahead, and keeps nobody waiting")
+    func leasesAhead() async throws {
+        let database = try await TestDatabase.make()
+        let stream = StoreStream(app: "app", environment: .production)
+        func imports(_ holder: String) -> ImportRegister {
+            ImportRegister(pool: database.pool(), stream: stream, file: .zero, holder: holder)
+        }
+        func streams(_ holder: String) -> StreamRegister { StreamRegister(pool: database.pool(), holder: holder) }
+        func sweeps(_ holder: String) -> SweepRegister { SweepRegister(pool: database.pool(), holder: holder) }
+        _ = try #require(try await sweeps("one").begin("app", in: .production, now: Self.now))
+        #expect(try await streams("one").hold(stream))
+        _ = try #require(try await imports("one").begin(total: 1))
+        let owner = try await database.owner()
+        for (ahead, isFree) in [(0, false), (10, false), (10_800, true)] {
+            try await owner.execute(
+                script: ["store_sweep", "store_stream", "store_import"].map {
+                    "UPDATE \($0) SET heartbeat_at = clock_timestamp() + interval '\(ahead) seconds';"
+                }.joined())
+            #expect(try await SweepRegister.standings(database.pool())[0].isHeld == !isFree, "\(ahead) s")
+            #expect(try await streams("two").hold(stream) == isFree, "\(ahead) s")
+            #expect((try await imports("two").begin(total: 1) != nil) == isFree, "\(ahead) s")
+            #expect((try await sweeps("two").begin("app", in: .production, now: Self.now) != nil) == isFree)
+        }
     }
 }

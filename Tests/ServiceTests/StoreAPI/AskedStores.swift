@@ -3,12 +3,24 @@ import EntitlementCore
 import Foundation
 import OpenSSLCrypto
 import StoreSimulator
+import Synchronization
 
 @testable import Service
 
 /// The simulated store's API of each app of a rig, which is asked without a socket.
 struct AskedStores: Sendable {
     let clients: [StoreAPIClient]
+    /// How long each answer takes by the rig's clock, in milliseconds.
+    let pace: Pace
+
+    final class Pace: Sendable {
+        private let value = Mutex<Int64>(0)
+
+        var milliseconds: Int64 {
+            get { value.withLock { $0 } }
+            set { value.withLock { $0 = newValue } }
+        }
+    }
     /// Of the key that each app has at the store.
     let publicKeys: [String: PublicKey]
     private let apis: [String: [StoreEnvironment: SimulatedStoreAPI]]
@@ -17,6 +29,7 @@ struct AskedStores: Sendable {
         var apis: [String: [StoreEnvironment: SimulatedStoreAPI]] = [:]
         var clients: [StoreAPIClient] = []
         var publicKeys: [String: PublicKey] = [:]
+        let pace = Pace()
         for app in apps {
             let key = try PrivateKey.generate(.p256)
             publicKeys[app.bundleID] = key.publicKey
@@ -35,10 +48,12 @@ struct AskedStores: Sendable {
                 StoreAPIClient(
                     StoreAPICredentials(issuerID: "issuer", keyID: "KEY1", bundleID: app.bundleID, key: key),
                     servers: servers, quota: FreeQuota(),
-                    transport: DirectTransport(production: production, sandbox: sandbox),
+                    transport: DirectTransport(production: production, sandbox: sandbox) {
+                        clock.now = clock.now.adding(milliseconds: pace.milliseconds)
+                    },
                     surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0.5 })))
         }
-        (self.apis, self.clients, self.publicKeys) = (apis, clients, publicKeys)
+        (self.apis, self.clients, self.publicKeys, self.pace) = (apis, clients, publicKeys, pace)
     }
 
     subscript(app: String, environment: StoreEnvironment) -> SimulatedStoreAPI? { apis[app]?[environment] }
@@ -55,6 +70,8 @@ private struct DirectTransport: StoreAPITransport {
 
     let production: SimulatedStoreAPI
     let sandbox: SimulatedStoreAPI
+    /// Called after each answer.
+    let pass: @Sendable () -> Void
 
     func send(_ request: StoreAPIRequest, to url: URL, token: String) async throws -> StoreAPIResponse {
         let items = URLComponents(url: url, resolvingAgainstBaseURL: false)?.queryItems ?? []
@@ -64,6 +81,7 @@ private struct DirectTransport: StoreAPITransport {
                 method: request.method.rawValue, path: url.pathComponents.filter { $0 != "/" },
                 query: items.map { ($0.name, $0.value ?? "") }, authorization: "Bearer " + token,
                 body: request.body ?? []))
+        pass()
         return StoreAPIResponse(
             status: answer.status, retryAfter: answer.headers.first { $0.0 == "Retry-After" }?.1, body: answer.body)
     }

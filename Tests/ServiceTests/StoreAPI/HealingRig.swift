@@ -63,15 +63,24 @@ struct HealingRig {
         for canary in try await watch.look() { await watch.sendCanary(canary) }
     }
 
-    /// Reads the store's history of notifications to the end, of every app and environment.
-    func sweep() async throws {
+    /// Reads the store's history of notifications to the end, of every app and environment; returns what became of the first
+    /// app's production.
+    @discardableResult
+    func sweep(since: Timestamp? = nil) async throws -> NotificationSweep.Report {
+        var production = NotificationSweep.Report()
         for client in rig.asked?.clients ?? [] {
             let sweep = NotificationSweep(
                 client: client, register: SweepRegister(pool: rig.pool, holder: "sweep"),
                 verifier: rig.application.verifier, logger: rig.application.logger, now: rig.application.now
             ) { try await rig.application.writer.append($0) }
-            for environment in StoreEnvironment.allCases { _ = try await sweep.run(in: environment) }
+            for environment in StoreEnvironment.allCases {
+                let report = try await sweep.run(in: environment, since: since)
+                if environment == .production, client.credentials.bundleID == ServiceRig.bundleID {
+                    production = report
+                }
+            }
         }
+        return production
     }
 
     /// Looks, reads the history, repairs what is due, and looks again; returns how many were asked about.

@@ -16,7 +16,7 @@ extension StatusDocument {
         let refused: Int64
         @Nullable var lastError: String?
         @Nullable var lastErrorAt: String?
-        /// From where on something was refused that no later reading took.
+        /// From where on something was refused or not read that no later reading took.
         @Nullable var refusedFrom: String?
         @Nullable var refusedReason: String?
         /// Whether the app and environment are in the configuration; else nothing goes on with it.
@@ -86,6 +86,26 @@ extension StatusDocument {
         (streams ?? []).map { ("stream", Self.line($0)) } + (sweeps ?? []).map { ("sweep", Self.line($0)) }
     }
 
+    /// What of them somebody should look at.
+    var streamConcerns: [String] {
+        let ofStreams = (streams ?? []).compactMap { stream -> String? in
+            let concerns = [
+                stream.silent ? "what the store sends does not arrive" : nil,
+                stream.overdue > 0 ? "\(stream.overdue) overdue" : nil,
+                stream.checkError.map { _ in "the store cannot be asked" },
+                stream.testError.map { _ in "no test notification can be had" },
+            ].compactMap(\.self)
+            guard !concerns.isEmpty else { return nil }
+            return "\(stream.app), \(stream.environment): \(concerns.joined(separator: ", "))"
+        }
+        let ofSweeps = (sweeps ?? []).filter(\.isConfigured).compactMap { sweep -> String? in
+            let name = "\(sweep.app), \(sweep.environment)"
+            if sweep.state == "failing" { return "\(name): the store's history cannot be read" }
+            return sweep.refusedFrom.map { "\(name): some of the store's history since \($0) is not recorded" }
+        }
+        return ofStreams + ofSweeps
+    }
+
     private static func line(_ stream: Stream) -> String {
         let heard = stream.lastHeardAt.map { "heard last \($0)" } ?? "never heard"
         let overdue = stream.oldestOverdueAt.map { ", \(stream.overdue) overdue, the first since \($0)" } ?? ""
@@ -108,7 +128,7 @@ extension StatusDocument {
             sweep.state == "failing" ? sweep.lastError.map { ", last at \(sweep.lastErrorAt ?? ""): \($0)" } ?? "" : ""
         let cure =
             sweep.refusedFrom.map {
-                "; some since \($0) were refused (\(sweep.refusedReason ?? "")): when the cause is mended, run `rightful "
+                "; some since \($0) were refused or not read (\(sweep.refusedReason ?? "")): when the cause is mended, run `rightful "
                     + "backfill --since \($0)`"
             } ?? ""
         let name = "\(sweep.app), \(sweep.environment)"

@@ -71,7 +71,7 @@ extension StatusDocument {
                         + Self.size(sizes.database)
                 ))
         }
-        if let attention { rows += Self.rows(attention, head: ledger?.position ?? 0) }
+        if let attention { rows += concerns(attention, head: ledger?.position ?? 0) }
         let width = rows.map(\.0.count).max() ?? 0
         return rows.map { name, text in
             name + String(repeating: " ", count: width - name.count) + "  " + text + "\n"
@@ -90,15 +90,15 @@ extension StatusDocument {
             : "stopped unfinished: \(progress); `rightful rebuild` goes on with it"
     }
 
-    private static func rows(_ attention: Attention, head: Int64) -> [(String, String)] {
+    private func concerns(_ attention: Attention, head: Int64) -> [(String, String)] {
         let behind = attention.countedTo < head ? " up to position \(attention.countedTo)" : ""
-        guard !attention.remarks.isEmpty || !attention.unmappedProducts.isEmpty else {
-            return [("to look at", "nothing\(behind)")]
-        }
-        return attention.remarks.map { ("to look at", "\($0.name): \(count($0))\(behind)") }
+        let concerns =
+            attention.remarks.map { "\($0.name): \(Self.count($0))\(behind)" }
             + attention.unmappedProducts.map {
-                ("to look at", "product \($0.name) is not in the catalog: \(count($0))\(behind)")
+                "product \($0.name) is not in the catalog: \(Self.count($0))\(behind)"
             }
+            + (failures ?? []).map { "\($0.work) fails on \($0.host)" } + streamConcerns
+        return (concerns.isEmpty ? ["nothing\(behind)"] : concerns).map { ("to look at", $0) }
     }
 
     private static func count(_ seen: Seen) -> String {

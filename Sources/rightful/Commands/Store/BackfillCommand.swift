@@ -81,7 +81,7 @@ struct BackfillCommand: Command {
             report = try await sweep.run(in: environment, since: since) { window, report in
                 guard context.isTerminal else { return }
                 context.draw(
-                    "\(name): \(report.read) notifications since \(window.from), \(report.recorded) of them missing")
+                    "\(name): \(report.read) notifications up to \(window.from), \(report.recorded) of them missing")
             }
         } catch let error as StoreAPIError {
             if context.isTerminal { context.draw("") }
@@ -93,14 +93,19 @@ struct BackfillCommand: Command {
                 description: "\(name): another process is reading the store's history, a running service perhaps; "
                     + "`rightful status` shows how far it is")
         }
+        let early = report.early > 0 ? ", \(report.early) were on their way and are recorded too" : ""
         try context.output.write(
-            "\(name): \(report.read) notifications read, \(report.recorded) were missing and are recorded now\n")
-        if report.refused > 0 {
+            "\(name): \(report.read) notifications read, \(report.recorded) were missing and are recorded now\(early)\n"
+        )
+        let refused =
+            report.refused > 0
+            ? "\(report.refused) of \(report.read) notifications were refused, the last because \(report.reason ?? "")"
+            : nil
+        let troubles = [refused, report.gap].compactMap(\.self)
+        if !troubles.isEmpty {
             throw CommandFailure(
-                description:
-                    "\(name): \(report.refused) of \(report.read) notifications were refused, the last because "
-                    + "\(report.reason ?? ""); when the cause is mended, run `rightful backfill --since "
-                    + "\(report.from.map(\.description) ?? "")`")
+                description: "\(name): \(troubles.joined(separator: "; ")); when the cause is mended, run "
+                    + "`rightful backfill --since \(report.from.map(\.description) ?? "")`")
         }
     }
 }

@@ -1,0 +1,57 @@
+import Synchronization
+
+// How much the store answers, and what it says of its deliveries.
+extension SimulatedStoreAPI {
+    /// More was asked than the store answers in an hour.
+    struct LimitReached: Error {
+        /// When it answers again, in milliseconds since 1970.
+        let until: Int64
+    }
+
+    /// Requests a second of each kind in production, where it is not 50; the sandbox answers a tenth.
+    ///
+    /// Source: Apple, "Identifying rate limits".
+    private static let perSecond = [
+        "extend": 20, "app_account_token": 20, "refunds": 10, "test_notification": 1, "test_notification_status": 1,
+    ]
+
+    /// Refuses what is above the store's limits of an hour from now on, as the store does; else it only counts.
+    ///
+    /// - Parameter hourly: other limits than the store's, by kind of request.
+    package func holdLimits(_ hourly: [String: Int] = [:]) {
+        state.withLock { ($0.holdsLimits, $0.hourlyLimits) = (true, hourly) }
+    }
+
+    /// Counts a request.
+    ///
+    /// - Throws: `LimitReached` where it is one too many, and those are refused.
+    func count(_ kind: String) throws(LimitReached) {
+        let now = now()
+        let usual = Self.perSecond[kind, default: 50] * 3600 / (environment == .production ? 1 : 10)
+        let until = state.withLock { state -> Int64? in
+            let asked = state.asked[kind] ?? []
+            let limit = state.hourlyLimits[kind] ?? usual
+            // The limit's oldest request has to be an hour old.
+            if state.holdsLimits, asked.count >= limit, asked[asked.count - limit] > now - Span.hour {
+                return asked[asked.count - limit] + Span.hour
+            }
+            state.asked[kind, default: []].append(now)
+            return nil
+        }
+        if let until { throw LimitReached(until: until) }
+    }
+
+    /// Says of test notifications what became of them, from now on; until then each is said to have been delivered.
+    package func reportOutcomes() { state.withLock { $0.outcomes = $0.outcomes ?? [:] } }
+
+    /// What became of the attempt to deliver a payload, in Apple's words: `SUCCESS`, `NO_RESPONSE` and so on.
+    package func note(_ outcome: String, of payload: String) {
+        state.withLock { $0.outcomes?[payload] = outcome }
+    }
+
+    /// Answers 500 to whoever asks for a page with what was sent at one of these instants.
+    package func spoil(_ instants: [Int64]) { state.withLock { $0.badInstants = instants } }
+
+    /// Lists nothing of what it sent, or everything again.
+    package func listNothing(_ isSo: Bool) { state.withLock { $0.listsNothing = isSo } }
+}
