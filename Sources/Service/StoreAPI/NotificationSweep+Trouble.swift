@@ -24,8 +24,9 @@ extension NotificationSweep {
 
     /// Runs that fail before a part of the shortest is given up: about an hour of them.
     private static let patience = 2 * SweepRegister.patience
-    /// By how much what the store does not keep is left out, and how much of what it should keep at most, in milliseconds.
-    private static let step: Int64 = 6 * 3_600_000
+    /// By how much what the store does not keep is left out where our clocks differ, and how much of what it should keep at
+    /// most, in milliseconds.
+    private static let step: Int64 = 3_600_000
     private static let mostSkipped = 2 * Timestamp.millisecondsPerDay
 
     /// Changes what is asked for, so that the next request may do better.
@@ -33,7 +34,8 @@ extension NotificationSweep {
         trouble.emptyPages = 0
         if error.code == StoreAPIError.startTooOld {
             let oldest = SweepRegister.oldest(in: sweep.environment, at: now())
-            let next = max(sweep.from.adding(milliseconds: Self.step), oldest)
+            // No more than it takes: what is left out is never read.
+            let next = max(sweep.from.adding(milliseconds: sweep.from < oldest ? 0 : Self.step), oldest)
             guard next < sweep.end, next <= oldest.adding(milliseconds: Self.mostSkipped) else { return .nothing }
             try await register.skip(&sweep, to: next)
             return .readOn

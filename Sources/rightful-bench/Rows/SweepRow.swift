@@ -30,7 +30,8 @@ struct SweepRow: Row {
         let arriving = try arriving(signed, bench)
         try bench.withRig("sweep", asks: store) { rig in
             let first = try sweep(rig, store)
-            guard first.read == notifications.count else {
+            // More, where the history is so long that it is read in parts.
+            guard first.read >= notifications.count else {
                 throw BenchmarkFailure("the first sweep read \(first.read) of \(notifications.count) notifications")
             }
             let note = "\(notifications.count) notifications in \(first.requests) requests"

@@ -232,6 +232,18 @@ struct SweepTests {
         #expect(try await Self.known("new", rig) == 1)
     }
 
+    @Test("a store that keeps a few hours less than it should is asked for what it has, and for no less")
+    func keepsLess() async throws {
+        let (healing, rig, store) = try await Self.make()
+        let kept = SweepRegister.kept(in: .production)
+        try Self.send("kept", at: (1...10).map { Self.ago(kept - $0 * Self.hour - 60_000, rig) }, rig, store)
+        for _ in 0..<4 { store.fail(.status(400, code: 4_000_012)) }
+        try await healing.sweep()
+        // Begun an hour within, and three more hours were refused, and the fourth.
+        #expect(try await Self.known("kept", rig) == 6)
+        #expect(try await Self.standing(rig).completedUntil == rig.clock.now)
+    }
+
     @Test("a small history is one part, and what is up to date one request")
     func cheap() async throws {
         let (healing, rig, store) = try await Self.make()
