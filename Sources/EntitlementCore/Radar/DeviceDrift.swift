@@ -99,14 +99,20 @@ package struct DeviceDrift: Sendable {
     }
 
     /// Which purchase of the product it is about, as far as that is known, and which app's.
-    package var subject: (originalTransactionID: String, bundleID: String)? {
-        let purchases = [history, elsewhere].lazy.map { history in
-            history.events.flatMap(\.fact.transactions).filter { $0.productID == claim.productID }
-        }
-        if let newest = purchases.compactMap({ $0.newest }).first {
+    ///
+    /// A purchase of the other environment is named only where that is the cause: else this environment would tell of it, and
+    /// its store be asked about what it cannot know.
+    package func subject(of cause: DriftCause) -> (originalTransactionID: String, bundleID: String)? {
+        if let newest = purchases(in: history).newest
+            ?? (cause == .heldElsewhere ? purchases(in: elsewhere).newest : nil)
+        {
             return (newest.originalTransactionID, newest.bundleID)
         }
         return disputed.first { $0.products.contains(claim.productID) }.map { ($0.originalTransactionID, $0.bundleID) }
+    }
+
+    private func purchases(in history: CustomerHistory) -> [TransactionFact] {
+        history.events.flatMap(\.fact.transactions).filter { $0.productID == claim.productID }
     }
 
     /// Whether an event makes the claim true of its own instant: by all that is known now, or by what had happened then.
@@ -127,7 +133,9 @@ package struct DeviceDrift: Sendable {
         if facts.answer(for: claim.productID, at: at)?.reading.reason == .ownedByAnother { return .heldByAnother }
         if disputed.contains(where: { $0.products.contains(claim.productID) }) { return .inConflict }
         if elsewhere.facts().agrees(with: claim, at: at) { return .heldElsewhere }
-        return wasTrue ? .trueBefore : .none
+        if wasTrue { return .trueBefore }
+        // A purchase of the product that only the other environment knows is what the device means, whatever it says of it.
+        return purchases(in: history).isEmpty && !purchases(in: elsewhere).isEmpty ? .heldElsewhere : .none
     }
 
     /// Whether some part of what is known, as the ledger or the device could have known it once, gives the claim at its

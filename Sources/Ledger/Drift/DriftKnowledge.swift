@@ -44,8 +44,14 @@ struct DriftKnowledge {
         let environment: StoreEnvironment
     }
 
+    /// The server ends a transaction that says nothing for ten seconds, and what is compared may take long.
+    private static let longestSilence = Duration.seconds(2)
+
     private let start: Int64
     private let end: Int64
+    private var spokeAt = ContinuousClock.now
+    /// The person as of the event that is looked at: many differences may be theirs.
+    private var current: (key: PersonKey, position: Int64, person: Person)?
     /// `nil` where there is too much.
     private var gathered: [PersonKey: [DecodedEvent]?] = [:]
     private var catalogs: [DecodedEvent]?
@@ -57,9 +63,28 @@ struct DriftKnowledge {
         self.end = end
     }
 
+    /// Says something to the server where it has heard nothing for a while.
+    mutating func stayAwake(on connection: isolated PostgresConnection) throws {
+        guard spokeAt.duration(to: .now) >= Self.longestSilence else { return }
+        _ = try connection.query("SELECT 1")
+        spokeAt = .now
+    }
+
     // MARK: - Customers
 
+    /// What is known of a customer up to an event.
     mutating func person(
+        _ identity: IdentityRef, _ environment: StoreEnvironment, upTo position: Int64,
+        on connection: isolated PostgresConnection
+    ) throws -> Person {
+        let key = PersonKey(identity: identity, environment: environment)
+        if let current, current.key == key, current.position == position { return current.person }
+        let person = try read(identity, environment, upTo: position, on: connection)
+        current = (key, position, person)
+        return person
+    }
+
+    private mutating func read(
         _ identity: IdentityRef, _ environment: StoreEnvironment, upTo position: Int64,
         on connection: isolated PostgresConnection
     ) throws -> Person {

@@ -131,7 +131,10 @@ struct DriftPage {
             let touched = keys.reduce(into: Set<Int64>()) { $0.formUnion(index[$1] ?? []) }
             if !touched.isEmpty {
                 let event = try whole(line.position, on: connection)
-                for position in touched.sorted() { try look(at: position, after: event, on: connection) }
+                for position in touched.sorted() {
+                    try known.stayAwake(on: connection)
+                    try look(at: position, after: event, on: connection)
+                }
             }
             if let event = events[line.position] { try find(event, on: connection) }
         }
@@ -222,7 +225,11 @@ struct DriftPage {
         _ verdict: DeviceDrift.Verdict, _ drift: DeviceDrift, _ person: DriftKnowledge.Person, _ event: DecodedEvent,
         _ row: inout DriftRow
     ) {
-        if let subject = drift.subject {
+        let cause: DriftCause =
+            switch verdict {
+            case .open(let cause), .ended(let cause, _): cause
+            }
+        if let subject = drift.subject(of: cause) {
             row.originalTransactionID = subject.originalTransactionID
             row.app = subject.bundleID
         }

@@ -168,6 +168,15 @@ package struct DriftRegister: Sendable {
         }
     }
 
+    /// Gives one back about which the store could not be asked.
+    package func giveBack(_ drift: FoundDrift) async throws {
+        try await pool.run(doing: "noting what is unexplained still") { connection in
+            _ = try connection.query(
+                "UPDATE drift SET asked_at = NULL WHERE ledger_id = $1 AND position = $2",
+                [.int(ledgerID), .int(drift.position)])
+        }
+    }
+
     /// Joins a row's event, and who the customer is.
     private static func beside(_ row: String) -> String {
         """

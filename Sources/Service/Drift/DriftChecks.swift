@@ -76,7 +76,13 @@ package struct DriftChecks: Sendable {
         else { return false }
         // Of somebody who was forgotten the answer would name them again.
         guard let customer = drift.customerID.flatMap({ CustomerID($0) }) else { return true }
-        let finding = try await check.run(original, in: environment, within: Self.patience)
+        let finding: StoreCheck.Finding
+        do {
+            finding = try await check.run(original, in: environment, within: Self.patience)
+        } catch {
+            try? await register.giveBack(drift)
+            throw error
+        }
         let isNews = finding.recorded.contains { $0.originalTransactionID == original }
         let isKnown = finding.originalTransactionID != nil
         metrics.count(.storeChecks, ["drift", isNews ? "recorded" : isKnown ? "known" : "unknown"])

@@ -5,6 +5,8 @@ import Ledger
 extension Application {
     /// The most drifts recorded of one customer within 24 hours; further ones are counted only.
     private static let driftLimit = 20
+    /// The most products of one customer about which differences are recorded, until devices come to agree.
+    private static let productLimit = 50
 
     /// Records drift that is proven and new, within limits, and where it has ended; all of it is counted.
     ///
@@ -29,11 +31,18 @@ extension Application {
         // Moves on with what is recorded here, so that only what others append is in conflict with it.
         var decidedAt = decision.snapshot.position
         var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
+        let known = decision.knownProducts
+        var disputed = Set(past.map(\.fact.productID))
         // A device that says two things of one product would have news at every launch.
         var products: Set<String> = []
         for item in drift {
             guard own?.contains(item.claim.productID) ?? true else {
                 metrics.count(.drift, ["foreign"])
+                continue
+            }
+            // What nobody sells nobody could explain.
+            guard known.contains(item.claim.productID) else {
+                metrics.count(.drift, ["unknown_product"])
                 continue
             }
             guard products.insert(item.claim.productID).inserted else {
@@ -48,11 +57,12 @@ extension Application {
                 metrics.count(.drift, ["known"])
                 continue
             }
-            guard left > 0 else {
+            guard left > 0, disputed.contains(fact.productID) || disputed.count < Self.productLimit else {
                 metrics.count(.drift, ["limited"])
                 continue
             }
             left -= 1
+            disputed.insert(fact.productID)
             try await append(fact, "recorded", decision, &decidedAt)
         }
         for claim in claims where products.insert(claim.productID).inserted {
@@ -89,6 +99,12 @@ extension Application {
 }
 
 extension ReconcileDecision {
+    /// The products that the catalog names, or that the customer is known to have bought.
+    fileprivate var knownProducts: Set<String> {
+        Set(facts.catalog.products.map(\.productID)).union(
+            facts.originals.values.flatMap(\.transactions).map(\.fact.productID))
+    }
+
     /// The products that the customer bought in the only app that is spoken for; `nil` where that is not held to one.
     fileprivate var ownProducts: Set<String>? {
         ownFacts.map { Set($0.originals.values.flatMap(\.transactions).map(\.fact.productID)) }

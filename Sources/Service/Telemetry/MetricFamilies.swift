@@ -18,7 +18,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .statements: "Signed statements that devices posted: recorded, known, or the code of the refusal."
         case .conflicts: "Claims of what is somebody else's, each time they are made."
         case .drift:
-            "Products of which a device believed otherwise than the ledger: recorded, known, unproven, foreign, limited, overtaken; agreed: it did before, and does not any more."
+            "Products of which a device believed otherwise than the ledger: recorded, known, unproven, foreign, unknown_product, limited, overtaken; agreed: it did before, and does not any more."
         case .requests: "Requests answered, by route and status."
         case .verdicts: "Notifications by what became of them: accepted, duplicate, or the code of the refusal."
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."

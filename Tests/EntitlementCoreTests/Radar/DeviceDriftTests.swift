@@ -89,11 +89,23 @@ struct DeviceDriftTests {
             name: "held in the other environment", claim: (.active, 60), elsewhere: [paid, renewed],
             cause: .heldElsewhere),
         Row(
-            name: "held there until another day", claim: (.active, 61), elsewhere: [paid, renewed], cause: .none),
+            name: "held there until another day", claim: (.active, 61), elsewhere: [paid, renewed],
+            cause: .heldElsewhere),
+        Row(
+            name: "held there until another day, and once here", claim: (.active, 61), known: [paid],
+            elsewhere: [paid, renewed], cause: .none),
         Row(
             name: "held there now, and lapsed here", claim: (.active, 60), known: [paid], elsewhere: [paid, renewed],
             cause: .heldElsewhere),
     ]
+
+    @Test("a purchase of the other environment is named only where that is the cause")
+    func subject() {
+        let here = Self.drift((.active, 60), found: 40, [Self.paid], [Self.paid, Self.renewed])
+        let there = Self.drift((.active, 60), found: 40, [], [Self.paid, Self.renewed])
+        #expect(here.subject(of: .none) != nil && here.subject(of: .heldElsewhere) != nil)
+        #expect(there.subject(of: .none) == nil && there.subject(of: .heldElsewhere) != nil)
+    }
 
     @Test("what is said when a difference is found")
     func found() {

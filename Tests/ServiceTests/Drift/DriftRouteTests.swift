@@ -89,7 +89,7 @@ struct DriftRouteTests {
         #expect(try await rig.drift(key: sandbox).items.allSatisfy { $0.environment == .sandbox })
         #expect(try await rig.send("GET", "/v1/drift?environment=production", key: sandbox).status == 403)
         // What a device says of a product that nobody is known to have bought anywhere is no app's.
-        _ = try await rig.answer("c-9", Posted(claims: [.init(productID: "com.example.nowhere", state: .active)]))
+        _ = try await rig.answer("c-9", Posted(claims: [.init(productID: "com.example.lifetime", state: .active)]))
         try await rig.tellApart()
         #expect(try await rig.drift().items.last?.customerID == "c-9")
         #expect(try await rig.drift(key: own).items.count == 4)

@@ -66,7 +66,10 @@ struct ReconcileDriftTests {
     @Test("more than twenty a day are counted only; the next day some are events again")
     func limited() async throws {
         let rig = try await Self.refunded()
-        let many = Posted(claims: (0..<50).map { .init(productID: "com.example.p\($0)", state: .active) })
+        let products = (0..<50).map { "com.example.p\($0)" }
+        let sold = products.map { #"{"product_id":"\#($0)","entitlements":["x"]}"# }.joined(separator: ",")
+        #expect(try await rig.put(#"{"products":[\#(sold)]}"#).status == 200)
+        let many = Posted(claims: products.map { .init(productID: $0, state: .active) })
         #expect(try await rig.answer(Self.customer, many).drift.count == 50)
         #expect(try await Self.drifts(rig) == 20)
         for _ in 0..<2 { #expect(try await rig.answer(Self.customer, many).drift.count == 50) }
@@ -78,6 +81,17 @@ struct ReconcileDriftTests {
         // Another customer has a limit of their own.
         #expect(try await rig.answer("c-2", many).drift.count == 50)
         #expect(try await Self.drifts(rig) == 60)
+    }
+
+    @Test("of products that nobody sells nothing is recorded: nobody could ever explain it")
+    func unknownProducts() async throws {
+        let rig = try await Self.refunded()
+        let before = try await Self.drifts(rig)
+        let many = Posted(claims: (0..<30).map { .init(productID: "com.example.junk\($0)", state: .active) })
+        #expect(try await rig.answer(Self.customer, many).drift.count == 30)
+        #expect(try await Self.drifts(rig) == before)
+        #expect(
+            try await rig.get("/metrics").text.contains(#"rightful_device_drift_total{outcome="unknown_product"} 30"#))
     }
 
     @Test("launches at once on two services record the same drift once, and never more than the limit")

@@ -65,7 +65,13 @@ struct DriftCommand: Command {
                 context.draw("looking for differences: \(position) of \(head) events")
             }
             if context.isTerminal { context.draw("") }
-            return try await reader.driftRegister.page(query)
+            let page = try await reader.driftRegister.page(query)
+            if page.readTo < head {
+                context.complain(
+                    "rightful: \(head - page.readTo) events are not gone through yet: another process is at it. What follows "
+                        + "is as of position \(page.readTo); try again in a moment\n")
+            }
+            return page
         }
         if arguments.has("--json") {
             try context.output.write(WireJSON.encode(DriftListDocument(page)) + [UInt8(ascii: "\n")])
