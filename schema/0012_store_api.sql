@@ -6,6 +6,8 @@ CREATE TABLE store_quota (
     environment smallint NOT NULL,
     kind text COLLATE "C" NOT NULL,
     next_at double precision NOT NULL,
+    -- Until when the store itself takes no more; NULL where it never said so.
+    blocked_until double precision,
     PRIMARY KEY (ledger_id, app, environment, kind)
 ) WITH (fillfactor = 10);
 
@@ -65,14 +67,24 @@ CREATE TABLE store_watch (
     reason smallint NOT NULL,
     -- When the store's next event takes place, as far as known.
     expected_at timestamptz,
-    -- When the store is asked, unless it speaks before; where it was asked in vain, when again.
-    check_at timestamptz NOT NULL,
+    -- By when the store must have spoken. Where it was asked and its word agrees with the ledger: when it is asked again.
+    due_at timestamptz NOT NULL,
+    -- When the store is asked next, unless it speaks before.
+    next_try_at timestamptz NOT NULL,
+    -- How often it was asked, and either told nothing new or failed.
     attempts integer NOT NULL DEFAULT 0,
+    -- Why it could not be asked about this one last, and since when.
+    last_error text,
+    failing_since timestamptz,
     PRIMARY KEY (ledger_id, environment, original_transaction_id)
 ) WITH (fillfactor = 70);
-CREATE INDEX store_watch_due ON store_watch (ledger_id, app, environment, check_at) INCLUDE (reason, expected_at);
+CREATE INDEX store_watch_due ON store_watch (ledger_id, app, environment, due_at) INCLUDE (reason, expected_at);
+CREATE INDEX store_watch_next ON store_watch (ledger_id, app, environment, next_try_at) WHERE reason = 1;
 -- The few that are asked about at once.
-CREATE INDEX store_watch_urgent ON store_watch (ledger_id, app, environment, check_at) WHERE reason <> 1;
+CREATE INDEX store_watch_urgent ON store_watch (ledger_id, app, environment, next_try_at) WHERE reason <> 1;
+-- The few that the store could not be asked about, though it could about others.
+CREATE INDEX store_watch_failing ON store_watch (ledger_id, app, environment, failing_since)
+    WHERE failing_since IS NOT NULL;
 
 -- What is known of each app's stream of notifications, and who asks about what is overdue.
 CREATE TABLE store_stream (
@@ -121,6 +133,8 @@ CREATE TABLE store_import (
     recorded bigint NOT NULL DEFAULT 0,
     unknown bigint NOT NULL DEFAULT 0,
     refused bigint NOT NULL DEFAULT 0,
+    -- Ids before `done` that the store could not be asked about; the next run asks about them first.
+    failed text[] COLLATE "C" NOT NULL DEFAULT '{}',
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     completed_at timestamptz,
     holder text,

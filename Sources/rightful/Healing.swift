@@ -32,7 +32,7 @@ struct Healing: Sendable {
     ) {
         let clock = session.clock
         let holder = "\(ProcessInfo.processInfo.hostName)/\(UUID())"
-        register = StreamRegister(pool: session.pool, holder: holder)
+        register = StreamRegister(pool: session.pool)
         consumption = ConsumptionRegister(pool: session.pool, holder: holder)
         projector = WatchProjector(pool: session.pool)
         driftProjector = DriftProjector(pool: session.pool)
@@ -41,8 +41,9 @@ struct Healing: Sendable {
         streams = StreamsReading(watched.map { ($0.stream, $0.client != nil) }, register: register)
         let environments = Dictionary(accesses.map { ($0.app.bundleID, $0.app.environments) }) { first, _ in first }
         repairer = StoreRepairer(
-            checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } }, register: register,
-            reader: reader, metrics: metrics, logger: logger, now: clock.now)
+            checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } },
+            register: CheckRegister(pool: session.pool, holder: holder), reader: reader, metrics: metrics,
+            logger: logger, now: clock.now)
         desks = accesses.flatMap { access -> [ConsumptionAnswerer.Desk] in
             guard let policy = access.app.consumption, let client = clients[access.app.bundleID] else { return [] }
             return access.app.environments.sorted { $0.rawValue < $1.rawValue }.map {

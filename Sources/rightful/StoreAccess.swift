@@ -54,7 +54,8 @@ struct StoreAccess: Sendable {
             credentials, servers: servers, quota: SharedStoreAPIQuota(StoreQuotas(pool: session.pool)),
             transport: StoreAPISession(),
             surroundings: .init(
-                now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { Double.random(in: 0...1) }))
+                now: now, machineNow: session.clock.machineNow, sleep: { try await Task.sleep(for: $0) },
+                fraction: { Double.random(in: 0...1) }))
     }
 
     /// What asks the store about one customer of this app.

@@ -13,8 +13,13 @@ extension StoreAPICall where Answer == SubscriptionStatuses {
 extension StoreAPICall where Answer == TransactionPage {
     /// "Get Transaction History" (v2): all of a customer's transactions, finished consumables included, by the date at
     /// which the store changed them last.
-    package static func transactionHistory(of transactionID: String, revision: String? = nil) -> Self {
-        var query = [StoreAPIRequest.QueryItem("sort", "ASCENDING")]
+    ///
+    /// - Parameter newestFirst: whether what was changed last comes first. What changes while the pages are turned is at
+    ///   their end in the other order alone.
+    package static func transactionHistory(
+        of transactionID: String, newestFirst: Bool = false, revision: String? = nil
+    ) -> Self {
+        var query = [StoreAPIRequest.QueryItem("sort", newestFirst ? "DESCENDING" : "ASCENDING")]
         if let revision { query.append(.init("revision", revision)) }
         return Self(
             StoreAPIRequest(.get, ["inApps", "v2", "history", transactionID], query: query, limit: .transactionHistory))

@@ -36,15 +36,18 @@ package struct StoreAPIClient: Sendable {
     /// The clocks and chances that the client uses.
     package struct Surroundings: Sendable {
         package let now: @Sendable () -> Timestamp
+        /// This machine's own clock, also where the ledger goes by the database's: tokens are dated by it.
+        package let machineNow: @Sendable () -> Timestamp
         package let sleep: @Sendable (Duration) async throws -> Void
         /// From 0 to 1, by chance.
         package let fraction: @Sendable () -> Double
 
         package init(
-            now: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
-            fraction: @escaping @Sendable () -> Double
+            now: @escaping @Sendable () -> Timestamp, machineNow: (@Sendable () -> Timestamp)? = nil,
+            sleep: @escaping @Sendable (Duration) async throws -> Void, fraction: @escaping @Sendable () -> Double
         ) {
             self.now = now
+            self.machineNow = machineNow ?? now
             self.sleep = sleep
             self.fraction = fraction
         }
@@ -71,36 +74,63 @@ package struct StoreAPIClient: Sendable {
 
     /// Sends a call, again where that may help.
     ///
-    /// - Parameter limit: how long all of it may take, waiting for its turn included.
+    /// - Parameters:
+    ///   - limit: how long all of it may take, waiting for its turn and for when the store wants to be asked again
+    ///     included.
+    ///   - persistence: for how long it is sent again while it fails, where not as the client is set.
     /// - Throws: the last attempt's error, or that there was no time for another; `CancellationError` is one of kind
     ///   `outOfTime`.
     package func send<Answer>(
-        _ call: StoreAPICall<Answer>, in environment: StoreEnvironment, within limit: Duration = .seconds(120)
+        _ call: StoreAPICall<Answer>, in environment: StoreEnvironment, within limit: Duration = .seconds(120),
+        persistence: Duration? = nil
     ) async throws(StoreAPIError) -> Answer {
         let request = call.request
-        let end = surroundings.now().adding(milliseconds: Int64(limit / .milliseconds(1)))
+        var retry = retry
+        if let persistence { retry.persistence = persistence }
+        let start = surroundings.now()
+        // Added up as well, for a clock may be set back.
+        var (paused, failing) = (Duration.zero, Duration.zero)
+        var failedFirst: Timestamp?
         var attempt = 1
         while true {
-            try await waitForTurn(request, in: environment, until: end)
+            try await waitForTurn(
+                request, in: environment, patience: limit - max(paused, start.duration(to: surroundings.now())))
             let error: StoreAPIError
             do throws(StoreAPIError) {
                 return try await attemptOnce(call, in: environment)
             } catch let caught {
                 error = caught
             }
+            await remember(error, of: request, in: environment)
             let now = surroundings.now()
+            failing = max(failing, failedFirst?.duration(to: now) ?? .zero)
+            failedFirst = failedFirst ?? now
             guard
                 let pause = retry.pause(
-                    after: error, of: request, attempt: attempt, now: now, fraction: surroundings.fraction()),
-                now.adding(milliseconds: Int64(pause / .milliseconds(1))) < end
+                    after: error, of: request, attempt: attempt, failing: failing, now: surroundings.machineNow(),
+                    fraction: surroundings.fraction()),
+                max(paused, start.duration(to: now)) + pause < limit
             else { throw error }
             do {
                 try await surroundings.sleep(pause)
             } catch {
                 throw StoreAPIError(.outOfTime, of: request.limit, "stopped while waiting to ask again")
             }
+            paused += pause
+            failing += pause
             attempt += 1
         }
+    }
+
+    /// Tells all instances when the store wants to be asked again.
+    private func remember(
+        _ error: StoreAPIError, of request: StoreAPIRequest, in environment: StoreEnvironment
+    ) async {
+        guard case .limited(let until?) = error.kind else { return }
+        let pause = surroundings.machineNow().duration(to: until)
+        guard pause > .zero else { return }
+        // Who cannot remember it asks again, and is told again.
+        try? await quota.block(request.limit, app: credentials.bundleID, in: environment, for: pause)
     }
 
     private func attemptOnce<Answer>(
@@ -111,7 +141,7 @@ package struct StoreAPIClient: Sendable {
         do {
             response = try await transport.send(
                 request, to: try url(of: request, in: environment),
-                token: try credentials.token(now: surroundings.now()))
+                token: try credentials.token(now: surroundings.machineNow()))
         } catch {
             if error is CancellationError {
                 throw StoreAPIError(.outOfTime, of: request.limit, "stopped before the answer came")
@@ -121,7 +151,8 @@ package struct StoreAPIClient: Sendable {
                 "no answer from \(servers[environment].host() ?? "the server"): \(Self.words(for: error))")
         }
         guard (200..<300).contains(response.status) else {
-            throw StoreAPIError(response, to: request, now: surroundings.now())
+            throw StoreAPIError(
+                response, to: request, now: surroundings.machineNow(), ledgerNow: surroundings.now())
         }
         do {
             return try call.read(response.body)
@@ -134,18 +165,22 @@ package struct StoreAPIClient: Sendable {
     }
 
     private func waitForTurn(
-        _ request: StoreAPIRequest, in environment: StoreEnvironment, until end: Timestamp
+        _ request: StoreAPIRequest, in environment: StoreEnvironment, patience: Duration
     ) async throws(StoreAPIError) {
-        let left = Duration.milliseconds(max(0, end.milliseconds - surroundings.now().milliseconds))
         do {
-            guard
-                let wait = try await quota.reserve(
-                    request.limit, app: credentials.bundleID, in: environment, patience: left)
-            else {
+            switch try await quota.reserve(
+                request.limit, app: credentials.bundleID, in: environment, patience: max(.zero, patience))
+            {
+            case .after(let wait): if wait > .zero { try await surroundings.sleep(wait) }
+            case .usedUp:
                 throw StoreAPIError(
                     .limited(until: nil), of: request.limit, "this service's share of the store's limit is used up")
+            case .blocked(let wait):
+                throw StoreAPIError(
+                    .limited(
+                        until: surroundings.machineNow().adding(milliseconds: Int64(wait / .milliseconds(1)))),
+                    of: request.limit, "the store said to come again later, and nothing was sent")
             }
-            if wait > .zero { try await surroundings.sleep(wait) }
         } catch let error as StoreAPIError {
             throw error
         } catch {
@@ -179,4 +214,8 @@ package struct StoreAPIClient: Sendable {
         default: "\(type(of: error))"
         }
     }
+}
+
+extension Timestamp {
+    fileprivate func duration(to other: Timestamp) -> Duration { .milliseconds(other.milliseconds - milliseconds) }
 }

@@ -8,7 +8,7 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
         case unauthorized
         /// Too much was asked of the store; `until` is when it answers again, where it says so.
         case limited(until: Timestamp?)
-        /// The store does not know what was asked about.
+        /// Answered with 404; whether the store knows nothing of what was asked about, its number tells.
         case notFound
         /// The store does not take the request as it is.
         case refused
@@ -49,7 +49,11 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
     }
 
     /// Reads an answer that is no success.
-    init(_ answer: StoreAPIResponse, to request: StoreAPIRequest, now: Timestamp) {
+    ///
+    /// - Parameters:
+    ///   - now: by this machine's clock, by which the request's token is dated.
+    ///   - ledgerNow: by the clock that events are dated by, which is the database's where the two differ.
+    init(_ answer: StoreAPIResponse, to request: StoreAPIRequest, now: Timestamp, ledgerNow: Timestamp) {
         let body = try? JSONDecoder().decode(Body.self, from: Data(answer.body))
         let code = body?.errorCode
         let reason =
@@ -58,7 +62,36 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
                 ? "a redirection, which is not followed: is base_url the App Store's, and is there a proxy?"
                 : "no reason given")
         self.init(
-            Self.kind(answer, code: code, now: now), status: answer.status, code: code, of: request.limit, reason)
+            Self.kind(answer, code: code, now: now), status: answer.status, code: code, of: request.limit,
+            answer.status == 401 ? reason + Self.words(onClocksAt: now, ledgerNow, store: answer.date) : reason)
+    }
+
+    /// Which clock is wrong, where one is: the store refuses a token that is dated otherwise than its own clock.
+    private static func words(onClocksAt now: Timestamp, _ ledgerNow: Timestamp, store date: String?) -> String {
+        let store = date.flatMap(httpDate)
+        let ahead = store.map { now.milliseconds - $0.milliseconds }
+        if let ahead, abs(ahead) > clockTolerance {
+            return ". This machine's clock, by which requests are dated, is \(abs(ahead) / 1000) s "
+                + (ahead > 0 ? "ahead of" : "behind") + " the store's: set it right"
+        }
+        let apart = ledgerNow.milliseconds - now.milliseconds
+        guard abs(apart) > clockTolerance else { return "" }
+        return ". The database's clock is \(abs(apart) / 1000) s " + (apart > 0 ? "ahead of" : "behind")
+            + " this machine's, by which requests are dated"
+            + (ahead == nil
+                ? ": one of the two is wrong" : " and which agrees with the store's: set the database's right")
+    }
+
+    /// Milliseconds; a token is dated a minute back, and an answer takes some seconds.
+    private static let clockTolerance: Int64 = 20_000
+
+    /// Source: RFC 9110, "IMF-fixdate".
+    private static func httpDate(_ text: String) -> Timestamp? {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(secondsFromGMT: 0)
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
+        return formatter.date(from: text).map { Timestamp(milliseconds: Int64($0.timeIntervalSince1970 * 1000)) }
     }
 
     /// Whether the same request may well succeed later.
@@ -67,6 +100,25 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
         case .limited, .unavailable, .unreadable: true
         case .notFound, .refused: code.map(Self.passingCodes.contains) ?? false
         case .unauthorized, .outOfTime: false
+        }
+    }
+
+    /// Whether any other request would fare no better now.
+    package var concernsEveryRequest: Bool {
+        switch kind {
+        case .unauthorized, .limited: true
+        case .notFound, .refused, .unavailable, .unreadable, .outOfTime: false
+        }
+    }
+
+    /// Whether the store says for certain that it has no transaction, or customer, by the id that was asked about.
+    ///
+    /// A 404 without one of these numbers comes from elsewhere, passes, or is about the app.
+    package var isUnknownTransaction: Bool {
+        switch kind {
+        case .notFound: code.map(Self.unknownCodes.contains) ?? false
+        case .refused: code.map(Self.impossibleCodes.contains) ?? false
+        case .unauthorized, .limited, .unavailable, .unreadable, .outOfTime: false
         }
     }
 
@@ -81,7 +133,7 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
                 + "never released is refused too. What is changed in the configuration or the key's file holds for a running "
                 + "service when it is started again"
         case .limited(let until):
-            return what + (until.map { ". The store answers again at \($0)" } ?? ". Ask less often")
+            return what + (until.map { ". Nothing more is asked of it before \($0)" } ?? ". Ask less often")
         case .notFound, .refused, .unavailable, .unreadable, .outOfTime: return what
         }
     }
@@ -97,10 +149,20 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
     /// originalTransactionIdNotFoundRetryable.
     private static let passingCodes: Set<Int64> = [4_040_002, 4_040_004, 4_040_006]
 
+    /// Apple's accountNotFound, originalTransactionIdNotFound and transactionIdNotFound.
+    private static let unknownCodes: Set<Int64> = [4_040_001, 4_040_005, 4_040_010]
+    /// Apple's invalidTransactionId, and the one for an id of another kind than the request takes.
+    private static let impossibleCodes: Set<Int64> = [4_000_006, 4_000_048]
+
     private static func kind(_ answer: StoreAPIResponse, code: Int64?, now: Timestamp) -> Kind {
         switch answer.status {
         case 401: .unauthorized
-        case 429: .limited(until: answer.retryAfter.flatMap { instant($0, now: now) })
+        case 429:
+            .limited(
+                until: answer.retryAfter.flatMap { instant($0, now: now) }.map {
+                    // A wrong one must not shut the service out for longer.
+                    min($0, now.adding(milliseconds: Int64(StoreAPIPace.longestBlock / .milliseconds(1))))
+                })
         case 404: .notFound
         case 408, 500...: .unavailable
         case 400..<500: .refused

@@ -46,10 +46,25 @@ package protocol StoreAPIQuota: Sendable {
     /// Reserves the next free moment for one request.
     ///
     /// - Parameter patience: how long the caller would wait for it.
-    /// - Returns: how long to wait; `nil`, and nothing is reserved, where that is longer than `patience`.
+    /// - Returns: how long to wait, or that nothing is reserved, because that is longer than `patience`.
     func reserve(
         _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment, patience: Duration
-    ) async throws -> Duration?
+    ) async throws -> StoreAPITurn
+
+    /// Remembers that the store takes no more requests of a kind for so long, whoever asks.
+    func block(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment, for pause: Duration
+    ) async throws
+}
+
+/// When a request may be sent.
+package enum StoreAPITurn: Sendable, Equatable {
+    /// After so long.
+    case after(Duration)
+    /// Not as soon as was wanted: the share of the limit is used up.
+    case usedUp
+    /// Not for so long, because the store itself said so.
+    case blocked(Duration)
 }
 
 /// How requests of one kind are spread over time (the generic cell rate algorithm).
@@ -61,6 +76,10 @@ package struct StoreAPIPace: Sendable, Equatable {
 
     /// The share of the store's limit that this service takes; the rest is left to the app's own servers.
     package static let share = 0.5
+    /// The longest that anybody waits for their turn, however long they would wait for the answer.
+    package static let longestTurn = Duration.seconds(60)
+    /// The longest that the store's word to come again later is believed.
+    package static let longestBlock = Duration.seconds(3600)
 
     package init(_ limit: StoreAPILimit, in environment: StoreEnvironment) {
         let perSecond = limit.perSecond(in: environment) * Self.share

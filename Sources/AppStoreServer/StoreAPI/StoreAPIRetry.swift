@@ -2,8 +2,8 @@ package import EntitlementCore
 
 /// When a request that failed is sent again.
 package struct StoreAPIRetry: Sendable {
-    /// How often a request is sent at most.
-    package var attempts = 5
+    /// For how long a request that fails is sent again, after its first failure.
+    package var persistence = Duration.seconds(8)
     /// The pause before the second attempt; doubled before each further one.
     package var firstPause = Duration.milliseconds(500)
     /// The longest pause between two attempts that the store did not ask for.
@@ -15,11 +15,13 @@ package struct StoreAPIRetry: Sendable {
     ///
     /// - Parameters:
     ///   - attempt: how many were made.
+    ///   - failing: for how long the request has failed.
     ///   - fraction: from 0 to 1, chosen by chance: services that failed together do not come back together.
     package func pause(
-        after error: StoreAPIError, of request: StoreAPIRequest, attempt: Int, now: Timestamp, fraction: Double
+        after error: StoreAPIError, of request: StoreAPIRequest, attempt: Int, failing: Duration, now: Timestamp,
+        fraction: Double
     ) -> Duration? {
-        guard error.isPassing, attempt < attempts else { return nil }
+        guard error.isPassing else { return nil }
         // A refusal says that nothing was done; without an answer nobody knows.
         if !request.isRepeatable, error.kind == .unavailable || error.kind == .unreadable { return nil }
         if case .limited(let until?) = error.kind {
@@ -27,6 +29,7 @@ package struct StoreAPIRetry: Sendable {
             return .milliseconds(max(0, until.milliseconds - now.milliseconds)) + firstPause * fraction
         }
         let whole = min(longestPause, firstPause * (1 << min(attempt - 1, 16)))
-        return whole / 2 + whole / 2 * fraction
+        let pause = whole / 2 + whole / 2 * fraction
+        return failing + pause <= persistence ? pause : nil
     }
 }

@@ -11,11 +11,14 @@ package struct StoreAPIResponse: Sendable {
     package let status: Int
     /// As the header has it.
     package let retryAfter: String?
+    /// As the header `Date` has it.
+    package let date: String?
     package let body: [UInt8]
 
-    package init(status: Int, retryAfter: String? = nil, body: [UInt8]) {
+    package init(status: Int, retryAfter: String? = nil, date: String? = nil, body: [UInt8]) {
         self.status = status
         self.retryAfter = retryAfter
+        self.date = date
         self.body = body
     }
 }
@@ -130,7 +133,8 @@ package struct StoreAPISession: StoreAPITransport {
                     .success(
                         StoreAPIResponse(
                             status: response.statusCode,
-                            retryAfter: response.value(forHTTPHeaderField: "Retry-After"), body: body)))
+                            retryAfter: response.value(forHTTPHeaderField: "Retry-After"),
+                            date: response.value(forHTTPHeaderField: "Date"), body: body)))
             } else {
                 _ = finish(task.taskIdentifier, .failure(URLError(.badServerResponse)))
             }

@@ -22,6 +22,9 @@ package final class LedgerClock: Sendable {
         { [self] in own().adding(milliseconds: correction.load(ordering: .relaxed)) }
     }
 
+    /// What this machine's clock says, whatever the database's does.
+    package var machineNow: @Sendable () -> Timestamp { own }
+
     /// By how much this machine's clock was ahead when it was last compared (behind, where negative), in milliseconds;
     /// 0 while it agrees.
     package var skewMilliseconds: Int64 { -correction.load(ordering: .relaxed) }

@@ -11,6 +11,8 @@ package struct ImportStanding: Sendable, Hashable {
     package var unknown: Int64 = 0
     /// Statements of the store's answers that were not believed.
     package var refused: Int64 = 0
+    /// Ids among those done that the store could not be asked about; they are still to be asked about.
+    package var failed: [String] = []
 
     package init() {}
 }
@@ -51,10 +53,11 @@ package struct ImportRegister: Sendable {
                     done = CASE WHEN $8 THEN 0 ELSE job.done END,
                     recorded = CASE WHEN $8 THEN 0 ELSE job.recorded END,
                     unknown = CASE WHEN $8 THEN 0 ELSE job.unknown END,
-                    refused = CASE WHEN $8 THEN 0 ELSE job.refused END
+                    refused = CASE WHEN $8 THEN 0 ELSE job.refused END,
+                    failed = CASE WHEN $8 THEN '{}' ELSE job.failed END
                 WHERE job.holder IS NULL OR job.holder = excluded.holder
                     OR NOT (\(Lease.isFresh("job.heartbeat_at", "$7")))
-                RETURNING done, recorded, unknown, refused
+                RETURNING done, recorded, unknown, refused, failed
                 """,
                 [.int4(Int32(ledgerID))] + key.dropFirst() + [
                     .int(total), .text(holder), .double(Lease.seconds), .bool(isAnew),
@@ -65,6 +68,7 @@ package struct ImportRegister: Sendable {
                 standing.recorded = try row.int(1)
                 standing.unknown = try row.int(2)
                 standing.refused = try row.int(3)
+                standing.failed = try row.textArray(4).compactMap(\.self)
                 return standing
             }
         }
@@ -76,10 +80,14 @@ package struct ImportRegister: Sendable {
     package func note(_ standing: ImportStanding) async throws {
         try await change(
             """
-            UPDATE store_import SET done = $6, recorded = $7, unknown = $8, refused = $9,
-                completed_at = CASE WHEN $6 >= total THEN clock_timestamp() END, heartbeat_at = clock_timestamp()
+            UPDATE store_import SET done = $6, recorded = $7, unknown = $8, refused = $9, failed = $10,
+                completed_at = CASE WHEN $6 >= total AND cardinality($10) = 0 THEN clock_timestamp() END,
+                heartbeat_at = clock_timestamp()
             """,
-            [.int(standing.done), .int(standing.recorded), .int(standing.unknown), .int(standing.refused)])
+            [
+                .int(standing.done), .int(standing.recorded), .int(standing.unknown), .int(standing.refused),
+                .textArray(standing.failed),
+            ])
     }
 
     /// Gives a sign of life.

@@ -74,20 +74,15 @@ package struct StreamStanding: Sendable, Hashable {
     }
 }
 
-/// What is known of the streams, and who asks the store about what is overdue: one process at a time for each.
+/// What is known of the streams.
 package struct StreamRegister: Sendable {
     private static let errorLimit = 1000
     /// More than these are not counted.
     private static let mostCounted = 1_000_000
 
     private let pool: PostgresPool
-    private let holder: String
 
-    /// - Parameter holder: a name that no other process has.
-    package init(pool: PostgresPool, holder: String = "") {
-        self.pool = pool
-        self.holder = holder
-    }
+    package init(pool: PostgresPool) { self.pool = pool }
 
     /// How the streams stand, in their order.
     package func standings(of streams: [StoreStream], at now: Timestamp) async throws -> [StreamStanding] {
@@ -96,8 +91,9 @@ package struct StreamRegister: Sendable {
             let rows = try connection.query(
                 """
                 SELECT stream.last_heard_at, stream.missed_since, due.count, due.first, due.last, stream.canary_at,
-                    stream.canary_error, stream.watched_since, stream.checked, stream.repaired, stream.check_error,
-                    stream.check_error_at, stream.unheard_at
+                    stream.canary_error, stream.watched_since, stream.checked, stream.repaired,
+                    coalesce(stream.check_error, failing.error), coalesce(stream.check_error_at, failing.since),
+                    stream.unheard_at
                 FROM unnest($2::text[], $3::smallint[], $4::timestamptz[]) WITH ORDINALITY
                     AS key (app, environment, oldest, number)
                 LEFT JOIN store_stream AS stream ON stream.ledger_id = $1 AND stream.app = key.app
@@ -106,9 +102,17 @@ package struct StreamRegister: Sendable {
                     SELECT count(*), min(expected_at) AS first, max(expected_at) AS last FROM (
                         SELECT expected_at FROM store_watch AS watch
                         WHERE watch.ledger_id = $1 AND watch.app = key.app AND watch.environment = key.environment
-                            AND check_at <= $5 AND check_at > key.oldest AND reason = 1
+                            AND due_at <= $5 AND due_at > key.oldest AND reason = 1
                         LIMIT \(Self.mostCounted)) AS overdue
                 ) AS due
+                LEFT JOIN LATERAL (
+                    SELECT 'original transaction ' || original_transaction_id || ': ' || last_error AS error,
+                        failing_since AS since
+                    FROM store_watch AS watch
+                    WHERE watch.ledger_id = $1 AND watch.app = key.app AND watch.environment = key.environment
+                        AND failing_since IS NOT NULL AND due_at > key.oldest
+                    ORDER BY failing_since LIMIT 1
+                ) AS failing ON true
                 ORDER BY key.number
                 """,
                 [
@@ -140,7 +144,7 @@ package struct StreamRegister: Sendable {
     }
 
     /// What was due before is given up: the store itself does not remember it any more.
-    private static func oldest(_ environment: StoreEnvironment, _ now: Timestamp) -> Int64 {
+    static func oldest(_ environment: StoreEnvironment, _ now: Timestamp) -> Int64 {
         now.adding(milliseconds: -SweepRegister.kept(in: environment)).milliseconds
     }
 
@@ -250,124 +254,8 @@ package struct StreamRegister: Sendable {
         }
     }
 
-    // MARK: - Checks
-
-    /// Takes the stream's checks upon this process, or says once more that it has them; `false` where another has them.
-    package func hold(_ stream: StoreStream) async throws -> Bool {
-        try await run { connection in
-            try connection.query(
-                """
-                INSERT INTO store_stream AS stream (ledger_id, app, environment, holder, heartbeat_at)
-                VALUES ($1, $2, $3, $4, clock_timestamp())
-                ON CONFLICT (ledger_id, app, environment) DO UPDATE
-                SET holder = excluded.holder, heartbeat_at = excluded.heartbeat_at
-                WHERE stream.holder IS NULL OR stream.holder = excluded.holder
-                    OR NOT (\(Lease.isFresh("stream.heartbeat_at", "$5")))
-                RETURNING 1
-                """,
-                Self.insertKey(stream) + [.text(holder), .double(Lease.seconds)]
-            ).first != nil
-        }
-    }
-
-    /// Leaves the stream's checks to whoever comes.
-    package func release(_ stream: StoreStream) async throws {
-        try await run { connection in
-            _ = try connection.query(
-                """
-                UPDATE store_stream SET holder = NULL
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
-                """, Self.key(stream) + [.text(holder)])
-        }
-    }
-
-    /// What the store is to be asked about now, the longest due first.
-    ///
-    /// What is overdue waits until the history of notifications was read up to then: it may have been told long ago. Where
-    /// that fails again and again it waits no longer.
-    package func due(_ stream: StoreStream, now: Timestamp, limit: Int) async throws -> [DueCheck] {
-        try await run { connection in
-            try connection.query(
-                """
-                SELECT * FROM (
-                    (SELECT original_transaction_id, reason, check_at, attempts, expected_at FROM store_watch AS watch
-                    WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
-                        AND check_at <= least($4::timestamptz, (
-                            SELECT coalesce(max(greatest(completed_until, read_until,
-                                CASE WHEN failures >= \(SweepRegister.patience) THEN window_until END)), '-infinity')
-                            FROM store_sweep AS sweep
-                            WHERE sweep.ledger_id = $1 AND sweep.app = $2 AND sweep.environment = $3))
-                        AND check_at > $5 AND reason = 1
-                    ORDER BY check_at LIMIT $6)
-                    UNION ALL
-                    (SELECT original_transaction_id, reason, check_at, attempts, expected_at FROM store_watch AS watch
-                    WHERE watch.ledger_id = $1 AND watch.app = $2 AND watch.environment = $3
-                        AND check_at <= $4 AND check_at > $5 AND reason <> 1
-                    ORDER BY check_at LIMIT $6)
-                ) AS due
-                ORDER BY check_at LIMIT $6
-                """,
-                Self.key(stream) + [
-                    .timestamp(now.milliseconds), .timestamp(Self.oldest(stream.environment, now)), .int(Int64(limit)),
-                ]
-            ).rows.map { row in
-                DueCheck(
-                    stream: stream, originalTransactionID: try row.text(0), reason: try CheckReason(stored: row.int(1)),
-                    checkAt: Timestamp(milliseconds: try row.timestamp(2)), attempts: Int(try row.int(3)),
-                    expectedAt: try row.optionalTimestamp(4).map { Timestamp(milliseconds: $0) })
-            }
-        }
-    }
-
-    /// Says that the store was asked, and when it is asked again unless it speaks before.
-    ///
-    /// - Parameter isRepaired: whether it told something new.
-    package func finish(_ check: DueCheck, again: Timestamp, isRepaired: Bool) async throws {
-        try await run { connection in
-            _ = try connection.pipeline([
-                // What was derived from the log meanwhile stands.
-                PostgresStatement(
-                    """
-                    UPDATE store_watch SET check_at = $5, attempts = attempts + 1
-                    WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND original_transaction_id = $4
-                        AND check_at = $6
-                    """,
-                    Self.key(check.stream) + [
-                        .text(check.originalTransactionID), .timestamp(again.milliseconds),
-                        .timestamp(check.checkAt.milliseconds),
-                    ]),
-                PostgresStatement(
-                    """
-                    UPDATE store_stream SET checked = checked + 1, repaired = repaired + $4, check_error = NULL,
-                        unheard_at = greatest(unheard_at, $6), check_error_at = NULL, heartbeat_at = CASE WHEN holder = $5 THEN clock_timestamp() ELSE heartbeat_at END
-                    WHERE ledger_id = $1 AND app = $2 AND environment = $3
-                    """,
-                    Self.key(check.stream) + [
-                        .int(isRepaired ? 1 : 0), .text(holder),
-                        isRepaired ? check.expectedAt.map { .timestamp($0.milliseconds) } ?? .null : .null,
-                    ]),
-            ])
-        }
-    }
-
-    /// Says why the store cannot be asked now.
-    package func fail(_ stream: StoreStream, _ reason: String) async throws {
-        try await run { connection in
-            _ = try connection.query(
-                """
-                UPDATE store_stream SET check_error = $4, check_error_at = clock_timestamp()
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3
-                """, Self.key(stream) + [.text(String(reason.prefix(Self.errorLimit)))])
-        }
-    }
-
     private static func key(_ stream: StoreStream) -> [PostgresValue] {
         [.int(ledgerID), .text(stream.app), .int2(stream.environment.number)]
-    }
-
-    /// The same for the columns' own types.
-    private static func insertKey(_ stream: StoreStream) -> [PostgresValue] {
-        [.int4(Int32(ledgerID)), .text(stream.app), .int2(stream.environment.number)]
     }
 
     private func run<Value: Sendable>(
@@ -375,16 +263,4 @@ package struct StreamRegister: Sendable {
     ) async throws -> Value {
         try await pool.run(doing: "looking after the store's streams", body)
     }
-}
-
-/// An original transaction about which the store is to be asked.
-package struct DueCheck: Sendable, Hashable {
-    package let stream: StoreStream
-    package let originalTransactionID: String
-    package let reason: CheckReason
-    package let checkAt: Timestamp
-    /// How often the store was asked and told nothing new.
-    package let attempts: Int
-    /// When the event that is waited for takes place, as far as known.
-    package let expectedAt: Timestamp?
 }

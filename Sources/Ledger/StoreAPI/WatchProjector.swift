@@ -7,7 +7,7 @@ package import PostgresClient
 /// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. An
 /// original is folded once for all of its events in a page, and left to the page of its last event.
 package struct WatchProjector: Sendable {
-    static let row = ProjectionRow(name: "watch", version: 1)
+    static let row = ProjectionRow(name: "watch", version: 2)
 
     private let pool: PostgresPool
     private let pageEvents: Int64
@@ -61,16 +61,16 @@ package struct WatchProjector: Sendable {
         let app: String
         let reason: CheckReason
         let expectedAt: Timestamp?
-        let checkAt: Timestamp
+        let dueAt: Timestamp
 
         init?(_ key: OriginalKey, _ state: OriginalState, now: Timestamp) {
             guard let app = state.transactions.first?.fact.bundleID else { return nil }
             let next = state.nextEvent
             let urgent = state.checkReason
-            guard let checkAt = urgent.map({ _ in now }) ?? next?.isOverdue(in: key.environment) else { return nil }
+            guard let dueAt = urgent.map({ _ in now }) ?? next?.isOverdue(in: key.environment) else { return nil }
             self.key = key
             self.app = app
-            self.checkAt = checkAt
+            self.dueAt = dueAt
             reason = urgent ?? .overdue
             expectedAt = next?.at
         }
@@ -118,11 +118,13 @@ package struct WatchProjector: Sendable {
         try connection.query(
             """
             INSERT INTO store_watch AS watch (
-                ledger_id, environment, original_transaction_id, app, reason, expected_at, check_at)
-            SELECT $1, * FROM unnest(
+                ledger_id, environment, original_transaction_id, app, reason, expected_at, due_at, next_try_at)
+            SELECT $1, key.*, key.due_at FROM unnest(
                 $2::smallint[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::timestamptz[])
+                AS key (environment, original_transaction_id, app, reason, expected_at, due_at)
             ON CONFLICT (ledger_id, environment, original_transaction_id) DO UPDATE SET app = excluded.app,
-                reason = excluded.reason, expected_at = excluded.expected_at, check_at = excluded.check_at, attempts = 0
+                reason = excluded.reason, expected_at = excluded.expected_at, due_at = excluded.due_at,
+                next_try_at = excluded.next_try_at, attempts = 0, last_error = NULL, failing_since = NULL
             WHERE watch.reason <> excluded.reason OR watch.expected_at IS DISTINCT FROM excluded.expected_at
                 OR watch.app <> excluded.app
             """,
@@ -130,7 +132,7 @@ package struct WatchProjector: Sendable {
                 .int4(Int32(ledgerID)), .int2Array(watches.map(\.key.environment.number)),
                 .textArray(watches.map(\.key.originalTransactionID)), .textArray(watches.map(\.app)),
                 .int2Array(watches.map(\.reason.number)), .timestampArray(watches.map { $0.expectedAt?.milliseconds }),
-                .timestampArray(watches.map(\.checkAt.milliseconds)),
+                .timestampArray(watches.map(\.dueAt.milliseconds)),
             ])
     }
 

@@ -32,8 +32,9 @@ package struct StoreCheck: Sendable {
     private let statements: StatementVerifier
     private let reader: LedgerReader
     let append: @Sendable (EventDraft) async throws -> AppendOutcome
-    private let now: @Sendable () -> Timestamp
+    let now: @Sendable () -> Timestamp
     private let queue = DispatchQueue(label: "store-check", attributes: .concurrent)
+    private let left = UnreadHistories()
 
     /// - Parameters:
     ///   - client: asks the store about one app.
@@ -53,21 +54,31 @@ package struct StoreCheck: Sendable {
     /// The app it asks about.
     package var app: String { client.credentials.bundleID }
 
+    /// In which order a history is read.
+    package enum Order: Sendable {
+        /// What was changed last first, and on to the end as far as there is time for it; what is left is read by the next
+        /// check in this process.
+        case newestFirst
+        /// All of it or nothing, and what changes meanwhile too.
+        case whole
+    }
+
     /// Asks until the store has said everything, and records as it goes.
     ///
     /// - Parameters:
     ///   - id: any transaction of the customer's; an original transaction where one is to be found again in the answer.
     ///   - limit: how long all of it may take.
+    ///   - persistence: for how long a request that fails is sent again.
     /// - Throws: `StoreAPIError` where the store cannot be asked to the end; what it had said by then is recorded.
     package func run(
-        _ id: String, in environment: StoreEnvironment, within limit: Duration = .seconds(120)
+        _ id: String, in environment: StoreEnvironment, _ order: Order = .newestFirst,
+        within limit: Duration = .seconds(120), persistence: Duration? = nil
     ) async throws -> Finding {
         var finding = Finding()
-        let end = ContinuousClock.now + limit
-        func left() -> Duration { max(.zero, end - .now) }
-        if let answer = try await ifKnown({
-            try await client.send(.subscriptionStatuses(of: id), in: environment, within: left())
-        }) {
+        let asking = Asking(
+            client: client, id: id, environment: environment, end: ContinuousClock.now + limit, limit: limit,
+            persistence: persistence)
+        if let answer = try await asking.send(.subscriptionStatuses(of: id)) {
             for subscription in answer.subscriptions {
                 if let original = subscription.originalTransactionID, let status = subscription.status {
                     finding.statuses[original] = status
@@ -78,69 +89,99 @@ package struct StoreCheck: Sendable {
             }
             try await take(pairs, environment, &finding)
         }
-        let isInHistory = try await readHistory(of: id, environment, &finding, left)
-        if !isInHistory, finding.transactions.isEmpty,
-            let answer = try await ifKnown({
-                try await client.send(.transaction(id), in: environment, within: left())
-            })
-        {
+        // A good customer's history is long, and this purchase may stand anywhere in it.
+        var isAsked = false
+        func askItself() async throws {
+            isAsked = true
+            guard let answer = try await asking.send(.transaction(id)) else { return }
             try await take([(answer.transaction, nil)], environment, &finding)
         }
+        let isTold = finding.transactions.values.contains { $0.transactionID == id || $0.originalTransactionID == id }
+        if order == .newestFirst, !isTold { try await askItself() }
+        let isInHistory =
+            switch order {
+            case .newestFirst: try await readNewest(asking, &finding)
+            case .whole: try await readWhole(asking, &finding)
+            }
+        if !isInHistory, !isAsked, finding.transactions.isEmpty { try await askItself() }
         finding.originalTransactionID =
             finding.transactions[id]?.originalTransactionID
             ?? finding.transactions.values.first { $0.originalTransactionID == id }?.originalTransactionID
         return finding
     }
 
-    /// Reads the whole history, page by page; returns whether the store has one.
-    private func readHistory(
-        of id: String, _ environment: StoreEnvironment, _ finding: inout Finding, _ left: () -> Duration
-    ) async throws -> Bool {
+    /// Reads the history page by page to its end; returns whether the store has one.
+    private func readWhole(_ asking: Asking, _ finding: inout Finding) async throws -> Bool {
         var revision: String?
         for _ in 0..<Self.mostPages {
-            guard
-                let page = try await ifKnown({
-                    try await client.send(
-                        .transactionHistory(of: id, revision: revision), in: environment, within: left())
-                })
-            else { return revision != nil }
-            try await take(page.transactions.map { ($0, nil) }, environment, &finding)
+            guard let page = try await asking.page(after: revision, newestFirst: false) else { return revision != nil }
+            _ = try await take(page.transactions.map { ($0, nil) }, asking.environment, &finding)
             guard page.hasMore else { return true }
-            // Else it would go on for ever.
-            guard let next = page.revision, next != revision, !page.transactions.isEmpty else {
-                throw StoreAPIError(
-                    .unreadable, of: .transactionHistory,
-                    "the store says that there is more, and sends the same or nothing again")
-            }
-            revision = next
+            revision = try Self.next(of: page, after: revision)
         }
-        throw StoreAPIError(
-            .unreadable, of: .transactionHistory, "the history does not end, after \(Self.mostPages) pages")
+        throw Self.endless
+    }
+
+    /// Reads the history from what was changed last on, then what an earlier reading left, and on to its end while there is
+    /// time; returns whether the store has one.
+    private func readNewest(_ asking: Asking, _ finding: inout Finding) async throws -> Bool {
+        var revision: String?
+        // Where nothing was new, what comes after may wait.
+        var isCaughtUp = false
+        for _ in 0..<Self.mostPages {
+            if isCaughtUp, asking.isNearlyOver {
+                left.keep(revision, asking)
+                return true
+            }
+            let page: TransactionPage
+            do throws(StoreAPIError) {
+                guard let known = try await asking.page(after: revision, newestFirst: true) else {
+                    return revision != nil
+                }
+                page = known
+            } catch {
+                // What the store does not take any more is begun anew.
+                if error.kind == .refused { left.forget(asking) } else { left.keep(revision, asking) }
+                if isCaughtUp, error.kind == .outOfTime, !Task.isCancelled { return true }
+                throw error
+            }
+            let isNews = try await take(page.transactions.map { ($0, nil) }, asking.environment, &finding)
+            guard page.hasMore else {
+                left.forget(asking)
+                return true
+            }
+            revision = try Self.next(of: page, after: revision)
+            if !isNews, !isCaughtUp {
+                isCaughtUp = true
+                if let place = left.place(asking) { revision = place }
+            }
+        }
+        left.keep(revision, asking)
+        throw Self.endless
+    }
+
+    private static func next(of page: TransactionPage, after revision: String?) throws -> String {
+        // Else it would go on for ever.
+        guard let next = page.revision, next != revision, !page.transactions.isEmpty else {
+            throw StoreAPIError(
+                .unreadable, of: .transactionHistory,
+                "the store says that there is more, and sends the same or nothing again")
+        }
+        return next
     }
 
     /// Of twenty transactions each.
-    private static let mostPages = 500
+    private static let mostPages = 2000
+    private static let endless = StoreAPIError(
+        .unreadable, of: .transactionHistory, "the history does not end, after \(mostPages) pages")
 
-    /// Apple's number for an id that names no transaction at all, and for one that is no subscription's.
-    private static let unknownCodes: Set<Int64> = [4_000_006, 4_000_048]
-
-    /// What the store answers; `nil` where it does not know what it was asked about.
-    private func ifKnown<Answer>(_ ask: () async throws -> Answer) async throws -> Answer? {
-        do {
-            return try await ask()
-        } catch let error as StoreAPIError {
-            if error.kind == .notFound { return nil }
-            if error.kind == .refused, let code = error.code, Self.unknownCodes.contains(code) { return nil }
-            throw error
-        }
-    }
-
-    /// Verifies statements and records what is news.
+    /// Verifies statements and records what is news; returns whether anything was, or was not believed.
+    @discardableResult
     private func take(
         _ pairs: [(transaction: UnverifiedStatement, renewal: UnverifiedStatement?)],
         _ environment: StoreEnvironment, _ finding: inout Finding
-    ) async throws {
-        guard !pairs.isEmpty else { return }
+    ) async throws -> Bool {
+        guard !pairs.isEmpty else { return false }
         let stated = await withCheckedContinuation { continuation in
             queue.async { [app, statements, now] in
                 continuation.resume(
@@ -148,13 +189,16 @@ package struct StoreCheck: Sendable {
             }
         }
         finding.note(stated)
-        guard !stated.transactions.isEmpty else { return }
+        var isNews = !stated.refusals.isEmpty
+        guard !stated.transactions.isEmpty else { return isNews }
         let snapshot = try await reader.snapshot(stated.question(environment))
         for draft in stated.drafts(environment, beside: snapshot) {
+            isNews = true
             let outcome = try await append(draft)
             guard !outcome.isDuplicate, let original = draft.fact.originalTransactionID else { continue }
             finding.recorded.append((original, outcome.position))
         }
+        return isNews
     }
 }
 

@@ -38,17 +38,26 @@ package struct StoreChecks: Sendable {
     ///   - id: the original transaction, or any other of the same.
     ///   - app: whose store is asked where the ledger does not know the transaction.
     ///   - scope: what of the log whoever asks may hear of.
+    ///   - earlier: what the store said already of the same Apple account; it is asked where that does not speak of this one.
     ///   - limit: how long the store may take.
     /// - Throws: `Refusal`, `StoreAPIError`, or what reading and appending throw.
     package func check(
         _ id: String, in environment: StoreEnvironment, app: String? = nil, only scope: AppScope? = nil,
-        reader: LedgerReader, within limit: Duration, now: @Sendable () -> Timestamp
+        after earlier: [StoreCheck.Finding] = [], reader: LedgerReader, within limit: Duration,
+        now: @Sendable () -> Timestamp
     ) async throws -> (outcome: CheckOutcome, finding: StoreCheck.Finding) {
         let known = try await reader.subscription(id, environment: environment, app: scope)
         let check = try check(of: known.subscription?.bundleID ?? scope?.bundleID ?? app)
-        let finding = try await check.run(id, in: environment, within: limit)
-        guard let original = finding.originalTransactionID ?? known.subscription.map({ _ in id }) else {
-            throw Refusal.unknown
+        let finding: StoreCheck.Finding
+        let original: String
+        if let spoken = earlier.first(where: { $0.latest(of: id) != nil }) {
+            (finding, original) = (spoken, id)
+        } else {
+            finding = try await check.run(id, in: environment, within: limit)
+            guard let named = finding.originalTransactionID ?? known.subscription.map({ _ in id }) else {
+                throw Refusal.unknown
+            }
+            original = named
         }
         let word = finding.latest(of: original).map { latest in
             StoreCheckDocument.StoreWord(

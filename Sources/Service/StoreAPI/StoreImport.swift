@@ -6,42 +6,69 @@ package import Ledger
 ///
 /// One id brings everything that its Apple account bought in the app, so ids of which an answer spoke already are passed
 /// over. After each page of the list it is noted how far that has come; what was stopped goes on there, and what is asked
-/// about twice is recorded once.
+/// about twice is recorded once. An id that the store cannot be asked about is set aside, and asked about first by the next
+/// run; where none can be asked about, the store's outage is waited out.
 package struct StoreImport: Sendable {
-    /// How many ids one page of the list has.
+    /// How long things take.
+    package struct Intervals: Sendable {
+        /// How long the store may take for one id, its turns included.
+        package var patience = Duration.seconds(600)
+        /// For how long one request that fails is sent again.
+        package var persistence = Duration.seconds(8)
+        /// How long an outage is waited out.
+        package var outage = Duration.seconds(900)
+        /// Between attempts during one; doubled for each further one.
+        package var firstPause = Duration.seconds(5)
+        package var longestPause = Duration.seconds(30)
+
+        package init() {}
+    }
+
+    /// One page of the list.
     private static let page = 100
     /// How many are asked about at once: more would only wait for their turn under the store's limits.
     private static let width = 8
     /// How many ids are remembered of which an answer spoke.
     private static let mostRemembered = 500_000
-    /// How long the store may take for one id, its turn included.
-    private static let patience = Duration.seconds(600)
     /// Well below the time after which a silent holder is taken for dead.
     private static let heartbeat = Duration.seconds(10)
     /// How many ids that the store does not know are named.
     private static let mostNamed = 20
+    /// After so many different ids in a row that the store could not be asked about, it is the store.
+    private static let mostInARow = 5
+    /// How many ids are set aside; more point to a cause that is to be mended first.
+    private static let mostFailed = 10_000
 
     /// What became of an import.
     package struct Report: Sendable {
         package var standing: ImportStanding
         /// Some of the ids that the store does not know, in this run.
         package var unknownIDs: [String] = []
+        /// Why the store could not be asked about ids of this run, by id.
+        package var failures: [String: String] = [:]
         /// How many ids of this run were asked about; the others had been spoken of.
         package var asked: Int64 = 0
         /// How many events this run recorded.
         package var recorded: Int64 = 0
         /// Why the last statement was not believed.
         package var refusal: String?
+        /// Why nothing goes on at the moment.
+        package var outage: String?
     }
 
     private let check: StoreCheck
     private let environment: StoreEnvironment
     private let register: ImportRegister
+    private let intervals: Intervals
 
-    package init(_ check: StoreCheck, in environment: StoreEnvironment, register: ImportRegister) {
+    package init(
+        _ check: StoreCheck, in environment: StoreEnvironment, register: ImportRegister,
+        intervals: Intervals = Intervals()
+    ) {
         self.check = check
         self.environment = environment
         self.register = register
+        self.intervals = intervals
     }
 
     /// Imports to the end of the list.
@@ -49,7 +76,7 @@ package struct StoreImport: Sendable {
     /// - Parameters:
     ///   - ids: the whole list, what was done before included.
     ///   - isAnew: whether it begins at the first id whatever was done before.
-    ///   - progress: called after each page.
+    ///   - progress: called after each page, and when an outage begins.
     /// - Returns: `nil` where another process is importing the same list.
     /// - Throws: `StoreAPIError` where the store cannot be asked now; everything noted until then stays done.
     package func run(
@@ -66,12 +93,21 @@ package struct StoreImport: Sendable {
         }
         defer { signs.cancel() }
         do {
-            var known: Set<String> = []
+            var work = Work(mostInARow: min(Self.mostInARow, ids.count))
+            let failed = report.standing.failed
+            for start in stride(from: 0, to: failed.count, by: Self.page) {
+                let page = Array(failed[start..<min(failed.count, start + Self.page)])
+                // Until their page is noted they are still set aside.
+                let rest = report.standing.failed.filter { !page.contains($0) }
+                report.standing.failed = rest
+                try await importPage(page, &report, &work, progress)
+                try await register.note(report.standing)
+                progress(report)
+            }
             while report.standing.done < Int64(ids.count) {
-                try Task.checkCancellation()
                 let page = ids.dropFirst(Int(report.standing.done)).prefix(Self.page)
                 let count = page.count
-                try await importPage(page.map(String.init), &report, &known)
+                try await importPage(page.map(String.init), &report, &work, progress)
                 report.standing.done += Int64(count)
                 try await register.note(report.standing)
                 progress(report)
@@ -85,35 +121,147 @@ package struct StoreImport: Sendable {
         }
     }
 
-    private func importPage(_ page: [String], _ report: inout Report, _ known: inout Set<String>) async throws {
-        var waiting = page[...]
-        try await withThrowingTaskGroup(of: (id: String, finding: StoreCheck.Finding).self) { group in
+    /// What one run keeps in mind.
+    private struct Work {
+        /// After so many failures in a row it is the store.
+        let mostInARow: Int
+        /// Ids of which an answer spoke.
+        var known: Set<String> = []
+        /// Failures of different ids since the last answer.
+        var inARow = 0
+    }
+
+    /// A page of the list that is being asked about.
+    private struct Page {
+        /// What is still to be asked about: what never failed comes first.
+        var waiting: [String]
+        /// Why each failed last.
+        var failed: [String: StoreAPIError] = [:]
+        /// What keeps everything from being asked about.
+        var outage: StoreAPIError?
+    }
+
+    /// Asks about everything on a page; what fails alone is set aside.
+    ///
+    /// - Throws: `StoreAPIError` where the store cannot be asked at all.
+    private func importPage(
+        _ ids: [String], _ report: inout Report, _ work: inout Work, _ progress: @Sendable (Report) -> Void
+    ) async throws {
+        var page = Page(waiting: ids)
+        var pause = intervals.firstPause
+        var end: ContinuousClock.Instant?
+        while true {
+            try Task.checkCancellation()
+            let isProbe = page.outage != nil
+            page.outage = nil
+            try await ask(&page, isProbe: isProbe, &report, &work)
+            guard let error = page.outage else { break }
+            guard error.isPassing, .now < end ?? .now + intervals.outage else { throw error }
+            end = end ?? .now + intervals.outage
+            if case .limited(let until?) = error.kind {
+                // However long that is: the store itself said so.
+                let wait = Duration.milliseconds(until.milliseconds - check.now().milliseconds)
+                pause = max(pause, min(StoreAPIPace.longestBlock, wait))
+                end = .now + pause + intervals.outage
+            }
+            report.outage = error.description
+            progress(report)
+            try await Task.sleep(for: pause)
+            report.outage = nil
+            pause = min(intervals.longestPause, pause * 2)
+        }
+        for (id, error) in page.failed.sorted(by: { $0.key < $1.key }) {
+            guard report.standing.failed.count < Self.mostFailed else { throw error }
+            report.standing.failed.append(id)
+            report.failures[id] = error.description
+        }
+    }
+
+    /// Asks about what is waiting, several at once, until nothing is or the store cannot be asked.
+    ///
+    /// - Parameter isProbe: whether the store could not be asked before: then one is asked about until there is an answer.
+    private func ask(_ page: inout Page, isProbe: Bool, _ report: inout Report, _ work: inout Work) async throws {
+        var waiting = page.waiting[...]
+        let failedBefore = Set(page.failed.keys)
+        page.failed = [:]
+        var begun: Set<String> = []
+        var failures: [(id: String, error: StoreAPIError)] = []
+        var answered: Set<String> = []
+        var outage: StoreAPIError?
+        try await withThrowingTaskGroup(of: (id: String, answer: Answer).self) { group in
             var running = 0
-            while !waiting.isEmpty || running > 0 {
-                while running < Self.width, let id = waiting.popFirst() {
-                    if known.contains(id) { continue }
+            while running > 0 || (!waiting.isEmpty && outage == nil) {
+                let width = isProbe && answered.isEmpty ? 1 : Self.width
+                while running < width, outage == nil, let id = waiting.popFirst() {
                     // Of two in one page, one is enough.
-                    known.insert(id)
+                    guard !work.known.contains(id), begun.insert(id).inserted else { continue }
                     running += 1
-                    group.addTask { (id, try await check.run(id, in: environment, within: Self.patience)) }
+                    group.addTask { (id, try await read(id)) }
                 }
-                guard running > 0, let (id, finding) = try await group.next() else { continue }
+                guard running > 0, let (id, answer) = try await group.next() else { continue }
                 running -= 1
-                report.asked += 1
-                report.recorded += Int64(finding.recorded.count)
-                report.standing.recorded += Int64(finding.recorded.count)
-                report.standing.refused += Int64(finding.refused)
-                report.refusal = finding.refusal ?? report.refusal
-                if finding.transactions.isEmpty, finding.refused == 0 {
-                    report.standing.unknown += 1
-                    if report.unknownIDs.count < Self.mostNamed { report.unknownIDs.append(id) }
-                }
-                if known.count > Self.mostRemembered { known.removeAll() }
-                for transaction in finding.transactions.values {
-                    known.insert(transaction.transactionID)
-                    known.insert(transaction.originalTransactionID)
+                switch answer {
+                case .told(let finding):
+                    work.inARow = 0
+                    answered.insert(id)
+                    note(id, finding, &report, &work)
+                case .failed(let error):
+                    failures.append((id, error))
+                    // One that fails again beside others that do not has a fault of its own.
+                    if answered.isEmpty || !failedBefore.contains(id) { work.inARow += 1 }
+                    if error.concernsEveryRequest || work.inARow >= work.mostInARow || (isProbe && answered.isEmpty) {
+                        outage = outage ?? error
+                    }
                 }
             }
+        }
+        page.outage = outage
+        if outage == nil {
+            for (id, error) in failures { page.failed[id] = error }
+        } else {
+            for id in failedBefore { page.failed[id] = outage }
+            for (id, error) in failures { page.failed[id] = error }
+            for id in answered { page.failed[id] = nil }
+            let open = page.waiting.filter { !answered.contains($0) && !work.known.contains($0) }
+            let justFailed = Set(failures.map(\.id))
+            page.waiting =
+                open.filter { page.failed[$0] == nil }
+                + open.filter { page.failed[$0] != nil && !justFailed.contains($0) }
+                + open.filter { justFailed.contains($0) }
+        }
+    }
+
+    private enum Answer: Sendable {
+        case told(StoreCheck.Finding)
+        case failed(StoreAPIError)
+    }
+
+    private func read(_ id: String) async throws -> Answer {
+        do {
+            return .told(
+                try await check.run(
+                    id, in: environment, .whole, within: intervals.patience, persistence: intervals.persistence))
+        } catch let error as StoreAPIError {
+            try Task.checkCancellation()
+            return .failed(error)
+        }
+    }
+
+    private func note(_ id: String, _ finding: StoreCheck.Finding, _ report: inout Report, _ work: inout Work) {
+        report.asked += 1
+        report.recorded += Int64(finding.recorded.count)
+        report.standing.recorded += Int64(finding.recorded.count)
+        report.standing.refused += Int64(finding.refused)
+        report.refusal = finding.refusal ?? report.refusal
+        if finding.transactions.isEmpty, finding.refused == 0 {
+            report.standing.unknown += 1
+            if report.unknownIDs.count < Self.mostNamed { report.unknownIDs.append(id) }
+        }
+        if work.known.count > Self.mostRemembered { work.known.removeAll() }
+        work.known.insert(id)
+        for transaction in finding.transactions.values {
+            work.known.insert(transaction.transactionID)
+            work.known.insert(transaction.originalTransactionID)
         }
     }
 }

@@ -1,12 +1,13 @@
 import AppStoreServer
+import EntitlementAPI
 package import EntitlementCore
 package import Ledger
 
-/// Asks the store, behind the service, about what is overdue, disputed or was announced by half, one original transaction
-/// after the other.
+/// Asks the store, behind the service, about what is overdue, disputed or was announced by half, some original transactions
+/// at a time.
 ///
 /// One process at a time does it for each app and environment. What was not finished is due still, so whoever comes after a
-/// crash goes on with it.
+/// crash goes on with it. One that the store cannot be asked about waits by itself, and keeps no other from its turn.
 package struct StoreRepairer: Sendable {
     /// When it works.
     package struct Intervals: Sendable {
@@ -30,13 +31,17 @@ package struct StoreRepairer: Sendable {
 
     /// How many originals are looked up at once.
     private static let page = 50
+    /// How many are asked about at once, which is all that matters where the store is slow: each request waits for its turn.
+    private static let width = 8
+    /// After so many different ones in a row that the store could not be asked about, it is the store.
+    private static let mostInARow = 5
     /// Well below the time after which a silent holder is taken for dead.
     private static let heartbeat = Duration.seconds(10)
     /// How long the store may take for one.
     private static let patience = Duration.seconds(120)
 
     private let checks: [(check: StoreCheck, environment: StoreEnvironment)]
-    private let register: StreamRegister
+    private let register: CheckRegister
     private let reader: LedgerReader
     private let metrics: Metrics
     private let logger: Logger
@@ -45,7 +50,7 @@ package struct StoreRepairer: Sendable {
 
     /// - Parameter checks: one for each app and each of its environments.
     package init(
-        _ checks: [(check: StoreCheck, environment: StoreEnvironment)], register: StreamRegister, reader: LedgerReader,
+        _ checks: [(check: StoreCheck, environment: StoreEnvironment)], register: CheckRegister, reader: LedgerReader,
         metrics: Metrics, logger: Logger, intervals: Intervals = Intervals(), now: @escaping @Sendable () -> Timestamp
     ) {
         self.checks = checks
@@ -101,28 +106,23 @@ package struct StoreRepairer: Sendable {
             }
             defer { signs.cancel() }
             let due = try await register.due(stream, now: now(), limit: Self.page)
-            var repaired = 0
-            for item in due {
-                try Task.checkCancellation()
-                // Each answer takes its time, and another may have taken over meanwhile.
-                guard try await register.hold(stream) else { return .elsewhere }
-                if try await ask(check, item) { repaired += 1 }
-            }
+            let tally = try await ask(check, due, name)
             signs.cancel()
+            if let error = tally.error { try await register.fail(stream, error) }
             try await register.release(stream)
-            if repaired > 0 {
+            if tally.repaired > 0 {
                 logger.log(
                     .warning, "the store was asked, and told what had not been heard",
-                    name + [("checked", .integer(Int64(due.count))), ("repaired", .integer(Int64(repaired)))])
+                    name + [
+                        ("checked", .integer(Int64(tally.answered))), ("repaired", .integer(Int64(tally.repaired))),
+                    ])
             }
-            return .checked(due.count)
-        } catch let error as StoreAPIError where !Task.isCancelled {
-            metrics.count(.storeChecks, ["repair", "failed"])
-            try? await register.fail(stream, error.description)
-            try? await register.release(stream)
-            logger.log(
-                .error, "the store cannot be asked now; it is tried again", name + [("error", .string("\(error)"))])
-            return .failed
+            if let error = tally.error {
+                logger.log(
+                    .error, "the store cannot be asked now; it is tried again", name + [("error", .string(error))])
+                return .failed
+            }
+            return tally.isElsewhere ? .elsewhere : .checked(tally.answered + tally.failed)
         } catch {
             let isStopped = error is CancellationError || Task.isCancelled
             // Also when this task is cancelled: another process goes on at once.
@@ -136,26 +136,126 @@ package struct StoreRepairer: Sendable {
         }
     }
 
-    /// Asks about one original transaction; returns whether the store told something new.
-    private func ask(_ check: StoreCheck, _ item: DueCheck) async throws -> Bool {
+    /// What came of those that were due.
+    private struct Tally {
+        var answered = 0
+        var repaired = 0
+        var failed = 0
+        /// Failures since the last answer.
+        var inARow = 0
+        /// Another process has taken over.
+        var isElsewhere = false
+        /// Why nothing more is asked about, with the one that it was found out by.
+        var error: String?
+        var isOver: Bool { isElsewhere || error != nil }
+    }
+
+    /// What came of one.
+    private enum Answer: Sendable {
+        case told(isRepaired: Bool)
+        case failed(DueCheck, StoreAPIError)
+        case elsewhere
+    }
+
+    /// Asks about several at once, and goes on beside one that the store cannot be asked about.
+    private func ask(_ check: StoreCheck, _ due: [DueCheck], _ name: [(String, LogValue)]) async throws -> Tally {
+        var waiting = due[...]
+        var tally = Tally()
+        try await withThrowingTaskGroup(of: Answer.self) { group in
+            var running = 0
+            while running > 0 || (!waiting.isEmpty && !tally.isOver) {
+                while running < Self.width, !tally.isOver, let item = waiting.popFirst() {
+                    running += 1
+                    group.addTask { try await answer(check, item) }
+                }
+                guard let answer = try await group.next() else { break }
+                running -= 1
+                switch answer {
+                case .told(let isRepaired):
+                    tally.answered += 1
+                    tally.repaired += isRepaired ? 1 : 0
+                    tally.inARow = 0
+                case .elsewhere: tally.isElsewhere = true
+                case .failed(let item, let error):
+                    try Task.checkCancellation()
+                    metrics.count(.storeChecks, ["repair", "failed"])
+                    tally.failed += 1
+                    tally.inARow += 1
+                    let words = "original transaction \(item.originalTransactionID): \(error)"
+                    if error.concernsEveryRequest {
+                        tally.error = words
+                        continue
+                    }
+                    try await postpone(item, error, name)
+                    if tally.inARow >= Self.mostInARow { tally.error = words }
+                }
+            }
+        }
+        // All of a few are as many in a row as there can be.
+        if tally.error == nil, tally.failed > 1, tally.answered == 0, !tally.isElsewhere {
+            tally.error = "none of \(tally.failed) could be asked about; see the log"
+        }
+        return tally
+    }
+
+    private func postpone(_ item: DueCheck, _ error: StoreAPIError, _ name: [(String, LogValue)]) async throws {
+        let pause = min(Self.longestPause, Self.firstRetry << Int64(min(item.attempts, 20)))
+        let again = now().adding(milliseconds: pause)
+        try await register.postpone(item, again: again, error.description)
+        logger.log(
+            .error, "the store cannot be asked about a subscription; the others go on",
+            name + [
+                ("original_transaction_id", .string(item.originalTransactionID)),
+                ("error", .string(error.description)), ("next_try_at", .string(again.description)),
+            ])
+    }
+
+    /// Asks about one original transaction.
+    private func answer(_ check: StoreCheck, _ item: DueCheck) async throws -> Answer {
+        // Each answer takes its time, and another may have taken over meanwhile.
+        guard try await register.hold(item.stream) else { return .elsewhere }
         if try await isForgotten(item) {
             // The answer would name them again.
-            try await register.finish(item, again: now().adding(milliseconds: Self.longestPause), isRepaired: false)
-            return false
+            try await register.finish(
+                item, again: now().adding(milliseconds: Self.longestPause), isRepaired: false, isSettled: true)
+            return .told(isRepaired: false)
         }
-        let finding = try await check.run(
-            item.originalTransactionID, in: item.stream.environment, within: Self.patience)
+        let finding: StoreCheck.Finding
+        do {
+            finding = try await check.run(
+                item.originalTransactionID, in: item.stream.environment, within: Self.patience)
+        } catch let error as StoreAPIError {
+            return .failed(item, error)
+        }
         let isKnown = finding.originalTransactionID != nil
         let isRepaired = finding.recorded.contains { $0.originalTransactionID == item.originalTransactionID }
         metrics.count(
             .storeChecks, [item.reason.rawValue, isRepaired ? "recorded" : isKnown ? "known" : "unknown"])
         let pause = min(Self.longestPause, Self.firstPause << Int64(min(item.attempts, 20)))
-        try await register.finish(item, again: now().adding(milliseconds: pause), isRepaired: isRepaired)
-        return isRepaired
+        try await register.finish(
+            item, again: now().adding(milliseconds: pause), isRepaired: isRepaired,
+            isSettled: try await isSettled(item, finding))
+        return .told(isRepaired: isRepaired)
+    }
+
+    /// Whether the store itself says that nothing is missing: its word is the ledger's, and all of it was believed.
+    ///
+    /// What the store does not know at all is not settled: it may be another store, or another app, than the ledger's.
+    private func isSettled(_ item: DueCheck, _ finding: StoreCheck.Finding) async throws -> Bool {
+        guard finding.refused == 0, let status = finding.statuses[item.originalTransactionID],
+            let latest = finding.latest(of: item.originalTransactionID)
+        else { return false }
+        let now = now()
+        let known = try await reader.subscription(item.originalTransactionID, environment: item.stream.environment)
+        let state = known.subscription?.document(at: now, knownAt: known.position).state
+        let word = StoreCheckDocument.StoreWord(status: status, latest: latest, renewal: nil, transactions: 1)
+        return word.state != nil && word.state == state
     }
 
     /// After the store had nothing new to say; doubled for each further time, in milliseconds.
     private static let firstPause: Int64 = 6 * 3_600_000
+    /// After the store could not be asked about one, though about others; doubled likewise.
+    private static let firstRetry: Int64 = 10 * 60_000
     private static let longestPause: Int64 = 30 * Timestamp.millisecondsPerDay
 
     /// Whether somebody whom its statements name was forgotten.

@@ -155,7 +155,7 @@ extension SimulatedStoreAPI {
         let all = archive.originals(ofCustomer: id).values.flatMap(\.purchases)
             .sorted { ($0.signedDate, $0.jws) < ($1.signedDate, $1.jws) }
         guard !all.isEmpty else { return try error(404, 4_040_010) }
-        return try page(all, request)
+        return try page(request.queried("sort") == "DESCENDING" ? all.reversed() : all, request)
     }
 
     private func refunds(of id: String, _ request: Request) throws -> Response {

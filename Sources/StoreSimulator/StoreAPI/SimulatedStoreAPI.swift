@@ -65,6 +65,8 @@ package final class SimulatedStoreAPI: Sendable {
     struct State: Sendable {
         var archives: [StoreEnvironment: StoreArchive] = [:]
         var faults: [Fault] = []
+        /// What goes wrong with every request about an id, and, under no id, with all others.
+        var lasting: [String?: Fault] = [:]
         /// Of how many requests in a hundred something goes wrong at random, beside `faults`.
         var faultShare = 0
         var random = SplitMix64(seed: 0)
@@ -212,6 +214,9 @@ package final class SimulatedStoreAPI: Sendable {
     /// Lets the next requests go wrong, one after the other.
     package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 
+    /// Lets every request go wrong from now on, or those about one id alone; `nil` for no more.
+    package func failAlways(_ fault: Fault?, about id: String? = nil) { state.withLock { $0.lasting[id] = fault } }
+
     /// Lets each answer take so long.
     package func slow(milliseconds: Int) { state.withLock { $0.delay = milliseconds } }
 
@@ -222,11 +227,13 @@ package final class SimulatedStoreAPI: Sendable {
     }
 
     /// Lets nothing more go wrong.
-    package func forgiveAll() { state.withLock { ($0.faults, $0.faultShare) = ([], 0) } }
+    package func forgiveAll() { state.withLock { ($0.faults, $0.lasting, $0.faultShare) = ([], [:], 0) } }
 
-    private func nextFault() -> Fault? {
+    private func nextFault(_ request: Request) -> Fault? {
         state.withLock { state in
             if !state.faults.isEmpty { return state.faults.removeFirst() }
+            for id in request.path { if let fault = state.lasting[id] { return fault } }
+            if let fault = state.lasting[nil] { return fault }
             guard state.faultShare > 0, state.random.chance(state.faultShare) else { return nil }
             return state.random.pick([
                 .status(429, code: 4_290_000, retryAfter: now() + Span.second), .status(500, code: 5_000_001),
@@ -255,11 +262,12 @@ package final class SimulatedStoreAPI: Sendable {
 
     /// Answers one request.
     package func answer(_ request: Request) async throws -> Response {
-        let fault = nextFault()
+        let fault = nextFault(request)
         let delay = state.withLock { $0.delay }
         if delay > 0 { try await Task.sleep(for: .milliseconds(delay)) }
         if case .slow(let milliseconds) = fault { try await Task.sleep(for: .milliseconds(milliseconds)) }
         if case .status(let status, let code, let retryAfter) = fault {
+            state.withLock { $0.asked["failed", default: []].append(now()) }
             return try error(status, code, retryAfter.map { [("Retry-After", "\($0)")] } ?? [])
         }
         guard accepts(request.authorization) else { return Response(status: 401) }
@@ -278,11 +286,13 @@ package final class SimulatedStoreAPI: Sendable {
     }
 
     func error(_ status: Int, _ code: Int64?, _ headers: [(String, String)] = []) throws -> Response {
-        var members: [String: PayloadValue] = [:]
-        if let code {
-            members["errorCode"] = .integer(code)
-            members["errorMessage"] = .string("Simulated error \(code).")
+        // As of something that stands between.
+        guard let code else {
+            return Response(status: status, headers: headers, body: Array("<html><h1>\(status)</h1></html>".utf8))
         }
+        let members: [String: PayloadValue] = [
+            "errorCode": .integer(code), "errorMessage": .string("Simulated error \(code)."),
+        ]
         return Response(status: status, headers: headers, body: try PayloadValue.object(members).encoded())
     }
 

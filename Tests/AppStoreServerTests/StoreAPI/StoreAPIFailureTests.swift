@@ -4,6 +4,7 @@ import Foundation
 import HTTPServer
 import OpenSSLCrypto
 import StoreSimulator
+import Synchronization
 import Testing
 
 @Suite("When the App Store Server API does not answer as it should", .timeLimit(.minutes(2)))
@@ -72,7 +73,7 @@ struct StoreAPIFailureTests {
         await rig.stop()
     }
 
-    @Test("what lasts is given up after five attempts, and told with status and code")
+    @Test("what lasts is given up after eight seconds, and told with status and code")
     func lasting() async throws {
         let fault = SimulatedStoreAPI.Fault.status(500, code: 5_000_000)
         let rig = try Self.rig(fault, fault, fault, fault, fault, fault)
@@ -95,6 +96,82 @@ struct StoreAPIFailureTests {
         #expect(rig.clock.pauses == [.milliseconds(60_250)])
         #expect(error?.kind == .limited(until: Timestamp(milliseconds: StoreAPIRig.start + 3_600_000)))
         #expect(error.map { "\($0)".contains("2026-09-21T") } == true, "\(String(describing: error))")
+        await rig.stop()
+    }
+
+    @Test("when the store wants to be asked again is remembered for everybody, for an hour at most, and told")
+    func remembered() async throws {
+        let quota = RememberingQuota()
+        let rig = try StoreAPIRig(quota: quota)
+        // Far ahead by mistake.
+        rig.store.fail(.status(429, code: 4_290_000, retryAfter: StoreAPIRig.start + 86_400_000))
+        for _ in 0..<3 {
+            let error = await #expect(throws: StoreAPIError.self) {
+                _ = try await rig.client.send(Self.call, in: .production)
+            }
+            #expect(error?.kind == .limited(until: Timestamp(milliseconds: StoreAPIRig.start + 3_600_000)))
+            #expect(error.map { "\($0)".contains("2026-09-21T") } == true, "\(String(describing: error))")
+        }
+        #expect(rig.store.count(of: "failed") == 1 && rig.store.count(of: "notification_history") == 0)
+        #expect(quota.blocked.withLock { $0 } == .seconds(3600))
+        await rig.stop()
+    }
+
+    @Test("how long a request is sent again is its caller's choice, and its pauses grow to half a minute")
+    func persistence() async throws {
+        let rig = try Self.rig()
+        rig.store.failAlways(.status(503))
+        await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(
+                Self.call, in: .production, within: .seconds(600), persistence: .seconds(300))
+        }
+        let total = rig.clock.pauses.reduce(.zero, +)
+        #expect(total > .seconds(250) && total <= .seconds(300), "\(rig.clock.pauses)")
+        #expect(rig.clock.pauses.max() == .milliseconds(22_500))
+        await rig.stop()
+    }
+
+    @Test("tokens are dated by this machine's clock, and a refusal names the clock that is wrong")
+    func clocks() async throws {
+        let present = Int64(Date().timeIntervalSince1970 * 1000)
+        let good = try StoreAPIRig(databaseAhead: 3_600_000)
+        good.clock.set(present)
+        _ = try await good.client.send(.testNotification, in: .production)
+        await good.stop()
+        for (rig, words) in [
+            (try StoreAPIRig(wrongKey: true, databaseAhead: 3_600_000), "The database's clock is 3600 s ahead of"),
+            (try StoreAPIRig(wrongKey: true, databaseAhead: -3_600_000), "The database's clock is 3600 s behind"),
+            (try StoreAPIRig(clockAhead: 7_200_000), "This machine's clock, by which requests are dated, is 7"),
+        ] {
+            rig.clock.set(present)
+            let error = await #expect(throws: StoreAPIError.self) {
+                _ = try await rig.client.send(.testNotification, in: .production)
+            }
+            #expect(error.map { "\($0)".contains(words) } == true, "\(String(describing: error))")
+            await rig.stop()
+        }
+        let right = try StoreAPIRig(wrongKey: true)
+        right.clock.set(Int64(Date().timeIntervalSince1970 * 1000))
+        let error = await #expect(throws: StoreAPIError.self) {
+            _ = try await right.client.send(.testNotification, in: .production)
+        }
+        #expect(error.map { "\($0)".contains("database") } == false, "\(String(describing: error))")
+        await right.stop()
+    }
+
+    @Test(
+        "that the store does not know a transaction is what Apple's definite numbers say, and no other 404",
+        arguments: [
+            (nil, false), (4_040_001, true), (4_040_002, false), (4_040_003, false), (4_040_004, false),
+            (4_040_005, true), (4_040_006, false), (4_040_010, true), (4_999_999, false),
+        ] as [(Int64?, Bool)])
+    func unknown(code: Int64?, isUnknown: Bool) async throws {
+        let rig = try StoreAPIRig()
+        rig.store.failAlways(.status(404, code: code))
+        let error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(.transaction("7"), in: .production)
+        }
+        #expect(error?.kind == .notFound && error?.isUnknownTransaction == isUnknown)
         await rig.stop()
     }
 

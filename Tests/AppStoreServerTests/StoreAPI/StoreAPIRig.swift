@@ -19,7 +19,7 @@ final class StoreAPIRig: Sendable {
     init(
         environment: StoreSimulator.StoreEnvironment = .production, bundleID: String? = nil,
         wrongKey: Bool = false, quota: any StoreAPIQuota = FreeQuota(), timeout: TimeInterval = 30,
-        clockAhead: Int64 = 0
+        clockAhead: Int64 = 0, databaseAhead: Int64 = 0
     ) throws {
         let key = try PrivateKey.generate(.p256)
         let clock = clock
@@ -40,7 +40,8 @@ final class StoreAPIRig: Sendable {
             servers: .init(production: url, sandbox: url), quota: quota,
             transport: StoreAPISession(timeout: timeout),
             surroundings: .init(
-                now: { Timestamp(milliseconds: clock.milliseconds + clockAhead) },
+                now: { Timestamp(milliseconds: clock.milliseconds + clockAhead + databaseAhead) },
+                machineNow: { Timestamp(milliseconds: clock.milliseconds + clockAhead) },
                 sleep: { clock.pass($0) }, fraction: { 0.5 }))
     }
 
@@ -69,7 +70,12 @@ struct FreeQuota: StoreAPIQuota {
     func reserve(
         _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
         patience: Duration
-    ) async throws -> Duration? { .zero }
+    ) async throws -> StoreAPITurn { .after(.zero) }
+
+    func block(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        for pause: Duration
+    ) async throws {}
 }
 
 /// A quota that has nothing to give.
@@ -77,5 +83,29 @@ struct UsedUpQuota: StoreAPIQuota {
     func reserve(
         _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
         patience: Duration
-    ) async throws -> Duration? { nil }
+    ) async throws -> StoreAPITurn { .usedUp }
+
+    func block(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        for pause: Duration
+    ) async throws {}
+}
+
+/// A quota that remembers what the store said, as the shared one does.
+final class RememberingQuota: StoreAPIQuota, Sendable {
+    let blocked = Mutex<Duration?>(nil)
+
+    func reserve(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        patience: Duration
+    ) async throws -> StoreAPITurn {
+        blocked.withLock { $0 }.map { $0 > patience ? .blocked($0) : .after($0) } ?? .after(.zero)
+    }
+
+    func block(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        for pause: Duration
+    ) async throws {
+        blocked.withLock { $0 = pause }
+    }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import OpenSSLCrypto
 import SeededRandom
 import StoreSimulator
 import Testing
@@ -90,6 +91,66 @@ struct CheckTests {
         let refused = try await installation.run(["check", first])
         #expect(refused.status == 1 && refused.errors.contains("issuer_id, key_id"), "\(refused)")
         #expect(try await client.send("GET", "/readyz").status == 200)
+        await stage.remove()
+    }
+}
+
+extension CheckTests {
+    @Test("a customer's originals are asked about once each at most, and one that fails hides no other's result")
+    func customers() async throws {
+        let stage = try await StoreAPIStage()
+        let installation = stage.installation
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        try await stage.awaitSweeps()
+        let token = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        let client = HTTPClient(service.url)
+        func purchase(_ number: Int, account: String?, _ environment: String = "Production") -> [String: PayloadValue] {
+            var members: [String: PayloadValue] = [
+                "transactionId": .string("\(number)"), "originalTransactionId": .string("\(number)"),
+                "bundleId": .string(installation.world.bundleID), "productId": .string("com.example.lifetime"),
+                "type": .string("Non-Consumable"), "environment": .string(environment),
+                "appAccountToken": .string(token), "purchaseDate": .integer(StoreAPIStage.now - Span.day),
+                "signedDate": .integer(StoreAPIStage.now), "inAppOwnershipType": .string("PURCHASED"),
+            ]
+            members["appTransactionId"] = account.map { .string($0) }
+            return members
+        }
+        // Thirty of one Apple account, and three of others.
+        for number in 1...33 {
+            let payload = try stage.production.send(
+                "ONE_TIME_CHARGE", uuid: "n\(number)", purchase(900 + number, account: number <= 30 ? "70" : nil))
+            #expect(try await client.notify(payload).status == 200)
+        }
+        let before = stage.production.count(of: "transaction_history")
+        let all = try await installation.run(["check", token])
+        #expect(all.status == 0, "\(all)")
+        #expect(all.output.split(separator: "\n").count { $0.contains(" (com.example") } == 33, "\(all.output)")
+        // Two pages of the thirty, and one of each other.
+        #expect(stage.production.count(of: "transaction_history") - before == 5)
+        stage.production.failAlways(.status(500, code: 5_000_000), about: "932")
+        let some = try await installation.run(["check", token])
+        #expect(some.status == 1 && some.errors.contains("932, production: App Store Server API"), "\(some)")
+        #expect(some.output.split(separator: "\n").count { $0.contains(" (com.example") } == 32, "\(some.output)")
+        stage.production.forgiveAll()
+
+        // What the ledger knows and the store does not is no good result.
+        let elsewhere = SimulatedStoreAPI(
+            authority: stage.production.authority, world: .standard,
+            access: .init(issuerID: "i", keyID: "k", key: try PrivateKey.generate(.p256).publicKey),
+            environment: .production, now: { StoreAPIStage.now })
+        let lost = try elsewhere.send("ONE_TIME_CHARGE", uuid: "n990", purchase(990, account: nil))
+        #expect(try await client.notify(lost).status == 200)
+        let unknown = try await installation.run(["check", "990"])
+        #expect(unknown.status == 1 && unknown.errors.contains("the store does not know 990"), "\(unknown)")
+        #expect(!unknown.output.contains("nothing was missing"), "\(unknown)")
+
+        // Known in the other environment.
+        let sandboxed = try stage.sandbox.send("ONE_TIME_CHARGE", uuid: "s1", purchase(93, account: nil, "Sandbox"))
+        #expect(try await client.notify(sandboxed).status == 200)
+        let hinted = try await installation.run(["check", "93"])
+        #expect(hinted.status == 1 && hinted.errors.contains("add --environment sandbox"), "\(hinted)")
         await stage.remove()
     }
 }

@@ -172,7 +172,7 @@ struct SweepRegisterTests {
         func imports(_ holder: String) -> ImportRegister {
             ImportRegister(pool: database.pool(), stream: stream, file: .zero, holder: holder)
         }
-        func streams(_ holder: String) -> StreamRegister { StreamRegister(pool: database.pool(), holder: holder) }
+        func streams(_ holder: String) -> CheckRegister { CheckRegister(pool: database.pool(), holder: holder) }
         func sweeps(_ holder: String) -> SweepRegister { SweepRegister(pool: database.pool(), holder: holder) }
         _ = try #require(try await sweeps("one").begin("app", in: .production, now: Self.now))
         #expect(try await streams("one").hold(stream))

@@ -91,5 +91,9 @@ private struct DirectTransport: StoreAPITransport {
 private struct FreeQuota: StoreAPIQuota {
     func reserve(
         _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment, patience: Duration
-    ) async throws -> Duration? { .zero }
+    ) async throws -> StoreAPITurn { .after(.zero) }
+
+    func block(
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment, for pause: Duration
+    ) async throws {}
 }

@@ -153,7 +153,8 @@ struct CheckHandlerTests {
         let busy = rig.clock.now.adding(milliseconds: 90_000).milliseconds
         let table: [(SimulatedStoreAPI.Fault, String)] = [
             (.status(401), "30"), (.status(429, code: 4_290_000, retryAfter: busy), "91"), (.status(500), "30"),
-            (.truncated, "30"), (.status(403, code: 4_030_000), "30"),
+            (.truncated, "30"), (.status(403, code: 4_030_000), "30"), (.status(404), "30"),
+            (.status(404, code: 4_040_003), "30"), (.status(404, code: 4_040_006), "30"),
         ]
         for (fault, retryAfter) in table {
             for _ in 0..<5 { store.fail(fault) }
@@ -163,7 +164,7 @@ struct CheckHandlerTests {
             store.forgiveAll()
         }
         #expect(try await rig.head() == head)
-        for _ in 0..<2 { store.fail(.forged) }
+        store.failAlways(.forged)
         let forged = try await rig.check(Self.id)
         #expect(try forged.status == 200 && forged.json["refused"] != .int(0) && forged.json["recorded"]?.count == 0)
         // Something of another app, which the store would never give.
@@ -191,6 +192,41 @@ struct CheckHandlerTests {
         #expect(try await rig.check(Self.id).verdict == "503 unavailable")
         #expect(start.duration(to: .now) < .seconds(5))
         #expect(try await rig.check(Self.id).json["agrees"] == .bool(true))
+    }
+
+    @Test("of a long history the purchase itself comes first, and each check goes on where the last one stopped")
+    func longHistory() async throws {
+        var limits = Application.Limits()
+        limits.storePatience = .milliseconds(1500)
+        let rig = try await ServiceRig.withCatalog(limits: limits, asksStore: true)
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        for number in 0..<300 {
+            var coin = HeldTransaction(id: "\(3_000_000_000_000_000 + number)", from: Double(number), token: Self.token)
+            (coin.product, coin.kind, coin.until, coin.signed) = (
+                "com.example.coins", "Consumable", nil, Double(number)
+            )
+            coin.appTransaction = "701"
+            try store.remember(coin.members)
+        }
+        // In the middle of it.
+        var bought = HeldTransaction.lifetime("3100000000000001", token: Self.token, appTransaction: "701")
+        bought.signed = 150
+        try store.remember(bought.members)
+        store.slow(milliseconds: 120)
+        let end = ContinuousClock.now + .seconds(120)
+        var answer = try await rig.check("3100000000000001")
+        #expect(answer.verdict == "503 unavailable", "there are more pages than time")
+        #expect(try await rig.holdings(Self.token) == ["lifetime active one_time_purchase"])
+        func reports() async throws -> Int {
+            guard case .array(let items) = try await rig.get("/v1/events?limit=1000").json["items"] else { return 0 }
+            return items.count { $0["type"] == .string("store_report") }
+        }
+        while try await reports() < 301, ContinuousClock.now < end {
+            answer = try await rig.check("3100000000000001")
+        }
+        #expect(try await reports() == 301)
+        answer = try await rig.check("3100000000000001")
+        #expect(answer.status == 200, "what is new is known: \(answer.text)")
     }
 
     @Test("what the store does not know stays what the ledger knows")

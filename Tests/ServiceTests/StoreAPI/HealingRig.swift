@@ -46,7 +46,7 @@ struct HealingRig {
     func repairer(holder: String = "one") -> StoreRepairer {
         StoreRepairer(
             checks.flatMap { check in StoreEnvironment.allCases.map { (check, $0) } },
-            register: StreamRegister(pool: rig.pool, holder: holder), reader: rig.application.reader,
+            register: CheckRegister(pool: rig.pool, holder: holder), reader: rig.application.reader,
             metrics: metrics, logger: rig.application.logger, now: rig.application.now)
     }
 

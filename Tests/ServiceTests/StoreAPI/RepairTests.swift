@@ -39,14 +39,16 @@ struct RepairTests {
         healing.pass(days: 6.7)
         try await healing.look()
         #expect(try await healing.streams()[0] == "production ok")
-        healing.pass(days: 0.2)
+        healing.pass(days: 0.1)
         try await healing.look()
         #expect(try await healing.streams()[0] == "production silent 5 overdue")
         #expect(await healing.repairer().roundOfAll().contains(.checked(5)) == false, "the history comes first")
         let head = try await rig.head()
         #expect(try await healing.heal() == 5)
         let standing = try await healing.streams()[0]
-        #expect(standing == "production silent", "repaired is not heard")
+        #expect(
+            standing == "production silent 1 overdue", "repaired is not heard, nor settled what the store does not know"
+        )
         let events = try await rig.get("/v1/events?after=\(head)").json["items"]
         #expect(events?.count == 4, "a renewal each, and that the others expired: \(String(describing: events))")
         #expect(try await rig.entitlements(Self.token).filter(\.givesAccess).count == 1)
@@ -117,7 +119,7 @@ struct RepairTests {
         try await healing.sweep()
         try await healing.look()
         let stream = StoreStream(app: ServiceRig.bundleID, environment: .production)
-        let killed = StreamRegister(pool: rig.pool, holder: "killed")
+        let killed = CheckRegister(pool: rig.pool, holder: "killed")
         #expect(try await killed.hold(stream))
         #expect(await healing.repairer().roundOfAll().contains(.elsewhere))
         #expect(store.count(of: "subscription_statuses") == 0)
@@ -155,6 +157,130 @@ struct RepairTests {
         #expect(try await healing.heal() == 1)
         let standing = try await register.standings(of: [stream], at: rig.clock.now)[0]
         #expect(standing.checkError == nil && standing.repaired == 1 && standing.overdue == 0)
+    }
+
+    @Test(
+        "a 404 that does not say that a transaction is unknown is a failure: nobody counts as asked about",
+        arguments: [nil, 4_040_006, 4_040_003] as [Int64?])
+    func foreign404(code: Int64?) async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        for number in 1...3 {
+            let id = "70\(number)"
+            try await rig.notify(Self.monthly(id, from: 290), uuid: "n\(number)")
+            try store.remember(
+                Self.monthly(id, from: 320, 1).members, HeldRenewal(original: id, signed: 320).members)
+        }
+        try await healing.sweep()
+        try await healing.look()
+        store.failAlways(.status(404, code: code))
+        let rounds = await healing.repairer().roundOfAll()
+        #expect(rounds.contains(.failed), "\(rounds)")
+        try await healing.look()
+        #expect(try await healing.streams()[0].hasSuffix(" 3 overdue"), "nothing was repaired")
+        let stream = StoreStream(app: ServiceRig.bundleID, environment: .production)
+        let register = StreamRegister(pool: rig.pool)
+        #expect(try await register.standings(of: [stream], at: rig.clock.now)[0].checkError?.isEmpty == false)
+        #expect(try await !rig.get("/metrics").text.contains(#"outcome="unknown""#))
+        store.forgiveAll()
+        healing.pass(days: 0.02)
+        #expect(try await healing.heal() == 3, "they are tried again within half an hour")
+        let standing = try await register.standings(of: [stream], at: rig.clock.now)[0]
+        #expect(standing.overdue == 0 && standing.checkError == nil, "\(standing)")
+    }
+
+    @Test("one that the store cannot be asked about is named and waits by itself; all others are repaired")
+    func oneBad() async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        for number in 1...12 {
+            let id = "8\(number + 10)"
+            // The bad one is the longest overdue.
+            let from = number == 1 ? 280.0 : 290
+            try await rig.notify(Self.monthly(id, from: from), uuid: "n\(number)")
+            try store.remember(
+                Self.monthly(id, from: from + 30, 1).members, HeldRenewal(original: id, signed: from + 30).members)
+        }
+        try await healing.sweep()
+        try await healing.look()
+        store.failAlways(.status(500, code: 5_000_000), about: "811")
+        #expect(await healing.repairer().roundOfAll().contains(.checked(12)))
+        try await healing.look()
+        let stream = StoreStream(app: ServiceRig.bundleID, environment: .production)
+        let register = StreamRegister(pool: rig.pool)
+        var standing = try await register.standings(of: [stream], at: rig.clock.now)[0]
+        #expect(standing.overdue == 1 && standing.repaired == 11, "\(standing)")
+        #expect(standing.checkError?.contains("811") == true, "\(standing.checkError ?? "no error")")
+        #expect(await healing.repairer().roundOfAll().contains(.checked(0)), "it waits")
+        healing.pass(days: 0.02)
+        #expect(await healing.repairer().roundOfAll().contains(.checked(1)))
+        healing.pass(days: 0.02)
+        store.forgiveAll()
+        #expect(try await healing.heal() == 1)
+        standing = try await register.standings(of: [stream], at: rig.clock.now)[0]
+        #expect(standing.overdue == 0 && standing.repaired == 12 && standing.checkError == nil, "\(standing)")
+    }
+
+    @Test(
+        "where the history of notifications cannot be read, the store is asked all the same", arguments: [true, false])
+    func withoutHistory(isFailing: Bool) async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        try await rig.notify(Self.monthly("7", from: 300), uuid: "n1")
+        try store.remember(Self.monthly("7", from: 330, 1).members, HeldRenewal(original: "7", signed: 330).members)
+        healing.pass(days: 6.8)
+        try await healing.look()
+        #expect(try await healing.streams()[0] == "production silent 1 overdue")
+        if isFailing {
+            store.failAlways(.status(500), about: "notifications")
+            _ = try? await healing.sweep()
+        } else {
+            #expect(!(await healing.repairer().roundOfAll().contains(.checked(1))), "the history comes first")
+            healing.pass(days: 0.09)
+        }
+        #expect(await healing.repairer().roundOfAll().contains(.checked(1)))
+        #expect(try await rig.holdings(Self.token) == ["premium active paid_period"])
+    }
+
+    @Test("what the store itself confirms is not overdue any more, though it told nothing new")
+    func confirmed() async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        try await rig.notify(Self.monthly("7", from: 290), uuid: "n1")
+        // It expired; of its renewal the store says nothing.
+        try store.remember(Self.monthly("7", from: 290).members)
+        try await healing.sweep()
+        try await healing.look()
+        #expect(try await healing.streams()[0].hasSuffix(" 1 overdue"))
+        let head = try await rig.head()
+        #expect(await healing.repairer().roundOfAll().contains(.checked(1)))
+        #expect(try await rig.head() == head)
+        #expect(try await healing.streams()[0] == "production ok")
+        // It is asked again all the same.
+        healing.pass(days: 0.26)
+        #expect(try await healing.heal() == 1)
+    }
+
+    @Test("what is asked about at once comes before everything that is overdue")
+    func urgentFirst() async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        for number in 1...8 {
+            try await rig.notify(Self.monthly("90\(number)", from: 290), uuid: "n\(number)")
+        }
+        try await rig.notify(Self.monthly("7", from: 300).with { ($0.revoked, $0.signed) = (310, 310) }, uuid: "n9")
+        let held = Self.monthly("7", from: 300).with { $0.signed = 311 }
+        _ = try await rig.reconcile(Self.token, Posted(transactions: [try rig.sign(held)]))
+        rig.wait(seconds: 1)
+        try await healing.sweep()
+        try await healing.look()
+        let stream = StoreStream(app: ServiceRig.bundleID, environment: .production)
+        let due = try await CheckRegister(pool: rig.pool, holder: "x").due(stream, now: rig.clock.now, limit: 4)
+        #expect(due.map(\.reason) == [.disputed, .overdue, .overdue, .overdue])
     }
 
     @Test("nobody who was forgotten is asked about")

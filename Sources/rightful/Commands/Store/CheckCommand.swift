@@ -17,13 +17,17 @@ struct CheckCommand: Command {
         details: """
             The store is asked for the state of the subscription and for the whole history of that Apple account in the app.
             Every signed statement of the answer is verified; what the ledger did not know becomes events of source
-            app_store_api. Exit status 1 where the ledger still reads otherwise than the store says.
+            app_store_api. One answer speaks of all that the Apple account bought. Exit status 1 where the ledger still reads
+            otherwise than the store says, where the store does not know what the ledger knows, and where it could not be
+            asked.
             """)
 
     /// How long the store may take for one original transaction.
     private static let patience = Duration.seconds(120)
-    /// How many original transactions of one customer are asked about.
-    private static let mostOriginals = 100
+    /// How many original transactions of one customer are looked at.
+    private static let mostOriginals = 1000
+    /// After so many different ones in a row that the store could not be asked about, it is the store.
+    private static let mostInARow = 5
 
     private let arguments: ParsedArguments
     private let subject: String
@@ -51,39 +55,80 @@ struct CheckCommand: Command {
                 accesses.map {
                     $0.check(session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
                 })
-            var results: [CheckResult] = []
-            for original in try await originals(reader) {
-                do {
-                    let (outcome, finding) = try await checks.check(
-                        original, in: environment, app: arguments.value("--app"), reader: reader,
-                        within: Self.patience, now: session.clock.now)
-                    results.append(
-                        CheckResult(
-                            document: try await outcome.document(from: reader, only: nil), refusal: finding.refusal,
-                            device: try await deviceWord(outcome.originalTransactionID, reader)))
-                } catch let refusal as StoreChecks.Refusal {
-                    let hint = refusal == .ambiguous ? " with --app" : ""
-                    throw CommandFailure(description: "\(original), \(environment.rawValue): \(refusal)\(hint)")
-                } catch let error as StoreAPIError {
-                    throw CommandFailure(description: "\(original), \(environment.rawValue): \(error)")
-                }
-            }
-            return results
+            return try await check(try await originals(reader), checks, reader, session.clock.now)
         }
-        for result in results {
+        for result in results.checked {
             if arguments.has("--json") {
                 try context.output.write(try WireJSON.encode(result.document) + [UInt8(ascii: "\n")])
             } else {
                 try context.output.write(result.text)
             }
         }
-        let differing = results.filter { $0.document.agrees == false }.map(\.document.originalTransactionID)
-        guard differing.isEmpty else {
-            throw CommandFailure(
-                description:
-                    "the ledger still reads otherwise than the store says of \(differing.joined(separator: ", ")); "
+        var faults: [String] = []
+        let differing = results.checked.filter { $0.document.agrees == false }.map(\.document.originalTransactionID)
+        if !differing.isEmpty {
+            faults.append(
+                "the ledger still reads otherwise than the store says of \(differing.joined(separator: ", ")); "
                     + "`rightful explain` and GET /v1/subscriptions/{id} show the facts behind it")
         }
+        let unknown = results.checked.filter { $0.document.before.store == nil }.map(\.document.originalTransactionID)
+        if !unknown.isEmpty {
+            faults.append(
+                "the store does not know \(unknown.joined(separator: ", ")), of which the ledger knows: is it of another "
+                    + "app, or is base_url another store's?")
+        }
+        faults += results.failures
+        guard faults.isEmpty else { throw CommandFailure(description: faults.joined(separator: "\n")) }
+    }
+
+    /// Asks about one after the other, and goes on beside one that the store cannot be asked about.
+    private func check(
+        _ originals: [String], _ checks: StoreChecks, _ reader: LedgerReader, _ now: @Sendable () -> Timestamp
+    ) async throws -> (checked: [CheckResult], failures: [String]) {
+        var results: [CheckResult] = []
+        var findings: [StoreCheck.Finding] = []
+        var failures: [String] = []
+        var inARow = 0
+        for (index, original) in originals.enumerated() {
+            let place = "\(original), \(environment.rawValue)"
+            do {
+                let (outcome, finding) = try await checks.check(
+                    original, in: environment, app: arguments.value("--app"), after: findings, reader: reader,
+                    within: Self.patience, now: now)
+                inARow = 0
+                findings.append(finding)
+                results.append(
+                    CheckResult(
+                        document: try await outcome.document(from: reader, only: nil), refusal: finding.refusal,
+                        device: try await deviceWord(outcome.originalTransactionID, reader)))
+            } catch let refusal as StoreChecks.Refusal {
+                let hint = refusal == .ambiguous ? " with --app" : try await elsewhere(original, reader)
+                failures.append("\(place): \(refusal)\(hint)")
+            } catch let error as StoreAPIError {
+                failures.append("\(place): \(error)")
+                inARow += 1
+                guard error.concernsEveryRequest || inARow == Self.mostInARow, index + 1 < originals.count else {
+                    continue
+                }
+                failures.append(
+                    "not asked about any more: \(originals[(index + 1)...].joined(separator: ", "))")
+                break
+            }
+        }
+        return (results, failures)
+    }
+
+    /// Where else something is known by an id.
+    private func elsewhere(_ id: String, _ reader: LedgerReader) async throws -> String {
+        for other in StoreEnvironment.allCases where other != environment {
+            var isKnown = try await reader.subscription(id, environment: other).subscription != nil
+            if !isKnown, let customer = CustomerID(id) {
+                isKnown = try await !reader.customerFacts(customer, environment: other).facts.ofCustomerAlone()
+                    .originals.isEmpty
+            }
+            if isKnown { return "; it is known in \(other.rawValue): add --environment \(other.rawValue)" }
+        }
+        return ""
     }
 
     /// What is asked about: an original transaction that is known, all of a customer who is known, or else whatever the store
@@ -95,14 +140,17 @@ struct CheckCommand: Command {
             let originals = facts.ofCustomerAlone().originals.keys.sorted()
             if originals.count > Self.mostOriginals {
                 throw CommandFailure(
-                    description: "the customer has \(originals.count) original transactions; check them one by one")
+                    description: "the customer has \(originals.count) original transactions, more than "
+                        + "\(Self.mostOriginals) at once; check them one by one: "
+                        + originals.joined(separator: " "))
             }
             if !originals.isEmpty { return originals }
         }
         guard subject.utf8.allSatisfy({ (48...57).contains($0) }) else {
             throw CommandFailure(
                 description:
-                    "nothing is known of '\(subject)' in \(environment.rawValue), and it is no transaction's id")
+                    "nothing is known of '\(subject)' in \(environment.rawValue), and it is no transaction's id"
+                    + (try await elsewhere(subject, reader)))
         }
         return [subject]
     }
@@ -136,7 +184,11 @@ private struct CheckResult: Sendable {
             lines.append("  " + name.padding(toLength: 8) + " " + cells.joined(separator: "  "))
         }
         let events = document.recorded.map { "\($0.position)" }.joined(separator: ", ")
-        lines.append(document.recorded.isEmpty ? "  nothing was missing" : "  recorded now: event \(events)")
+        let isKnown = document.before.store != nil
+        lines.append(
+            document.recorded.isEmpty
+                ? isKnown ? "  nothing was missing" : "  the store does not know it"
+                : "  recorded now: event \(events)")
         if document.refused > 0 {
             lines.append("  not believed: \(document.refused) of the store's statements (\(refusal ?? ""))")
         }

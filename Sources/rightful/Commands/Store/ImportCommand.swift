@@ -19,11 +19,16 @@ struct ImportCommand: Command {
             refunds and consumables included, and how each subscription stands. Ids of which an answer spoke already are
             passed over, so one id for each subscription or purchase is right. In a table the first column counts.
 
+            An id that the store cannot be asked about is named and set aside, and asked about first by the next run of the
+            same list; exit status 1. An outage of the store is waited out for a quarter of an hour.
+
             It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5. What is stopped or killed goes on
             where it was when the same list is imported again, and what is known already is not recorded again.
             """)
 
     private static let connections = 6
+    /// How many ids that the store could not be asked about are named.
+    private static let mostNamed = 1000
 
     private let arguments: ParsedArguments
     private let path: String
@@ -60,7 +65,12 @@ struct ImportCommand: Command {
             defer { if context.isTerminal { context.draw("") } }
             do {
                 return try await job.run(file.ids, isAnew: arguments.has("--again")) { report in
-                    if context.isTerminal { context.draw(meter.line(report)) }
+                    if let outage = report.outage {
+                        if context.isTerminal { context.draw("") }
+                        context.complain("\(app), \(environment.rawValue): \(outage). It is tried again")
+                    } else if context.isTerminal {
+                        context.draw(meter.line(report))
+                    }
                 }
             } catch let error as StoreAPIError {
                 if context.isTerminal { context.draw("") }
@@ -71,13 +81,24 @@ struct ImportCommand: Command {
             }
         }
         guard let report else {
-            throw CommandFailure(description: "another process is importing this list at the moment")
+            throw CommandFailure(
+                description: "another process is importing this list at the moment, or one died within the last 30 s: "
+                    + "then try again in half a minute")
         }
         let standing = report.standing
         try context.output.write(
-            "\(app), \(environment.rawValue): \(total) ids are done; this run asked about \(report.asked) and recorded "
+            "\(app), \(environment.rawValue): \(total - Int64(standing.failed.count)) ids are done; this run asked about \(report.asked) and recorded "
                 + "\(report.recorded) events; \(standing.unknown) ids are unknown to the store\n")
         for id in report.unknownIDs { try context.output.write("unknown: \(id)\n") }
+        for id in standing.failed.prefix(Self.mostNamed) {
+            try context.output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
+        }
+        guard standing.failed.isEmpty else {
+            throw CommandFailure(
+                description:
+                    "the store could not be asked about \(standing.failed.count) of the ids; everything else is "
+                    + "recorded, and the same command asks about them again")
+        }
         if standing.refused > 0 {
             throw CommandFailure(
                 description: "\(standing.refused) of the store's statements were not believed, the last because "
