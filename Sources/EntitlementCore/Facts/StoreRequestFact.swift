@@ -24,7 +24,7 @@ package struct StoreRequestFact: Hashable, Sendable {
         case accepted
         /// The store did not, under Apple's number, where it gave one.
         case refused(code: Int64?)
-        /// Nothing was sent within the time that the store gives.
+        /// Nothing was sent within the time that the store gives, though the question had come in time.
         case tooLate
         /// Nothing was sent, because there was nothing to say.
         case withheld(ConsumptionWithholding)
@@ -142,6 +142,9 @@ package enum ConsumptionWithholding: String, Hashable, Sendable, CaseIterable {
     case unsupported
     /// The ledger cannot tell whether the customer was ever given what was bought.
     case deliveryUnknown = "delivery_unknown"
-    /// Whoever is named in it was forgotten.
+    /// Whoever is named in it, or whose it is or was, was forgotten.
     case forgotten
+    /// The ledger heard of the question when its time was over: from the store's history, or after a backup was restored,
+    /// which may not hold what was answered.
+    case heardTooLate = "heard_too_late"
 }

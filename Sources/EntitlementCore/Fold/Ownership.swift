@@ -113,6 +113,22 @@ package struct OwnershipMap: Hashable, Sendable {
         custody[originalTransactionID]?.spans ?? []
     }
 
+    /// Everybody by whom an original transaction is somebody's: who claimed it, to whom it was transferred where that was
+    /// not taken back, and whoever these are linked to.
+    package func holders(of originalTransactionID: String) -> Set<IdentityRef> {
+        let named =
+            [claims[originalTransactionID]?.customer].compactMap(\.self)
+            + (custody[originalTransactionID]?.standing.map(\.customer) ?? [])
+        return Set(named.flatMap(path(from:)))
+    }
+
+    /// An identity, and each that it is linked to.
+    package func path(from identity: IdentityRef) -> [IdentityRef] {
+        var path = [identity]
+        while let last = path.last, let alias = aliases[last] { path.append(alias.customer) }
+        return path
+    }
+
     /// The last transfer that was not taken back.
     package func transferInForce(of originalTransactionID: String) -> Alias? {
         custody[originalTransactionID]?.standing.last

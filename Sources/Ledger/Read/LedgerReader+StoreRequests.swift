@@ -31,6 +31,16 @@ package struct StoreDialogue: Sendable {
         return nil
     }
 
+    /// The newest extension that the store answered it had made.
+    package var lastExtension: (position: Int64, recordedAt: Timestamp, wish: RenewalExtension)? {
+        for request in requests.reversed() where request.fact.outcome == .accepted {
+            if case .renewalExtension(let wish) = request.fact.content {
+                return (request.position, request.recordedAt, wish)
+            }
+        }
+        return nil
+    }
+
     /// How often its renewal date was moved since an instant: as the store has said, or answered.
     package func extensions(since instant: Timestamp) -> Int {
         let answered = requests.count { request in

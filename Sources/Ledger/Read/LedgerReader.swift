@@ -192,6 +192,12 @@ package struct SubscriptionFacts: Sendable {
     package let catalog: Catalog
     package let ownership: OwnershipMap
     package let customerIDs: [IdentityRef: String]
+
+    /// Everybody whom its statements name, or whose it is or was, with whoever these are linked to.
+    package var people: Set<IdentityRef> {
+        let named = state.transactions.flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
+        return ownership.holders(of: key.originalTransactionID).union(named.flatMap(ownership.path(from:)))
+    }
 }
 
 enum Statements {

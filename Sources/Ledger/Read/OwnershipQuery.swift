@@ -179,7 +179,7 @@ enum OwnershipQuery {
             """, [.int(ledgerID), .textArray(customers)])
     }
 
-    /// Where original transactions were last claimed, transferred or found in conflict.
+    /// Where original transactions were last claimed, transferred, found in conflict, or about to be extended.
     static func lastPositions(about originals: [OriginalKey]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -189,7 +189,8 @@ enum OwnershipQuery {
                 SELECT max(position) AS position FROM event
                 WHERE event.ledger_id = $1 AND event.environment = key.environment
                     AND event.original_transaction_id = key.original
-                    AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict')
+                    AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict',
+                        'extension_requested')
             ) AS event
             WHERE event.position IS NOT NULL
             """,

@@ -10,6 +10,7 @@ package struct ConsumptionRequest: Sendable, Hashable {
     package let transactionID: String
     /// When the store asked, by its own word.
     package let askedAt: Timestamp
+    package let recordedAt: Timestamp
 
     /// Until when the store takes an answer.
     ///
@@ -29,6 +30,7 @@ package struct ConsumptionRequest: Sendable, Hashable {
         originalTransactionID = transaction.originalTransactionID
         transactionID = transaction.transactionID
         // A date to come gives no more time.
+        self.recordedAt = recordedAt
         askedAt = min(notification.signedDate ?? recordedAt, recordedAt)
     }
 

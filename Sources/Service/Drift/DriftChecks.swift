@@ -78,6 +78,11 @@ package struct DriftChecks: Sendable {
         guard let customer = drift.customerID.flatMap({ CustomerID($0) }) else { return true }
         let finding: StoreCheck.Finding
         do {
+            if let known = try await reader.subscription(original, environment: environment).subscription,
+                try await reader.isForgotten(known)
+            {
+                return true
+            }
             finding = try await check.run(original, in: environment, within: Self.patience)
         } catch {
             try? await register.giveBack(drift)

@@ -39,14 +39,23 @@ package final class ConsumptionAnswerer: Sendable {
     /// How long the store may take for one answer: shorter than the time after which a silent holder is taken for dead.
     private static let patience = Duration.seconds(20)
 
-    private struct State {
+    fileprivate struct State {
         /// Since when each stream's questions are answered; `nil` before the first look.
         var since: [StoreStream: Timestamp]?
         /// Up to where the log was looked through.
         var seen: Int64 = 0
         var open: [Int64: ConsumptionRequest] = [:]
-        /// When a stream is tried again that failed, and how long it rested before.
-        var resting: [StoreStream: (until: Timestamp, pause: Int64)] = [:]
+        /// When a stream is tried again whose store took nothing.
+        var resting: [StoreStream: Rest] = [:]
+        /// When a question is tried again that the store did not take.
+        var failed: [Int64: Rest] = [:]
+    }
+
+    /// How long what failed is left alone.
+    fileprivate struct Rest {
+        var until: Timestamp
+        /// In milliseconds.
+        var pause: Int64
     }
 
     private let desks: [Desk]
@@ -98,14 +107,23 @@ package final class ConsumptionAnswerer: Sendable {
         try await takeIn()
         for desk in desks {
             let due = state.withLock { state -> [ConsumptionRequest] in
-                if let rest = state.resting[desk.stream], rest.until > now() { return [] }
-                // What has the least time left comes first.
-                return state.open.values.filter { $0.stream == desk.stream }
-                    .sorted { ($0.askedAt, $0.position) < ($1.askedAt, $1.position) }
+                let now = now()
+                if let rest = state.resting[desk.stream], rest.until > now { return [] }
+                return state.open.values
+                    .filter { $0.stream == desk.stream && state.failed[$0.position].map { $0.until <= now } ?? true }
+                    .sorted { rank($0, state, now) < rank($1, state, now) }
             }
             if !due.isEmpty { try await work(through: due, at: desk) }
         }
         noteOpen()
+    }
+
+    /// What has the least time left comes first; what failed before comes after all others, unless its time is nearly over.
+    private func rank(_ request: ConsumptionRequest, _ state: State, _ now: Timestamp) -> (Int, Timestamp, Int64) {
+        let isLast =
+            state.failed[request.position] != nil
+            && request.deadline > now.adding(milliseconds: intervals.longestRetry)
+        return (isLast ? 1 : 0, request.askedAt, request.position)
     }
 
     private func takeIn() async throws {
@@ -121,7 +139,7 @@ package final class ConsumptionAnswerer: Sendable {
             return Array(state.open.keys)
         }
         let settled = try await register.settled(candidates)
-        state.withLock { state in for position in settled { state.open[position] = nil } }
+        state.withLock { state in for position in settled { state.close(position) } }
     }
 
     /// For how long an open question is looked for after it was recorded, in milliseconds: far longer than anybody waits.
@@ -136,7 +154,7 @@ package final class ConsumptionAnswerer: Sendable {
 
     private func work(through due: [ConsumptionRequest], at desk: Desk) async throws {
         guard try await register.hold(desk.stream) else { return }
-        var failures: [StoreAPIError] = []
+        var failure: StoreAPIError?
         do {
             for request in due {
                 try Task.checkCancellation()
@@ -144,11 +162,15 @@ package final class ConsumptionAnswerer: Sendable {
                 guard try await register.hold(desk.stream) else { return }
                 do {
                     if try await register.settled([request.position]).isEmpty { try await end(request, at: desk) }
-                    state.withLock { $0.open[request.position] = nil }
+                    state.withLock { $0.close(request.position) }
                 } catch let error as StoreAPIError where !Task.isCancelled {
-                    // What the store cannot take of one transaction now keeps nobody else waiting.
-                    failures.append(error)
-                    if error.stopsEverything || failures.count >= Self.mostFailures { break }
+                    failure = error
+                    // What the store cannot take of one transaction now keeps nobody else waiting, in the next round either.
+                    state.withLock { state in
+                        state.failed[request.position] = rest(
+                            after: state.failed[request.position], before: request.deadline)
+                    }
+                    if error.stopsEverything { break }
                 }
             }
             try await register.release(desk.stream)
@@ -157,27 +179,26 @@ package final class ConsumptionAnswerer: Sendable {
             await Task { [register] in try? await register.release(desk.stream) }.value
             throw error
         }
-        if let error = failures.last {
-            rest(desk.stream, after: error)
-        } else {
-            state.withLock { $0.resting[desk.stream] = nil }
+        state.withLock { state in
+            guard failure?.stopsEverything == true else { return state.resting[desk.stream] = nil }
+            // Not beyond the last moment at which somebody's answer may still be in time.
+            let first = state.open.values.filter { $0.stream == desk.stream }.map(\.deadline).min()
+            state.resting[desk.stream] = rest(after: state.resting[desk.stream], before: first)
         }
+        if let failure { report(failure, desk.stream) }
     }
 
-    /// After so many the store is left alone for a while.
-    private static let mostFailures = 3
+    /// The next rest, which leaves time for an attempt before a deadline.
+    private func rest(after last: Rest?, before deadline: Timestamp?) -> Rest {
+        let now = now()
+        let pause = min(intervals.longestRetry, last.map { $0.pause * 2 } ?? intervals.retry)
+        var until = now.adding(milliseconds: pause)
+        if let deadline { until = min(until, max(now, deadline).adding(milliseconds: -intervals.retry)) }
+        return Rest(until: max(until, now.adding(milliseconds: intervals.retry)), pause: pause)
+    }
 
-    private func rest(_ stream: StoreStream, after error: StoreAPIError) {
+    private func report(_ error: StoreAPIError, _ stream: StoreStream) {
         metrics.count(.consumption, ["failed"])
-        state.withLock { state in
-            let pause = min(intervals.longestRetry, state.resting[stream].map { $0.pause * 2 } ?? intervals.retry)
-            var until = now().adding(milliseconds: pause)
-            // Not beyond the last moment at which somebody's answer may still be in time.
-            if let last = state.open.values.filter({ $0.stream == stream }).map(\.deadline).min() {
-                until = min(until, max(now(), last).adding(milliseconds: -intervals.retry))
-            }
-            state.resting[stream] = (max(until, now().adding(milliseconds: intervals.retry)), pause)
-        }
         logger.log(
             .error, "the store cannot be told now how much was used; it is tried again until its 12 hours are over",
             Self.name(stream) + [("error", .string("\(error)"))])
@@ -189,7 +210,10 @@ package final class ConsumptionAnswerer: Sendable {
     ///
     /// - Throws: `StoreAPIError` where it may still be answered later.
     private func end(_ request: ConsumptionRequest, at desk: Desk) async throws {
-        guard now() < request.deadline else { return try await settle(request, nil, .tooLate) }
+        guard now() < request.deadline else {
+            let wasInTime = request.recordedAt < request.deadline
+            return try await settle(request, nil, wasInTime ? .tooLate : .withheld(.heardTooLate))
+        }
         switch try await decision(request, desk.policy) {
         case .withhold(let reason): try await settle(request, nil, .withheld(reason))
         case .tell(let information):
@@ -241,12 +265,23 @@ package final class ConsumptionAnswerer: Sendable {
     }
 }
 
+extension ConsumptionAnswerer.State {
+    /// A question came to its end.
+    fileprivate mutating func close(_ position: Int64) {
+        open[position] = nil
+        failed[position] = nil
+    }
+}
+
 extension StoreAPIError {
     /// Whether it is of no use to ask about anything else meanwhile.
+    ///
+    /// An outage with the store's own number may be about one transaction alone.
     fileprivate var stopsEverything: Bool {
         switch kind {
         case .unauthorized, .limited, .outOfTime: true
-        case .refused, .notFound, .unavailable, .unreadable: false
+        case .unavailable: code == nil
+        case .refused, .notFound, .unreadable: false
         }
     }
 
@@ -294,12 +329,7 @@ extension LedgerReader {
     ) async throws -> ConsumptionDecision {
         let known = try await subscription(original, environment: environment)
         guard let facts = known.subscription else { return .withhold(.unknownTransaction) }
-        // Nothing more is told of somebody whom this ledger was to forget.
-        let people = Set(
-            facts.state.transactions.flatMap {
-                [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self)
-            })
-        guard try await customerIDs(of: Array(people)).count == people.count else { return .withhold(.forgotten) }
+        guard try await !isForgotten(facts) else { return .withhold(.forgotten) }
         let hasOwner = facts.state.winningStatements().contains { statement in
             statement.transactionIDs.contains(transactionID)
                 && facts.ownership.currentOwner(of: statement.fact) != nil

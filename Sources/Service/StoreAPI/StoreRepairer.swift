@@ -214,7 +214,8 @@ package struct StoreRepairer: Sendable {
     private func answer(_ check: StoreCheck, _ item: DueCheck) async throws -> Answer {
         // Each answer takes its time, and another may have taken over meanwhile.
         guard try await register.hold(item.stream) else { return .elsewhere }
-        if try await isForgotten(item) {
+        let known = try await reader.subscription(item.originalTransactionID, environment: item.stream.environment)
+        if let subscription = known.subscription, try await reader.isForgotten(subscription) {
             // The answer would name them again.
             try await register.finish(
                 item, again: now().adding(milliseconds: Self.longestPause), isRepaired: false, isSettled: true)
@@ -257,14 +258,4 @@ package struct StoreRepairer: Sendable {
     /// After the store could not be asked about one, though about others; doubled likewise.
     private static let firstRetry: Int64 = 10 * 60_000
     private static let longestPause: Int64 = 30 * Timestamp.millisecondsPerDay
-
-    /// Whether somebody whom its statements name was forgotten.
-    private func isForgotten(_ item: DueCheck) async throws -> Bool {
-        let known = try await reader.subscription(item.originalTransactionID, environment: item.stream.environment)
-        let people = Set(
-            (known.subscription?.state.transactions ?? []).flatMap {
-                [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self)
-            })
-        return try await reader.customerIDs(of: Array(people)).count < people.count
-    }
 }

@@ -100,8 +100,10 @@ struct StoreRequestTests {
         #expect(
             facts["settles"] as? Int == asked.first?["position"] as? Int && facts["outcome"] as? String == "accepted")
 
-        _ = try await installation.run(order + ["--send"])
-        let third = try await installation.run(order + ["--send"])
+        let soon = try await installation.run(order + ["--send"])
+        #expect(soon.status == 1 && soon.errors.contains("less than 24 hours ago; --again"), "\(soon)")
+        _ = try await installation.run(order + ["--send", "--again"])
+        let third = try await installation.run(order + ["--send", "--again"])
         #expect(third.status == 1 && third.errors.contains("4030005"), "\(third)")
         #expect(third.errors.contains("as often as it does, twice within 365 days"), "\(third)")
         #expect(third.output.isEmpty && running.stage.production.sentPayloads.count == 3)
@@ -115,6 +117,32 @@ struct StoreRequestTests {
         let unknown = try await installation.run(["extend", "778", "--days", "1", "--reason", "other"])
         #expect(unknown.status == 1 && unknown.errors.contains("`rightful check`"), "\(unknown)")
         #expect(try await installation.rightful("verify").contains("verified"))
+        await running.stop()
+    }
+
+    @Test("of several people who extend at once, one does, and none for somebody who was forgotten")
+    func extendTogether() async throws {
+        let running = try await Running()
+        let installation = running.stage.installation
+        let order = ["extend", "777", "--days", "7", "--reason", "service_issue", "--send"]
+        let runs = try await withThrowingTaskGroup(of: (status: Int32, text: String).self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    let run = try await installation.run(order)
+                    return (run.status, run.output + run.errors)
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(try await running.events("extension_requested").count == 1, "\(runs)")
+        #expect(running.stage.production.sentPayloads.count == 2, "it was extended once: \(runs)")
+        #expect(runs.contains { $0.status == 0 }, "\(runs)")
+        for run in runs where run.status != 0 { #expect(run.text.contains("nothing was sent: "), "\(run)") }
+        try await installation.rightful("forget", Self.token, "--yes")
+        let asked = running.stage.production.count(of: "extend")
+        let refused = try await installation.run(order + ["--again"])
+        #expect(refused.status == 1 && refused.errors.contains("was forgotten"), "\(refused)")
+        #expect(running.stage.production.count(of: "extend") == asked)
         await running.stop()
     }
 
@@ -149,7 +177,10 @@ struct StoreRequestTests {
         let again = try await installation.run(["consumption", "777"])
         #expect(again.output.contains("no question of the store's is open"), "\(again)")
         running.stage.production.fail(.status(400, code: 4_000_047))
-        let never = try await installation.run(["consumption", "777", "--consented", "--send"])
+        let unasked = try await installation.run(["consumption", "777", "--consented", "--send"])
+        #expect(unasked.status == 1 && unasked.errors.contains("is open; --anyway"), "\(unasked)")
+        #expect(running.stage.production.count(of: "consumption") == 1)
+        let never = try await installation.run(["consumption", "777", "--consented", "--send", "--anyway"])
         #expect(never.status == 1 && never.errors.contains("4000047"), "\(never)")
         let unknown = try await installation.run(["consumption", "99"])
         #expect(unknown.status == 1 && unknown.errors.contains("knows no transaction 99"), "\(unknown)")

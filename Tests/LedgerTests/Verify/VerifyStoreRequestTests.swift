@@ -36,6 +36,38 @@ struct VerifyStoreRequestTests {
         #expect(try await rig.difference() == nil)
     }
 
+    @Test("of several extensions that rest on the same position, one is about to be asked for")
+    func extensions() async throws {
+        let rig = try await VerifyRig(seed: 33, drafts: 4)
+        let key = OriginalKey(environment: .production, originalTransactionID: "20001")
+        let position = try await rig.ledger.reader.status().position
+        @Sendable func begin(_ name: String, _ writer: LedgerWriter, since position: Int64) async throws -> Bool {
+            var draft = EventDraft(
+                StoreRequestFact(
+                    bundleID: "com.example", originalTransactionID: "20001",
+                    content: .renewalExtension(RenewalExtension(days: 7, reason: .other, requestIdentifier: name)),
+                    outcome: .pending), in: .production, source: .operatorCommand)
+            draft.unchangedSince = UnchangedSince(position, originals: [key])
+            do {
+                return try await writer.append(draft).position > position
+            } catch AppendRefusal.conflict {
+                return false
+            }
+        }
+        let other = LedgerWriter(pool: rig.ledger.pool, now: { Timestamp(milliseconds: 1_900_000_000_000) })
+        let begun = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<8 {
+                let writer = number.isMultiple(of: 2) ? rig.ledger.writer : other
+                group.addTask { try await begin("\(number)", writer, since: position) }
+            }
+            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(begun == 1)
+        #expect(try await begin("later", other, since: rig.ledger.reader.status().position))
+        try await rig.prepare()
+        #expect(try await rig.difference() == nil)
+    }
+
     /// The serving role may append whatever it likes.
     @Test(
         "one that ends what is to come, or comes from nobody who could have asked, is named",

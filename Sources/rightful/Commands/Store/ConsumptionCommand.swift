@@ -26,6 +26,7 @@ struct ConsumptionCommand: Command {
             CommandUsage.Option(
                 "--consented", nil, "this customer consented that it is told, where the configuration does not say so"),
             CommandUsage.Option("--send", nil, "tell the store; without this nothing is sent"),
+            CommandUsage.Option("--anyway", nil, "also where no question of the store's is open, or its time is over"),
         ],
         details: """
             The store asks when somebody wants their money back, and takes the answer for 12 hours. Nothing is sent unless the
@@ -72,6 +73,9 @@ struct ConsumptionCommand: Command {
                         "nothing was sent: \(subject.app) has no consumption_information in the configuration, and without "
                         + "--consented nobody says that the customer consented to it")
             }
+            if let reason = subject.unasked(now: session.clock.now()), !arguments.has("--anyway") {
+                throw CommandFailure(description: "nothing was sent: \(reason); --anyway tells the store all the same")
+            }
             let access = try StoreAccess.of(subject.app, environment, configuration)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let client = access.client(session, now: session.clock.now)
@@ -92,6 +96,13 @@ struct ConsumptionCommand: Command {
         let isConsented: Bool
         let decision: ConsumptionDecision
         let policy: ConsumptionPolicy
+
+        /// Why the store waits for no answer; `nil` where it does.
+        func unasked(now: Timestamp) -> String? {
+            guard let question else { return "no question of the store's about \(transaction) is open" }
+            guard question.deadline <= now else { return nil }
+            return "the store took answers about \(transaction) until \(question.deadline)"
+        }
 
         func lines(now: Timestamp) -> [String] {
             var lines = [
@@ -187,7 +198,8 @@ struct ConsumptionCommand: Command {
             case .deliveryUnknown:
                 "the ledger does not know whether the customer was given it, because the catalog gives its product no "
                     + "entitlement, or nobody owns it; --delivery says so in its place"
-            case .forgotten: "whoever is named in it was forgotten"
+            case .forgotten: "whoever is named in it, or whose it is or was, was forgotten"
+            case .heardTooLate: "the ledger heard of the question when its time was over"
             }
         return CommandFailure(description: "nothing can be told: \(words) (\(reason.rawValue))")
     }

@@ -16,6 +16,7 @@ struct ExtendCommand: Command {
                 "one of \(RenewalExtension.Reason.allCases.map(\.word).joined(separator: ", "))"),
             CommandUsage.environment,
             CommandUsage.Option("--send", nil, "ask the store for it; without this nothing is sent"),
+            CommandUsage.Option("--again", nil, "also where the store extended it within the last 24 hours"),
         ],
         details: """
             ORIGINAL is the original transaction of a subscription that is paid and running. What was asked is an event before
@@ -58,21 +59,27 @@ struct ExtendCommand: Command {
             guard arguments.has("--send") else {
                 return plan + ["nothing was sent; --send asks the store for it"]
             }
+            guard !known.isForgotten else {
+                throw CommandFailure(
+                    description:
+                        "nothing was sent: somebody whose purchase \(original) is or was, or whom it names, was forgotten, and "
+                        + "the store's answer would name them again")
+            }
             let access = try StoreAccess.of(known.app, environment, configuration)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let verifier = StoreAccess.statementVerifier(try JWSVerifier(trusting: anchors), configuration)
             let check = access.check(
                 session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
-            return try await plan + send(known, check, writer, reader)
+            return try await plan + send(known, check, writer, reader, now: session.clock.now())
         }
         try context.output.write(lines.map { $0 + "\n" }.joined())
     }
 
     /// Asks the store, and records that and what came of it.
     private func send(
-        _ known: Subject, _ check: StoreCheck, _ writer: LedgerWriter, _ reader: LedgerReader
+        _ known: Subject, _ check: StoreCheck, _ writer: LedgerWriter, _ reader: LedgerReader, now: Timestamp
     ) async throws -> [String] {
-        let (position, wish, wasAsked) = try await begin(known, writer)
+        let (position, wish, wasAsked) = try await begin(known, writer, reader, now: now)
         var answered = wish
         let outcome: StoreRequestFact.Outcome
         var refusal = "the store says that it did not succeed, and gives no reason"
@@ -107,7 +114,7 @@ struct ExtendCommand: Command {
 
     /// Says in the log what is about to be asked, or finds that it was said before and nobody knows what came of it.
     private func begin(
-        _ known: Subject, _ writer: LedgerWriter
+        _ known: Subject, _ writer: LedgerWriter, _ reader: LedgerReader, now: Timestamp
     ) async throws -> (position: Int64, wish: RenewalExtension, wasAsked: Bool) {
         if let (position, wish) = known.dialogue.openExtension {
             guard wish.days == days, wish.reason == reason else {
@@ -118,13 +125,35 @@ struct ExtendCommand: Command {
             }
             return (position, wish, true)
         }
+        try checkPause(known, now: now)
         let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: UUID().uuidString.lowercased())
-        let outcome = try await writer.append(
-            EventDraft(
-                StoreRequestFact(
-                    bundleID: known.app, originalTransactionID: original, content: .renewalExtension(wish),
-                    outcome: .pending), in: environment, source: .operatorCommand))
-        return (outcome.position, wish, false)
+        var draft = EventDraft(
+            StoreRequestFact(
+                bundleID: known.app, originalTransactionID: original, content: .renewalExtension(wish),
+                outcome: .pending), in: environment, source: .operatorCommand)
+        // Of several people at once one begins; each of the others would be a request of its own to the store.
+        draft.unchangedSince = UnchangedSince(known.position, originals: [known.key])
+        do {
+            return (try await writer.append(draft).position, wish, false)
+        } catch AppendRefusal.conflict {
+            let open = try await reader.storeDialogue(about: known.key).openExtension
+            let other = open.map { " by event \($0.position) (\($0.wish.days) days, \($0.wish.reason.word))" } ?? ""
+            throw CommandFailure(
+                description:
+                    "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "
+                    + "at it again without --send")
+        }
+    }
+
+    /// Keeps two people who answer the same complaint from giving twice.
+    private func checkPause(_ known: Subject, now: Timestamp) throws {
+        guard !arguments.has("--again"), let last = known.dialogue.lastExtension,
+            last.recordedAt.adding(milliseconds: Timestamp.millisecondsPerDay) > now
+        else { return }
+        throw CommandFailure(
+            description:
+                "nothing was sent: the store extended it by \(last.wish.days) days at \(last.recordedAt) (event "
+                + "\(last.position)), less than 24 hours ago; --again extends it once more")
     }
 
     /// Has the store say how the subscription stands now.
@@ -159,12 +188,17 @@ private struct Subject: Sendable {
     let original: String
     let environment: StoreEnvironment
     let app: String
+    let key: OriginalKey
     let dialogue: StoreDialogue
+    /// Whether somebody whose it is or was, or whom it names, was forgotten.
+    let isForgotten: Bool
+    /// Up to where the log was known when this was read.
+    let position: Int64
     private let state: OriginalState
     private let period: Period?
 
     init(_ original: String, _ environment: StoreEnvironment, _ reader: LedgerReader) async throws {
-        let known = try await reader.subscription(original, environment: environment).subscription
+        let (known, position) = try await reader.subscription(original, environment: environment)
         guard let known, let app = known.state.transactions.first?.fact.bundleID else {
             throw CommandFailure(
                 description:
@@ -172,8 +206,9 @@ private struct Subject: Sendable {
                     + "the store about it")
         }
         (self.original, self.environment, self.app, state) = (original, environment, app, known.state)
-        dialogue = try await reader.storeDialogue(
-            about: OriginalKey(environment: environment, originalTransactionID: original))
+        (self.position, key) = (position, known.key)
+        isForgotten = try await reader.isForgotten(known)
+        dialogue = try await reader.storeDialogue(about: key)
         period = known.state.chains(known.catalog).flatMap(\.periods).filter(\.isSubscription)
             .max { $0.expiry < $1.expiry }
         guard period != nil else {
@@ -202,6 +237,7 @@ private struct Subject: Sendable {
         if period.fact.ownership == .known(.familyShared) { doubt("it came through Family Sharing") }
         if period.fact.offer?.discount == "FREE_TRIAL" { doubt("it is free now") }
         if given >= RenewalExtension.mostWithinYear { doubt("it was extended as often as it may be") }
+        if isForgotten { lines.append("  forgotten     somebody whose it is or was: nothing will be sent") }
         if let (position, _) = dialogue.openExtension {
             lines.append("  unsettled     event \(position): nobody knows whether the store was asked")
         }
