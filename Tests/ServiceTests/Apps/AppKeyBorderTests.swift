@@ -251,6 +251,8 @@ struct AppKeyBorderTests {
         }
         let junk = (0..<30).map { ("com.example.p\($0)", EntitlementState.active) }
         let (pro, lifetime) = ("com.example.pro.yearly", "com.example.lifetime")
+        let sold = (junk.map(\.0) + [pro, lifetime]).map { #"{"product_id":"\#($0)","entitlements":["x"]}"# }
+        #expect(try await rig.put(#"{"products":[\#(sold.joined(separator: ","))]}"#).status == 200)
         let otherID = ServiceRig.otherBundleID
         for key in [other, try await rig.token(person, key: other)] {
             #expect(try await report(junk + [(pro, .active)], app: otherID, key: key) == [])
