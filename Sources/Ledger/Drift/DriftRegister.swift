@@ -168,12 +168,17 @@ package struct DriftRegister: Sendable {
         }
     }
 
+    /// After how many seconds what the store could not be asked about is taken again: behind all others meanwhile.
+    private static let retrySeconds = 3600.0
+
     /// Gives one back about which the store could not be asked.
     package func giveBack(_ drift: FoundDrift) async throws {
         try await pool.run(doing: "noting what is unexplained still") { connection in
             _ = try connection.query(
-                "UPDATE drift SET asked_at = NULL WHERE ledger_id = $1 AND position = $2",
-                [.int(ledgerID), .int(drift.position)])
+                """
+                UPDATE drift SET asked_at = clock_timestamp() - make_interval(secs => $3)
+                WHERE ledger_id = $1 AND position = $2
+                """, [.int(ledgerID), .int(drift.position), .double(Self.askedSeconds - Self.retrySeconds)])
         }
     }
 

@@ -1,3 +1,4 @@
+import AppStoreServer
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
@@ -99,6 +100,32 @@ struct DriftClassTests {
         #expect(try await rig.differences() == ["late_notification store_ledger by store_answer"])
         #expect(try await rig.drift().items.first?.resolved == found.resolved)
         try await rig.expectSameDriftAnew(pageEvents: 1)
+    }
+
+    @Test("a purchase that the store cannot be asked about keeps no other waiting, and is asked about again later")
+    func stubborn() async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        let people = [Self.customer, "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"]
+        for (number, person) in people.enumerated() {
+            let held = HeldTransaction(
+                id: "7\(number)", product: Self.monthly, from: 300, until: 330, signed: 300, token: person)
+            try await rig.notify(held, uuid: "n\(number)")
+            try store.remember(held.members)
+            _ = try await rig.answer(person, Self.claims(.active, 350, product: Self.monthly))
+        }
+        try await rig.tellApart()
+        #expect(try await rig.drift().unexplained == 2)
+        store.failAlways(.status(500, code: 5_000_000), about: "70")
+        await #expect(throws: StoreAPIError.self) { try await healing.driftChecks.askAll() }
+        #expect(try await healing.driftChecks.askAll() == 1, "the other one")
+        store.failAlways(nil, about: "70")
+        #expect(try await healing.driftChecks.askAll() == 0, "not at once")
+        try await rig.pool.withConnection { connection in
+            _ = try connection.query("UPDATE drift SET asked_at = asked_at - interval '61 minutes'")
+        }
+        #expect(try await healing.driftChecks.askAll() == 1, "the first one again, and nobody else")
     }
 
     @Test("stale_device: a refund the device has not heard of, until it agrees; an agreement is recorded once")
