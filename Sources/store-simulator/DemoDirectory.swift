@@ -8,20 +8,33 @@ struct DemoDirectory: Sendable {
 
     init(_ path: String) { self.path = path }
 
-    /// The authority; a new one where none is.
+    /// The authority that is kept here.
+    ///
+    /// - Throws: `PlayError` where none is: a new one would sign what nobody trusts.
     func authority() throws -> SimulatedAuthority {
+        guard FileManager.default.fileExists(atPath: rootCertificate) else {
+            throw PlayError(
+                description: "there is no certificate authority in \(path); make one with "
+                    + "`store-simulator authority --data \(path)`, and let the service trust its root")
+        }
         do {
-            return try SimulatedAuthority.kept(in: path)
+            return try SimulatedAuthority(directory: path)
         } catch {
-            throw PlayError(description: "the certificate authority in \(path) cannot be read or made: \(error)")
+            throw PlayError(description: "the certificate authority in \(path) cannot be read: \(error)")
         }
     }
 
-    /// The file to trust.
-    func rootCertificatePath() throws -> String {
-        _ = try authority()
-        return "\(path)/\(SimulatedAuthority.rootCertificateFile)"
+    /// The file to trust; the authority is made where none is.
+    func makeAuthority() throws -> String {
+        do {
+            _ = try SimulatedAuthority.kept(in: path)
+        } catch {
+            throw PlayError(description: "the certificate authority in \(path) cannot be read or made: \(error)")
+        }
+        return rootCertificate
     }
+
+    private var rootCertificate: String { "\(path)/\(SimulatedAuthority.rootCertificateFile)" }
 
     /// The instant the story leads up to: that of the first attempt.
     private func storyInstant(now: Int64) throws -> Int64 { try instant("demo.instant", now: now) }

@@ -4,13 +4,17 @@ import OpenSSLCrypto
 import StoreSimulator
 
 /// Serves the App Store Server API of both environments, and delivers what the store sends, as badly as it is told to.
-struct ServeCommand {
+struct ServeCommand: Sendable {
     /// The most customers of one run; their lives are held in memory.
     private static let customerLimit = 10_000
     private static let issuerID = "simulated-issuer"
     private static let keyID = "SIMULATED1"
     /// How long deliveries wait for a service that does not answer yet, in seconds.
     private static let patience = 600
+    private static let weekInAMinute = 7 * 24 * 60
+    /// Between looks whether something is due: while the store's clock runs fast, and then.
+    private static let shortRest = Duration.milliseconds(20)
+    private static let rest = Duration.milliseconds(250)
 
     private let directory: DemoDirectory
     private let ports: [StoreEnvironment: UInt16]
@@ -19,6 +23,8 @@ struct ServeCommand {
     private let faults: Int
     /// `nil`: nothing the store sends arrives.
     private let service: StoreClient?
+    private let daysAgo: Int
+    private let speed: Int
     private let outageDays: Int
     private let style: DeliveryStyle
 
@@ -32,92 +38,115 @@ struct ServeCommand {
         customers = try arguments.number("--customers", in: 1...Self.customerLimit, default: 10)
         faults = try arguments.number("--faults", in: 0...100, default: 0)
         outageDays = try arguments.number("--outage-days", in: 0...3650, default: 0)
+        daysAgo = try arguments.number("--days-ago", in: 0...3650, default: outageDays)
+        speed = try arguments.number("--speed", in: 1...1_000_000, default: Self.weekInAMinute)
         style = try DeliveryStyle(&arguments)
         service = try arguments.optional("--url").map { try StoreClient(url: $0) }
     }
 
     func run() async throws {
         let authority = try directory.authority()
-        let instant = try directory.servedInstant(now: StoreSimulatorProgram.currentMilliseconds())
+        let real = StoreSimulatorProgram.currentMilliseconds()
+        let instant = try directory.servedInstant(now: real)
+        let start = real - Int64(daysAgo) * Span.day
+        let clock = RunningClock(StoreClock(start: start, speed: Int64(speed)))
         let (key, keyPath) = try directory.apiKey()
         let access = SimulatedStoreAPI.Access(issuerID: Self.issuerID, keyID: Self.keyID, key: key.publicKey)
         var apis: [StoreEnvironment: SimulatedStoreAPI] = [:]
         for (number, environment) in StoreEnvironment.allCases.enumerated() {
             let api = SimulatedStoreAPI(
                 authority: authority, world: DemoStory.world, access: access, environment: environment,
-                now: { StoreSimulatorProgram.currentMilliseconds() })
+                now: { clock.now }, wallClock: { StoreSimulatorProgram.currentMilliseconds() })
             api.failAtRandom(percent: faults, seed: seed + UInt64(number))
             api.holdLimits()
-            api.reportOutcomes()
+            api.reportAttempts()
             apis[environment] = api
         }
-        let notifications = StoreLife.recent(seed: seed, customers: customers, until: instant)
-            .flatMap(\.notifications).sorted { $0.signedDate < $1.signedDate }
-        // What arrives again is the same bytes, also after a restart: the store signs a notification once.
-        let payloads = try directory.signed("serve-\(seed)-\(customers).signed", notifications, authority)
-        for (notification, payload) in zip(notifications, payloads) {
-            apis[notification.environment]?.resend(notification, payload: payload)
-        }
-        // What is sent from now on is not in the plan.
-        var delivered = apis.mapValues { $0.sentPayloads.count }
+        let payloads = try SignedPayloads("\(directory.path)/serve-\(seed)-\(customers).signed", authority)
+        let outage = outageDays > 0 ? start..<start + Int64(outageDays) * Span.day : nil
+        let dispatch = StoreDispatch(
+            OngoingLives(seed: seed, customers: customers, instant: instant), from: start,
+            way: StoreDispatch.Way(style, seed: seed, outage: outage), apis: apis, sign: payloads.payload(of:))
+        // Whoever asks is to find everything that was sent before.
+        try dispatch.send(until: start)
+        let servers = try serve(apis, keyPath: keyPath)
 
-        let servers = apis.map { environment, api in
-            (environment, api.makeServer(port: ports[environment] ?? 0))
+        if let service { try await wait(for: service) }
+        var postman = StorePostman(dispatch, to: service)
+        await postman.deliver(until: start)
+        let tally = postman.takeTally()
+        say(
+            "\(dispatch.sentCount) notifications of \(customers) customers, \(tally.deliveries) deliveries, "
+                + "\(tally.duplicates) of them duplicates, \(tally.failed) failed (seed \(seed), \(style.rawValue))")
+        clock.begin()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            // What is sent is sent at its time, however long deliveries take.
+            group.addTask {
+                while !Task.isCancelled {
+                    try dispatch.send(until: clock.now)
+                    try await Task.sleep(for: clock.hasCaughtUp ? Self.rest : Self.shortRest)
+                }
+            }
+            group.addTask { [postman, apis] in
+                try await deliver(postman, dispatch, by: clock, outage: outage, apis: Array(apis.values))
+            }
+            try await group.next()
+            group.cancelAll()
         }
+        for server in servers { await server.stop(graceSeconds: 0) }
+    }
+
+    /// Delivers as time passes, and says when the outage is over, and when the clock has caught up.
+    private func deliver(
+        _ postman: StorePostman, _ dispatch: StoreDispatch, by clock: RunningClock, outage: Range<Int64>?,
+        apis: [SimulatedStoreAPI]
+    ) async throws {
+        var postman = postman
+        let before = dispatch.sentCount
+        var (isOutage, isBehind) = (outage != nil, daysAgo > 0)
+        while !Task.isCancelled {
+            let isCaughtUp = clock.hasCaughtUp
+            let now = clock.now
+            try dispatch.send(until: now)
+            if isOutage, let end = outage?.upperBound, now >= end {
+                isOutage = false
+                await postman.deliver(until: end - 1)
+                let missing = apis.reduce(0) { $0 + $1.failedCount }
+                say("\(Self.text(end)): the outage is over; \(missing) notifications were sent and did not arrive")
+            }
+            await postman.deliver(until: now)
+            if isBehind, isCaughtUp {
+                isBehind = false
+                let tally = postman.takeTally()
+                say(
+                    "\(Self.text(now)): the clock has caught up; \(dispatch.sentCount - before) notifications, "
+                        + "\(tally.deliveries) deliveries, \(tally.retries) of them retries, "
+                        + "\(tally.duplicates) duplicates, \(tally.failed) failed")
+            }
+            try await Task.sleep(for: isBehind ? Self.shortRest : Self.rest)
+        }
+    }
+
+    private static func text(_ instant: Int64) -> String {
+        Date(timeIntervalSince1970: Double(instant) / 1000).formatted(.iso8601)
+    }
+
+    /// Serves the APIs, and prints the entry of the app for the configuration.
+    private func serve(_ apis: [StoreEnvironment: SimulatedStoreAPI], keyPath: String) throws -> [HTTPServer] {
+        var servers: [HTTPServer] = []
         var urls: [StoreEnvironment: String] = [:]
-        for (environment, server) in servers {
+        for (environment, api) in apis {
+            let server = api.makeServer(port: ports[environment] ?? 0)
             do {
                 try server.start()
             } catch {
                 throw PlayError(description: "the \(environment.rawValue) API cannot be served: \(error)")
             }
+            servers.append(server)
             urls[environment] = "http://127.0.0.1:\(server.boundPort ?? 0)"
         }
         try say(String(decoding: Self.app(keyPath: keyPath, urls).encoded(), as: UTF8.self))
-
-        if let service {
-            try await wait(for: service)
-            let outage = instant - Int64(outageDays) * Span.day
-            let arrivals = Delivery.plan(notifications, style, seed: seed)
-                .filter { outageDays == 0 || notifications[$0.index].signedDate < outage }
-            var (duplicates, failed) = (0, 0)
-            for arrival in arrivals {
-                // A service that is stopped meanwhile is to find the store's API when it comes back.
-                do {
-                    if try await service.deliver(payloads[arrival.index]).duplicate { duplicates += 1 }
-                } catch {
-                    failed += 1
-                    if failed == 1 { say("not delivered: \(error)") }
-                }
-            }
-            say(
-                "\(notifications.count) notifications of \(customers) customers, \(arrivals.count) deliveries, "
-                    + "\(duplicates) of them duplicates, \(failed) failed (seed \(seed), \(style.rawValue))")
-        } else {
-            say("\(notifications.count) notifications of \(customers) customers, none delivered (seed \(seed))")
-        }
-        while true {
-            try await Task.sleep(for: .milliseconds(500))
-            for (environment, api) in apis {
-                for payload in api.sentPayloads(after: delivered[environment] ?? 0) {
-                    delivered[environment, default: 0] += 1
-                    api.note(await outcome(of: payload), of: payload)
-                }
-            }
-        }
-    }
-
-    /// Tries to deliver a payload, and says what came of it in Apple's words.
-    private func outcome(of payload: String) async -> String {
-        guard let service else { return "NO_RESPONSE" }
-        do {
-            _ = try await service.deliver(payload)
-            return "SUCCESS"
-        } catch {
-            // The store does not stop because one delivery fails.
-            say("not delivered: \(error)")
-            return (error as? PlayError)?.isAnswer == true ? "UNSUCCESSFUL_HTTP_RESPONSE_CODE" : "NO_RESPONSE"
-        }
+        return servers
     }
 
     /// Waits until the service is ready.

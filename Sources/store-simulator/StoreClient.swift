@@ -5,8 +5,8 @@ import StoreSimulator
 /// Why something could not be played.
 struct PlayError: Error, CustomStringConvertible {
     let description: String
-    /// Whether the service answered, though not as wanted.
-    var isAnswer = false
+    /// What the service answered, where it did.
+    var answer = DeliveryAnswer.noResponse
 }
 
 /// Speaks to the service over HTTP: as the store, and as somebody with an API key who asks.
@@ -64,6 +64,20 @@ struct StoreClient: Sendable {
         return try JSONDecoder().decode(Receipt.self, from: try await answer(to: request))
     }
 
+    /// Tries once to deliver a signed notification.
+    ///
+    /// - Returns: what came of it, whether the service knew it already, and what went wrong, for people.
+    func attempt(_ signedPayload: String) async -> (answer: DeliveryAnswer, isDuplicate: Bool, complaint: String?) {
+        do {
+            return (.status(200), try await deliver(signedPayload).duplicate, nil)
+        } catch let error as PlayError {
+            return (error.answer, false, error.description)
+        } catch {
+            // It was answered 200, by something that says nothing of positions.
+            return (.status(200), false, nil)
+        }
+    }
+
     /// What a customer is entitled to now.
     func entitlements(of customer: String) async throws -> CustomerAnswer {
         let place = url.appending(path: "v1/customers").appending(path: customer).appending(path: "entitlements")
@@ -78,14 +92,16 @@ struct StoreClient: Sendable {
         do {
             (data, response) = try await session.data(for: request)
         } catch {
-            throw PlayError(description: "\(url.absoluteString) does not answer: \(error.localizedDescription)")
+            throw PlayError(
+                description: "\(url.absoluteString) does not answer: \(error.localizedDescription)",
+                answer: (error as? URLError)?.code == .timedOut ? .timedOut : .noResponse)
         }
         let status = (response as? HTTPURLResponse)?.statusCode ?? 0
         guard status == 200 else {
             let path = request.url?.path() ?? ""
             throw PlayError(
                 description: "\(request.httpMethod ?? "GET") \(path) was answered \(status): "
-                    + String(decoding: data.prefix(500), as: UTF8.self), isAnswer: true)
+                    + String(decoding: data.prefix(500), as: UTF8.self), answer: .status(status))
         }
         return data
     }

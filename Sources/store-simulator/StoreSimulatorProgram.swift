@@ -27,7 +27,7 @@ struct StoreSimulatorProgram {
         case "authority":
             let directory = try arguments.required("--data")
             try arguments.end()
-            try say(DemoDirectory(directory).rootCertificatePath())
+            try say(DemoDirectory(directory).makeAuthority())
         case "catalog":
             try arguments.end()
             try say(String(decoding: DemoStory.world.catalogFile.encoded(), as: UTF8.self))
@@ -80,14 +80,19 @@ struct StoreSimulatorProgram {
                                  play lives made up at random
                                  STYLE: in_order, shuffled, duplicated, delayed, chaotic or lossy
           serve --data DIR [--port N] [--sandbox-port M] [--seed N] [--customers M] [--faults PERCENT]
-                [--url URL] [--outage-days D] [--delivery STYLE]
+                [--url URL] [--days-ago B] [--speed S] [--outage-days D] [--delivery STYLE]
                                  serve the App Store Server API on this machine until Ctrl-C, about lives that lead up
-                                 to the first start, and print the entry of the app for the configuration
-                                 PERCENT: of the requests are answered badly
-                                 URL: what the store sends is delivered there, but for the last D days' (0)
+                                 to the first start and go on, and print the entry of the app for the configuration
                                  Ports: 8085 and 8086; 0 takes a free one
+                                 PERCENT: of the requests are answered badly
+                                 URL: what the store sends is delivered there, when it sends it; what fails is tried
+                                 again after 1, 12, 24, 48 and 72 hours, in the sandbox not at all
+                                 B: so many days ago the store's clock begins, once everything before is delivered
+                                 (D); S: it runs so many times faster (10080: a week in a minute, 1 to 1000000) until
+                                 it has caught up, and is never ahead
+                                 D: so many of the clock's first days nothing gets through (0)
 
-        DIR holds the authority's keys. Whoever trusts its root believes everything it signs: for tests only.
+        DIR holds the authority's keys, which `authority` makes. Whoever trusts its root believes everything it signs: for tests only.
         """
 }
 

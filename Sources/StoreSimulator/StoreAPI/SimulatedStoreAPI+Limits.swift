@@ -26,7 +26,7 @@ extension SimulatedStoreAPI {
     ///
     /// - Throws: `LimitReached` where it is one too many, and those are refused.
     func count(_ kind: String) throws(LimitReached) {
-        let now = now()
+        let now = wallClock()
         let usual = Self.perSecond[kind, default: 50] * 3600 / (environment == .production ? 1 : 10)
         let until = state.withLock { state -> Int64? in
             let asked = state.asked[kind] ?? []
@@ -41,12 +41,38 @@ extension SimulatedStoreAPI {
         if let until { throw LimitReached(until: until) }
     }
 
-    /// Says of test notifications what became of them, from now on; until then each is said to have been delivered.
-    package func reportOutcomes() { state.withLock { $0.outcomes = $0.outcomes ?? [:] } }
+    /// Says of each notification what became of it, from now on; until then test notifications are said to have been
+    /// delivered, and nothing of others.
+    package func reportAttempts() { state.withLock { $0.reportsAttempts = true } }
 
-    /// What became of the attempt to deliver a payload, in Apple's words: `SUCCESS`, `NO_RESPONSE` and so on.
-    package func note(_ outcome: String, of payload: String) {
-        state.withLock { $0.outcomes?[payload] = outcome }
+    /// Notes what came of an attempt to deliver a payload.
+    ///
+    /// - Parameter instant: when it was made, in milliseconds since 1970; else now.
+    /// - Returns: when the store makes the next attempt; `nil` where it makes none.
+    @discardableResult
+    package func note(_ answer: DeliveryAnswer, of payload: String, at instant: Int64? = nil) -> Int64? {
+        let instant = instant ?? now()
+        return state.withLock { state in
+            guard state.archives[environment]?.course(of: payload)?.isOver == false else { return nil }
+            state.archives[environment]?.note(answer, of: payload, at: instant)
+            return state.archives[environment]?.course(of: payload)?.nextAttempt
+        }
+    }
+
+    /// The attempts to deliver a payload; `nil` where it was never sent.
+    package func course(of payload: String) -> DeliveryCourse? {
+        state.withLock { $0.archives[environment]?.course(of: payload) }
+    }
+
+    /// How many notifications were tried to be delivered, and were not so far.
+    package var failedCount: Int { archive.sent.count(where: \.hasFailed) }
+
+    /// What was sent because somebody asked for it, and was not taken yet, to be delivered.
+    func takeUndelivered() -> [String] {
+        state.withLock { state in
+            defer { state.undelivered = [] }
+            return state.undelivered
+        }
     }
 
     /// Answers 500 to whoever asks for a page with what was sent at one of these instants.

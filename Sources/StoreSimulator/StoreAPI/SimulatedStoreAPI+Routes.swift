@@ -71,7 +71,9 @@ extension SimulatedStoreAPI {
         let hasMore = first + items.count < all.count
         var answer: [String: PayloadValue] = [
             "notificationHistory": .array(
-                items.map { .object(["signedPayload": .string($0.payload), "sendAttempts": .array([])]) }),
+                items.map {
+                    .object(["signedPayload": .string($0.payload), "sendAttempts": Self.list($0.course.attempts)])
+                }),
             "hasMore": .boolean(hasMore),
         ]
         if hasMore { answer["paginationToken"] = .string("\(filters).\(first + items.count)") }
@@ -109,17 +111,24 @@ extension SimulatedStoreAPI {
 
     private func testStatus(_ token: String) throws -> Response {
         try count("test_notification_status")
-        let test = state.withLock { state in
-            state.tests[token].map { ($0, state.outcomes == nil ? "SUCCESS" : state.outcomes?[$0]) }
+        let test = state.withLock { state -> (payload: String, course: DeliveryCourse?)? in
+            guard let payload = state.tests[token] else { return nil }
+            return (payload, state.reportsAttempts ? state.archives[environment]?.course(of: payload) : nil)
         }
+        guard let test else { return try error(404, 4_040_008) }
+        let attempts =
+            test.course?.attempts
+            ?? [DeliveryCourse.Attempt(instant: now(), result: DeliveryAnswer.status(200).result)]
         // Nothing is known either before the first attempt.
-        guard let (payload, word) = test, let outcome = word else { return try error(404, 4_040_008) }
-        return try document([
-            "signedPayload": .string(payload),
-            "sendAttempts": .array([
-                .object(["attemptDate": .integer(now()), "sendAttemptResult": .string(outcome)])
-            ]),
-        ])
+        guard !attempts.isEmpty else { return try error(404, 4_040_008) }
+        return try document(["signedPayload": .string(test.payload), "sendAttempts": Self.list(attempts)])
+    }
+
+    private static func list(_ attempts: [DeliveryCourse.Attempt]) -> PayloadValue {
+        .array(
+            attempts.map {
+                .object(["attemptDate": .integer($0.instant), "sendAttemptResult": .string($0.result)])
+            })
     }
 
     // MARK: - Transactions

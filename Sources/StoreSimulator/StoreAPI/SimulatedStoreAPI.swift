@@ -77,8 +77,10 @@ package final class SimulatedStoreAPI: Sendable {
         var tests: [String: String] = [:]
         var testsAsked = 0
         var newestTest: String?
-        /// What became of deliveries, by payload, in Apple's words; `nil` where nobody says, and all succeed.
-        var outcomes: [String: String]?
+        /// Whether it is said what became of deliveries; else all succeed.
+        var reportsAttempts = false
+        /// What was sent and is to be delivered by whoever takes it.
+        var undelivered: [String] = []
         /// Whether more than the store's limits is refused, and what they are in an hour where they are not the store's own.
         var holdsLimits = false
         var hourlyLimits: [String: Int] = [:]
@@ -97,20 +99,23 @@ package final class SimulatedStoreAPI: Sendable {
     private let access: Access
     let environment: StoreEnvironment
     let now: @Sendable () -> Int64
+    let wallClock: @Sendable () -> Int64
     let state = Mutex(State())
 
     /// - Parameters:
     ///   - environment: whose server it is.
     ///   - now: the store's clock, in milliseconds since 1970.
+    ///   - wallClock: that of whoever asks, by which tokens and limits are judged, where the store's own is another.
     package init(
         authority: SimulatedAuthority, world: StoreWorld, access: Access, environment: StoreEnvironment,
-        now: @escaping @Sendable () -> Int64
+        now: @escaping @Sendable () -> Int64, wallClock: (@Sendable () -> Int64)? = nil
     ) {
         self.authority = authority
         self.world = world
         self.access = access
         self.environment = environment
         self.now = now
+        self.wallClock = wallClock ?? now
     }
 
     /// Signs a notification and remembers it, as the store does before it tries to deliver it.
@@ -133,6 +138,7 @@ package final class SimulatedStoreAPI: Sendable {
                 .keep(
                     notification, at: instant ?? notification.signedDate, payload: payload, transaction: transaction,
                     renewal: renewal)
+            if state.reportsAttempts { state.undelivered.append(payload) }
         }
         return payload
     }
@@ -206,11 +212,6 @@ package final class SimulatedStoreAPI: Sendable {
     /// The test notification that was asked for last; `nil` until one can be delivered.
     package var newestTest: String? { state.withLock { $0.newestTest } }
 
-    /// Everything that was sent but the first `count`.
-    package func sentPayloads(after count: Int) -> [String] {
-        state.withLock { $0.archives[environment]?.sent.dropFirst(count).map(\.payload) ?? [] }
-    }
-
     /// Lets the next requests go wrong, one after the other.
     package func fail(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 
@@ -236,7 +237,7 @@ package final class SimulatedStoreAPI: Sendable {
             if let fault = state.lasting[nil] { return fault }
             guard state.faultShare > 0, state.random.chance(state.faultShare) else { return nil }
             return state.random.pick([
-                .status(429, code: 4_290_000, retryAfter: now() + Span.second), .status(500, code: 5_000_001),
+                .status(429, code: 4_290_000, retryAfter: wallClock() + Span.second), .status(500, code: 5_000_001),
                 .status(503),
                 .truncated, .slow(milliseconds: 2000),
             ])
@@ -267,7 +268,7 @@ package final class SimulatedStoreAPI: Sendable {
         if delay > 0 { try await Task.sleep(for: .milliseconds(delay)) }
         if case .slow(let milliseconds) = fault { try await Task.sleep(for: .milliseconds(milliseconds)) }
         if case .status(let status, let code, let retryAfter) = fault {
-            state.withLock { $0.asked["failed", default: []].append(now()) }
+            state.withLock { $0.asked["failed", default: []].append(wallClock()) }
             return try error(status, code, retryAfter.map { [("Retry-After", "\($0)")] } ?? [])
         }
         guard accepts(request.authorization) else { return Response(status: 401) }
@@ -307,7 +308,7 @@ package final class SimulatedStoreAPI: Sendable {
             let issued = (claims["iat"] as? NSNumber)?.int64Value,
             let expires = (claims["exp"] as? NSNumber)?.int64Value
         else { return false }
-        let second = now() / 1000
+        let second = wallClock() / 1000
         return issued <= second && expires > second && expires - issued <= 3600
             && access.key.isValidES256(signature: signature, message: Array("\(parts[0]).\(parts[1])".utf8))
     }

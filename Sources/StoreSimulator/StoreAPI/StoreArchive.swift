@@ -8,8 +8,10 @@ struct StoreArchive: Sendable {
         let subtype: String?
         /// The transaction and the original it is about; none for notices about the app.
         let transactionIDs: Set<String>
-        /// Whether no attempt to deliver it succeeded.
-        var hasFailed = false
+        /// The attempts to deliver it.
+        var course: DeliveryCourse
+        /// Whether it was tried to deliver it, and no attempt succeeded yet.
+        var hasFailed: Bool { !course.attempts.isEmpty && !course.isDelivered }
     }
 
     /// The newest statement of one transaction.
@@ -31,6 +33,8 @@ struct StoreArchive: Sendable {
     }
 
     private(set) var sent: [Sent] = []
+    /// The place in `sent` of each payload.
+    private var places: [String: Int] = [:]
     private(set) var originals: [String: Original] = [:]
     private var originalOfTransaction: [String: String] = [:]
 
@@ -61,10 +65,20 @@ struct StoreArchive: Sendable {
             originals[original] = known
         }
         guard let payload else { return }
+        places[payload] = sent.count
         sent.append(
             Sent(
-                instant: instant, payload: payload, type: notification.type,
-                subtype: notification.subtype, transactionIDs: ids))
+                instant: instant, payload: payload, type: notification.type, subtype: notification.subtype,
+                transactionIDs: ids, course: DeliveryCourse(notification.environment)))
+    }
+
+    /// The attempts to deliver a payload; `nil` where it was never sent.
+    func course(of payload: String) -> DeliveryCourse? { places[payload].map { sent[$0].course } }
+
+    /// Notes what came of an attempt to deliver a payload.
+    mutating func note(_ answer: DeliveryAnswer, of payload: String, at instant: Int64) {
+        guard let place = places[payload] else { return }
+        sent[place].course.note(answer, at: instant)
     }
 
     /// The originals of the customer whom an id names: of one Apple account, where statements tell it.

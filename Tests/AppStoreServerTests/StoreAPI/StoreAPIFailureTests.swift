@@ -61,13 +61,13 @@ struct StoreAPIFailureTests {
     @Test("a simulated store that reports what became of a test notification says nothing before it was tried")
     func testOutcome() async throws {
         let rig = try Self.rig()
-        rig.store.reportOutcomes()
+        rig.store.reportAttempts()
         let token = try await rig.client.send(.testNotification, in: .production).token
         let early = await #expect(throws: StoreAPIError.self) {
             try await rig.client.send(.testNotificationStatus(token), in: .production)
         }
         #expect(early?.kind == .notFound)
-        rig.store.note("NO_RESPONSE", of: try #require(rig.store.newestTest))
+        rig.store.note(.noResponse, of: try #require(rig.store.newestTest))
         let item = try await rig.client.send(.testNotificationStatus(token), in: .production)
         #expect(item.sendAttempts?.compactMap(\.result) == ["NO_RESPONSE"])
         await rig.stop()

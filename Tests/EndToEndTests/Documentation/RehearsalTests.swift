@@ -7,23 +7,27 @@ import Testing
 struct RehearsalTests {
     static let page = "docs/rehearsal.md"
 
-    @Test("played as it stands, the week is missed at first, then healed, and every answer is the store's record")
+    private static let customers = 40
+
+    @Test(
+        "played as it stands, the week is missed at first, then healed; what is tried again changes nothing, and every answer is the store's record"
+    )
     func commands() async throws {
         let directory = ScratchSpaceDirectory()
         defer { directory.remove() }
         try FileManager.default.createDirectory(atPath: directory.path, withIntermediateDirectories: true)
         let sections = try DocumentationPage.blocks(of: Self.page).filter { $0.language == "sh" }.map(\.text)
-        try #require(sections.count == 6)
+        try #require(sections.count == 7)
         let (port, programs) = (
             try DocumentationPage.freePort(), try Products.url("rightful").deletingLastPathComponent()
         )
         let environment = [
             "PATH": "\(programs.path()):\(ProcessInfo.processInfo.environment["PATH"] ?? "")",
             "REHEARSAL_PORT": "\(port)", "REHEARSAL_STORE_PORT": "\(try DocumentationPage.freePort())",
-            "REHEARSAL_SANDBOX_PORT": "\(try DocumentationPage.freePort())",
+            "REHEARSAL_SANDBOX_PORT": "\(try DocumentationPage.freePort())", "REHEARSAL_SPEED": "42000",
         ]
         // What an answer was in the middle of the outage, and that it is right after it, is looked at between the commands.
-        let pauses = [3: "missed", 4: "healed"]
+        let pauses = [3: "missed", 5: "healed"]
         let script = sections.enumerated().map { index, section in
             guard let name = pauses[index + 1] else { return section }
             return """
@@ -46,10 +50,10 @@ struct RehearsalTests {
             return
         }
         var client = HTTPClient(url, key: try String(contentsOf: stage.appending(path: "key"), encoding: .utf8))
-        let lives = try Self.lives(in: stage)
-        let sent = lives.flatMap(\.notifications)
-        let missed = sent.count - (try await client.events().count { $0["notification"] is [String: Any] })
-        #expect(missed > 0 && missed < sent.count / 2, "\(missed) of \(sent.count) never arrived")
+        // What was sent up to the end of the outage, four days ago.
+        let outage = try Self.served(in: stage, before: StoreAPIStage.now - 4 * Span.day).sent
+        let missed = Set(outage.map(\.uuid)).subtracting(try await client.events().compactMap(Self.uuid)).count
+        #expect(missed > 0 && missed < outage.count / 2, "\(missed) of \(outage.count) never arrived")
         try FileManager.default.removeItem(at: stage.appending(path: "missed"))
 
         guard try await Self.pause(at: "healed", in: stage) else {
@@ -57,14 +61,21 @@ struct RehearsalTests {
             return
         }
         client = HTTPClient(url, key: try String(contentsOf: stage.appending(path: "key"), encoding: .utf8))
+        let (sent, lives) = try Self.served(in: stage, before: StoreAPIStage.now - Span.minute)
+        try #require(lives.count > Self.customers / 2)
         for life in lives {
             for customer in life.record.customers {
                 try await client.expectRecord(
                     life.record.customer(customer), of: customer, limit: 6, "seed \(life.seed)")
             }
         }
-        let found = try await client.events().count { $0["source"] as? String == "app_store_api" }
-        #expect(found >= missed, "\(found) of \(missed)")
+        let events = try await client.events()
+        let told = events.compactMap(Self.uuid)
+        #expect(Set(told).count == told.count && Set(sent.map(\.uuid)).isSubset(of: told))
+        let found = events.count { $0["source"] as? String == "app_store_api" && Self.uuid($0) != nil }
+        #expect(found > 0)
+        let log = try String(contentsOf: stage.appending(path: "store.log"), encoding: .utf8)
+        #expect(log.contains("the clock has caught up") && !log.contains(" 0 of them retries"), "\(log)")
         try FileManager.default.removeItem(at: stage.appending(path: "healed"))
         let (status, errors) = try await running
         #expect(status == 0, "\(errors.suffix(2000))")
@@ -80,10 +91,15 @@ struct RehearsalTests {
         return false
     }
 
-    /// The lives that the page's store knows.
-    private static func lives(in stage: URL) throws -> [StoreLife] {
-        let text = try String(contentsOf: stage.appending(path: "store/serve.instant"), encoding: .utf8)
-        let instant = try #require(Int64(text.trimmingCharacters(in: .whitespacesAndNewlines)))
-        return StoreLife.recent(seed: 1000, customers: 10, until: instant)
+    private static func uuid(_ event: [String: Any]) -> String? {
+        (event["notification"] as? [String: Any])?["uuid"] as? String
+    }
+
+    /// What the page's store has sent before an instant, and the lives of which that is all.
+    private static func served(
+        in stage: URL, before instant: Int64
+    ) throws -> (sent: [StoreNotification], lives: [StoreLife]) {
+        try ScratchSpaceDirectory(path: stage.appending(path: "store").path())
+            .served(seed: 1000, customers: customers, before: instant)
     }
 }

@@ -63,7 +63,7 @@ final class SimulatorProcess {
 
 /// A directory of a test's own.
 struct ScratchSpaceDirectory {
-    let path = ScratchSpace.directory.appending(path: "store-\(UUID().uuidString)").path()
+    var path = ScratchSpace.directory.appending(path: "store-\(UUID().uuidString)").path()
 
     func remove() { try? FileManager.default.removeItem(atPath: path) }
 }

@@ -10,6 +10,7 @@ struct SimulatorServeTests {
     func rehearsal() async throws {
         let directory = ScratchSpaceDirectory()
         defer { directory.remove() }
+        _ = try SimulatedAuthority.kept(in: directory.path)
         let common = ["serve", "--data", directory.path, "--seed", "2000", "--customers", "8"]
         let dead = try await SimulatorProcess.start(
             common + ["--port", "0", "--sandbox-port", "0", "--faults", "10"])
@@ -50,13 +51,10 @@ struct SimulatorServeTests {
         defer { live.stop() }
         #expect(NSDictionary(dictionary: live.app) == NSDictionary(dictionary: dead.app))
         let line = try await live.line { $0.contains("deliveries") }
-        let instant = try #require(
-            Int64(
-                String(contentsOfFile: "\(directory.path)/serve.instant", encoding: .utf8)
-                    .trimmingCharacters(in: .whitespacesAndNewlines)))
-        let lives = StoreLife.recent(seed: 2000, customers: 8, until: instant)
+        let (sent, lives) = try directory.served(seed: 2000, customers: 8, before: StoreAPIStage.now)
         #expect(line.contains(" 0 failed"), "\(line)")
-        #expect(line.hasPrefix("\(lives.flatMap(\.notifications).count) notifications of 8 customers"), "\(line)")
+        #expect(line.hasPrefix("\(sent.count) notifications of 8 customers"), "\(line)")
+        try #require(lives.count > 4)
         for life in lives {
             for customer in life.record.customers {
                 try await client.expectRecord(
@@ -68,12 +66,31 @@ struct SimulatorServeTests {
             let notification = event["notification"] as? [String: Any]
             return notification != nil && notification?["type"] as? String != "TEST"
         }
-        #expect(told == lives.flatMap(\.notifications).count { $0.type != "TEST" })
+        #expect(told == sent.count { $0.type != "TEST" })
         let test = try await installation.run([
             "test-notification", "--app", StoreWorld.standard.bundleID, "--environment", "sandbox",
         ])
         #expect(test.status == 0 && test.output.contains("arrived"), "\(test)")
         #expect(try await installation.rightful("verify").contains("verified"))
+    }
+
+    @Test("without an authority it makes none: it says how to", arguments: ["serve", "play", "demo", "device"])
+    func noAuthority(command: String) async throws {
+        let directory = ScratchSpaceDirectory()
+        defer { directory.remove() }
+        let process = Process()
+        process.executableURL = try Products.url("store-simulator")
+        process.arguments =
+            [command, "--data", directory.path]
+            + (command == "device" ? ["--customer", "Ann"] : ["--url", "http://127.0.0.1:1"])
+        let errors = Pipe()
+        process.standardError = errors
+        try await process.runWithAllSignals()
+        let text = await Installation.read(errors)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 1)
+        #expect(text.contains("`store-simulator authority --data \(directory.path)`"), "\(text)")
+        #expect(!FileManager.default.fileExists(atPath: directory.path))
     }
 
     @Test("of an outage's days nothing is delivered, and the rest is")
@@ -90,29 +107,40 @@ struct SimulatorServeTests {
         defer { service.stop() }
         let simulator = try await SimulatorProcess.start([
             "serve", "--data", directory.path, "--seed", "3000", "--customers", "6", "--port", "0", "--sandbox-port",
-            "0", "--url", service.url.absoluteString, "--outage-days", "60",
+            "0", "--url", service.url.absoluteString, "--outage-days", "60", "--speed", "1000000",
         ])
         defer { simulator.stop() }
         let line = try await simulator.line { $0.contains("deliveries") }
-        let instant = try #require(
-            Int64(
-                String(contentsOfFile: "\(directory.path)/serve.instant", encoding: .utf8)
-                    .trimmingCharacters(in: .whitespacesAndNewlines)))
-        let all = StoreLife.recent(seed: 3000, customers: 6, until: instant).flatMap(\.notifications)
-        let before = all.count { $0.signedDate < instant - 60 * Span.day }
+        let end = StoreAPIStage.now
+        let all = try directory.served(seed: 3000, customers: 6, before: end).sent
+        let before = all.count { $0.signedDate < end - 60 * Span.day }
         try #require(before > 0 && before < all.count)
         #expect(
             line.contains(
-                "\(all.count) notifications of 6 customers, \(before) deliveries, 0 of them duplicates, 0 failed"),
+                "\(before) notifications of 6 customers, \(before) deliveries, 0 of them duplicates, 0 failed"),
             "\(line)")
+        let over = try await simulator.line { $0.contains("the clock has caught up") }
+        #expect(over.contains("; \(all.count - before) notifications, 0 deliveries, 0 of them retries, "), "\(over)")
         let heard = try await HTTPClient(service.url, key: key).events()
             .filter { $0["source"] as? String == "app_store_notification" }
         #expect(heard.count == before)
     }
 }
 
+extension ScratchSpaceDirectory {
+    /// What `store-simulator serve` with this directory has sent before an instant, and the lives of which that is all.
+    func served(
+        seed: UInt64, customers: Int, before instant: Int64
+    ) throws -> (sent: [StoreNotification], lives: [StoreLife]) {
+        let text = try String(contentsOfFile: "\(path)/serve.instant", encoding: .utf8)
+        let start = try #require(Int64(text.trimmingCharacters(in: .whitespacesAndNewlines)))
+        var lives = OngoingLives(seed: seed, customers: customers, instant: start)
+        return (lives.take(before: instant), lives.settled)
+    }
+}
+
 /// What the simulator prints for the configuration.
-private struct WrittenApp {
+struct WrittenApp {
     let settings: [String: any Sendable]
     let port: String
     let sandboxPort: String

@@ -8,7 +8,8 @@ package enum DeliveryStyle: String, Sendable, CaseIterable {
     case shuffled
     /// In the order it was signed, but about half arrive twice or more.
     case duplicated
-    /// About a third fail at first and come again on the store's schedule: after 1, 12, 24, 48 or 72 more hours.
+    /// About a third of production's fail at first and come again on the store's schedule: after 1, 12, 24, 48 or 72 more
+    /// hours. The sandbox tries once, so nothing of it fails.
     case delayed
     /// Shuffled and duplicated at once, whatever the schedule says.
     case chaotic
@@ -22,12 +23,14 @@ package struct Arrival: Sendable, Equatable {
     package let index: Int
     /// The instant at which it arrives.
     package let instant: Int64
+    /// How many attempts to deliver it failed before.
+    package var failures = 0
 }
 
 /// Plans in which order, how often and when notifications arrive; equal seeds give equal plans.
 package enum Delivery {
-    /// The hours after the previous attempt at which the production store tries again.
-    package static let retryHours: [Int64] = [1, 12, 24, 48, 72]
+    /// How long after the signing the store makes its first attempt, in milliseconds.
+    static let promptness: Int64 = 200
 
     /// The arrivals of a list of notifications, in the order in which they arrive.
     package static func plan(
@@ -35,7 +38,7 @@ package enum Delivery {
     ) -> [Arrival] {
         var random = SplitMix64(seed: seed)
         let prompt = notifications.indices
-            .map { Arrival(index: $0, instant: notifications[$0].signedDate + 200) }
+            .map { Arrival(index: $0, instant: notifications[$0].signedDate + promptness) }
             .sorted(by: isBefore)
         switch style {
         case .inOrder:
@@ -48,9 +51,16 @@ package enum Delivery {
             }
         case .delayed:
             return prompt.map { arrival in
-                let failures = random.chance(33) ? Int(random.number(in: 1...Int64(retryHours.count))) : 0
-                let hours = retryHours.prefix(failures).reduce(0, +)
-                return Arrival(index: arrival.index, instant: arrival.instant + hours * Span.hour)
+                let most = Int64(DeliveryCourse.retryHours.count)
+                let wanted = random.chance(33) ? Int(random.number(in: 1...most)) : 0
+                var course = DeliveryCourse(notifications[arrival.index].environment)
+                var instant = arrival.instant
+                let failures = min(wanted, course.mostRetries)
+                for _ in 0..<failures {
+                    course.note(.noResponse, at: instant)
+                    instant = course.nextAttempt ?? instant
+                }
+                return Arrival(index: arrival.index, instant: instant, failures: failures)
             }.sorted(by: isBefore)
         case .chaotic:
             let many = prompt.flatMap { Array(repeating: $0, count: Int(random.number(in: 1...3))) }
