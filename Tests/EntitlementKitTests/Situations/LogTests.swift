@@ -1,3 +1,4 @@
+import EntitlementCore
 import Foundation
 import Synchronization
 import Testing
@@ -41,6 +42,14 @@ struct LogTests {
             $0.tokenProvider = { request in throw Self.networkError(request.customerID) }
         }
         await rig.launch()
+        // Who issued the token knows whose it is.
+        rig.server.edit { script in
+            let (ann, token) = (
+                script.number(of: "ann@example.com"), script.number(of: account.uuidString.lowercased())
+            )
+            script.ownership.apply(
+                .link(LinkFact(identity: token, customer: ann)), position: 1, recordedAt: Timestamp(milliseconds: 0))
+        }
         await rig.store.identify(customerID: "ann@example.com", token: "token-secret", appAccountToken: account)
         _ = await rig.store.purchase("monthly")
         rig.server.edit {
