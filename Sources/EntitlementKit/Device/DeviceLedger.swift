@@ -148,8 +148,9 @@ struct DeviceLedger: Sendable {
         }
         for (transaction, fate) in zip(posted.transactions, results.transactions) {
             switch fate {
-            case .held: memory.noteAnswered(transaction, isConflict: false)
-            case .conflict(let reason, _): memory.noteAnswered(transaction, isConflict: true, reason: reason)
+            case .held: memory.noteAnswered(transaction, isConflict: false, at: answer.at)
+            case .conflict(let reason, _):
+                memory.noteAnswered(transaction, isConflict: true, reason: reason, at: answer.at)
             case .failed, .untrusted: break
             }
         }
@@ -175,12 +176,15 @@ struct DeviceLedger: Sendable {
 
     // MARK: What to send
 
-    /// The transactions that the server is yet to hear of.
+    /// The transactions that the server is yet to hear of, or is to hear of again.
     var unsent: [String] {
         guard customerID != nil, storeEnvironment != nil else { return [] }
-        return book.transactions.values.filter { transaction in
-            isOurs(transaction) && (memory(of: transaction)?.wantsToHear(transaction) ?? true)
-        }.map(\.payload.transactionID).sorted() + unsentRenewalCarriers
+        let ours = book.transactions.values.filter(isOurs)
+        let news = ours.filter { memory(of: $0)?.wantsToHear($0) ?? true }
+        // What it has answered long ago, as much as goes into one request at a time.
+        let outdated = ours.filter { memory(of: $0)?.isOutdated($0) ?? false }
+            .map(\.payload.transactionID).sorted().prefix(SyncQueue.batchLimit)
+        return news.map(\.payload.transactionID).sorted() + unsentRenewalCarriers + outdated
     }
 
     /// For each original transaction with renewal information that the server has not answered, the transaction that
@@ -206,8 +210,13 @@ struct DeviceLedger: Sendable {
     func posting(_ batch: SyncQueue.Batch, at now: Timestamp) -> SyncPosting {
         let transactions = batch.transactionIDs.compactMap { book.transactions[$0] }
         let originals = Set(transactions.map(\.payload.originalTransactionID)).sorted()
-        let renewals = originals.flatMap { unsentRenewals(of: $0, for: batch.customerID) }
-            .suffix(ReconcileRequest.renewalLimit)
+        let outdated = Set(
+            transactions.filter { memory(ofCustomer: batch.customerID)?.isOutdated($0) ?? false }
+                .map(\.payload.originalTransactionID))
+        let renewals = originals.flatMap { original in
+            outdated.contains(original)
+                ? book.renewals[original] ?? [] : unsentRenewals(of: original, for: batch.customerID)
+        }.suffix(ReconcileRequest.renewalLimit)
         return SyncPosting(
             batch: batch, transactions: transactions, renewals: Array(renewals),
             request: ReconcileRequest(

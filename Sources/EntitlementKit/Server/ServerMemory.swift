@@ -11,11 +11,17 @@ struct ServerMemory: Sendable {
         let isConflict: Bool
         /// Why it is somebody else's, where the server told.
         var reason: String?
-        /// Whether the server's facts have held it since; `nil`: not yet.
-        var wasTold: Bool?
-        /// Whether they hold it no more, and the server is yet to be told again.
+        /// When the newest statement about it was signed that the server's facts have held since; `nil`: none yet.
+        var told: Timestamp?
+        /// Whether they hold that no more, and the server is yet to be told again.
         var isLost: Bool?
+        /// When it was answered, by the server's clock.
+        var at: Timestamp?
     }
+
+    /// After how long an answer says nothing of what the server holds, where it brings no facts to see that by, in
+    /// milliseconds.
+    static let answerAge: Int64 = 3 * 86_400_000
 
     /// The answer that stands.
     private(set) var answer: ServerAnswer
@@ -79,9 +85,12 @@ struct ServerMemory: Sendable {
         answeredRenewals = []
     }
 
-    mutating func noteAnswered(_ transaction: DeviceTransaction, isConflict: Bool, reason: String? = nil) {
+    mutating func noteAnswered(
+        _ transaction: DeviceTransaction, isConflict: Bool, reason: String? = nil, at instant: Timestamp
+    ) {
+        // The answer that stands is later where a server's clock was set back.
         answered[transaction.payload.transactionID] = Answered(
-            content: transaction.contentHash.hex, isConflict: isConflict, reason: reason)
+            content: transaction.contentHash.hex, isConflict: isConflict, reason: reason, at: max(instant, answer.at))
     }
 
     mutating func noteAnswered(renewal payloadHash: Digest) { answeredRenewals.insert(payloadHash.hex) }
@@ -111,18 +120,31 @@ struct ServerMemory: Sendable {
     /// What was handed to somebody else reads the same. It is told once more, and the answer to that says so.
     mutating func noteTold() -> Bool {
         guard let facts else { return false }
-        let told = Set(facts.originals.values.flatMap { $0.transactions.map(\.fact.transactionID) })
+        var newest: [String: Timestamp] = [:]
+        for stated in facts.originals.values.flatMap(\.transactions) {
+            let signed = stated.fact.signedDate ?? .earliest
+            newest[stated.fact.transactionID] = max(newest[stated.fact.transactionID] ?? .earliest, signed)
+        }
         var hasLost = false
         for (id, known) in answered {
-            if told.contains(id) {
-                answered[id]?.wasTold = true
-            } else if known.wasTold == true {
-                answered[id]?.wasTold = nil
+            let told = newest[id]
+            if let before = known.told, told.map({ $0 < before }) ?? true {
                 answered[id]?.isLost = true
                 hasLost = true
             }
+            answered[id]?.told = told
         }
         return hasLost
+    }
+
+    /// Whether the answer about a transaction is so old that it is sent again, to a server whose answers do not show what it
+    /// holds: that may have been restored from a backup.
+    ///
+    /// By the server's clock alone, since the device's may say anything.
+    func isOutdated(_ transaction: DeviceTransaction) -> Bool {
+        guard facts == nil, hasAnswered(transaction) else { return false }
+        let at = answered[transaction.payload.transactionID]?.at ?? .earliest
+        return at.adding(milliseconds: Self.answerAge) <= answer.at
     }
 
     /// Whether it should be told of a transaction.

@@ -215,7 +215,8 @@ extension EntitlementStore {
             disk.note(file)
         }
         if lacksSomething { gate.askAgain() }
-        if lacksSomething || isOutdated { resend() }
+        // An answer may also tell that others have become old.
+        if lacksSomething || isOutdated || batch.asks { resend() }
         _ = await persist()
         publish()
         let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil && failed[$0] == nil }

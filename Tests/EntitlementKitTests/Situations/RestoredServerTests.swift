@@ -107,4 +107,120 @@ struct RestoredServerTests {
         _ = await rig.store.refresh()
         await eventually("finished") { rig.device.state.finished == ["1"] }
     }
+
+    @Test("a later statement that was lost is told again, also where the purchase itself was not")
+    func olderBackup() async throws {
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        restore(rig, to: 40, ledgerID: "led_1")
+        await rig.launch()
+        let backup = rig.server.state.states
+        rig.device.push(Statements.transaction("1", revoked: 2, signed: 2))
+        await eventually("posted") { rig.server.posts.count == 2 }
+        await rig.store.settled()
+        rig.server.edit { script in
+            script.states = backup
+            script.position = 900
+        }
+        rig.clock.advance(.seconds(60))
+        await rig.store.refresh()
+        await rig.store.settled()
+        let held = try #require(rig.server.state.states["1"]?.transactions)
+        #expect(held.contains { $0.fact.revocation != nil })
+        let posts = rig.server.posts.count
+        await rig.store.refresh()
+        await rig.store.settled()
+        #expect(rig.server.posts.count == posts)
+    }
+
+    @Test("a server that shows nobody what it holds is told again after three days, and not before, or more often")
+    func unproven() async {
+        let lifetime = Statements.transaction("2", product: "lifetime", until: nil)
+        var rig = KitRig {
+            $0.current = [Statements.transaction("1", until: 90), lifetime]
+            $0.subscriptions = [
+                SubscriptionStatement(
+                    transaction: Statements.transaction("1", until: 90),
+                    renewal: Statements.renewal(original: "1", signed: 0))
+            ]
+        } server: {
+            $0.proof = .none
+        }
+        restore(rig, to: 40, ledgerID: "led_1")
+        await rig.launch()
+        await rig.store.refresh()
+        await rig.store.settled()
+        restore(rig, to: 900, ledgerID: "led_1")
+        let posts = rig.server.posts.count
+        // What it answered lately is believed: neither launches nor the front send anything again.
+        for _ in 0..<5 {
+            rig.clock.advance(days: 0.5)
+            rig = await rig.relaunched()
+            await rig.launch()
+            await rig.store.refresh()
+            await rig.store.settled()
+        }
+        #expect(rig.server.posts.count == posts)
+        rig.clock.advance(days: 0.6)
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.store.settled()
+        #expect(Set(rig.server.posts.dropFirst(posts).joined()) == ["1", "2"])
+        #expect(Set(rig.server.state.states.keys) == ["1", "2"])
+        #expect(rig.server.state.states["1"]?.renewals.isEmpty == false)
+        let after = rig.server.posts.count
+        #expect(after <= posts + 2)
+        for _ in 0..<4 {
+            rig.clock.advance(days: 0.5)
+            rig = await rig.relaunched()
+            await rig.launch()
+            await rig.store.refresh()
+            await rig.store.settled()
+        }
+        #expect(rig.server.posts.count == after)
+    }
+
+    @Test("much that is told again goes in requests of a hundred, a few at each launch")
+    func unprovenWithMuch() async {
+        let many = (0..<130).map { Statements.transaction("\(1000 + $0)", product: "lifetime", until: nil) }
+        var rig = KitRig {
+            $0.all = many
+        } server: {
+            $0.proof = .none
+        }
+        await rig.launch()
+        await rig.store.settled()
+        #expect(Set(rig.server.posts.joined()).count == 130)
+        rig.clock.advance(days: 4)
+        for (launch, count) in [(1, 100), (2, 130)] {
+            let posts = rig.server.posts.count
+            rig = await rig.relaunched()
+            await rig.launch()
+            await rig.store.settled()
+            #expect(rig.server.posts.count <= posts + 4, "launch \(launch)")
+            let told = Set(rig.server.posts.dropFirst(2).joined()).count
+            #expect(told >= count, "launch \(launch)")
+        }
+    }
+
+    @Test("a clock that is far from the server's makes no storm of it")
+    func unprovenClocks() async {
+        for day in [-3000.0, 3000] {
+            var rig = KitRig {
+                $0.current = [Statements.transaction("1")]
+            } server: {
+                $0.proof = .none
+            }
+            rig.clock.set(day: day)
+            await rig.launch()
+            await rig.store.settled()
+            let posts = rig.server.posts.count
+            for _ in 0..<4 {
+                rig = await rig.relaunched()
+                await rig.launch()
+                await rig.store.refresh()
+                await rig.store.settled()
+            }
+            #expect(rig.server.posts.count <= posts + 1)
+        }
+    }
 }
