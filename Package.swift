@@ -32,8 +32,8 @@ let modules = [
     Module(
         "EntitlementKit", imports: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
         system: [
-            "Foundation", "FoundationNetworking", "Combine", "CryptoKit", "Dispatch", "Network", "Observation",
-            "StoreKit", "SwiftUI", "os",
+            "Foundation", "FoundationNetworking", "Combine", "CoreFoundation", "CryptoKit", "Dispatch", "Network",
+            "Observation", "Security", "StoreKit", "SwiftUI", "os",
         ]),
     // Thin wrappers over C libraries.
     Module("OpenSSLCrypto", imports: ["COpenSSL"]),
@@ -97,7 +97,7 @@ let migrations = [
 let alsoTestedWith: [String: [String]] = [
     "AppStoreServer": ["StoreSimulator", "HTTPServer"],
     "EmbeddedPostgres": ["TestSupport"],
-    "EntitlementKit": ["OpenSSLCrypto"],
+    "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]

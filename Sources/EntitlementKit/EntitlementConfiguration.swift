@@ -2,8 +2,8 @@ package import Foundation
 
 /// Tells whether the App Store has signed a statement, by the certificates in its header (`x5c`) and Apple's root.
 ///
-/// StoreKit verifies what it hands over, and nothing that was kept. An app that links a library for certificates can verify
-/// that with it. The certificates have to be valid when the statement was signed, not now.
+/// StoreKit verifies what it hands over, and nothing that was kept. ``AppStoreStatementVerifier`` does that with what Apple's
+/// systems have. The certificates have to be valid when the statement was signed, not now.
 public protocol SignedStatementVerifier: Sendable {
     /// Whether a compact JWS was signed by the App Store.
     func isSignedByStore(_ jws: String) -> Bool
@@ -84,7 +84,10 @@ public struct EntitlementConfiguration: Sendable {
     /// it.
     public var passKeys: PassKeySet?
     /// Asked about each statement that is read from the disk, which anybody may have written on a device that is not
-    /// guarded; `nil` believes them until the server refuses them.
+    /// guarded.
+    ///
+    /// On Apple's systems it is an ``AppStoreStatementVerifier`` unless told. `nil` believes them until the server refuses
+    /// them. It is asked on a thread of its own, so it may take its time.
     public var statementVerifier: (any SignedStatementVerifier)?
     /// Verifies signatures where the system does not.
     package var es256: (@Sendable (_ key: Data, _ signature: Data, _ message: Data) -> Bool)?
@@ -109,6 +112,10 @@ public struct EntitlementConfiguration: Sendable {
         self.webCheckout = webCheckout
         #if canImport(os)
         logger = SystemEntitlementLogger()
+        #endif
+        #if canImport(Security) && canImport(CryptoKit)
+        statementVerifier = AppStoreStatementVerifier(
+            believesXcode: AppStoreStatementVerifier.isBuiltForXcode || environment == .xcode)
         #endif
     }
 }

@@ -67,7 +67,7 @@ struct PassCheck: Sendable {
     }
 
     /// By the system's own cryptography; where there is none, nothing is believed.
-    private static let platform: ES256 = { key, signature, message in
+    static let platform: ES256 = { key, signature, message in
         #if canImport(CryptoKit)
         guard let key = try? P256.Signing.PublicKey(x963Representation: key),
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature)

@@ -38,7 +38,9 @@ public struct EntitlementReader: Sendable {
         do {
             var ledger = DeviceLedger(configuration)
             let statements = try await storage.read(DiskState.File.statements.rawValue).data
-            if let statements { ledger.book.join(StatementBook(StatementFile(statements), configuration)) }
+            if let statements {
+                ledger.book.join(await KeptStatements.read(statements, configuration.statementVerifier).book)
+            }
             if let kept = try await read(.server) { ledger.restore(ServerFile(kept, check: ledger.passCheck)) }
             if let kept = try await read(.identity) { ledger.restore(identity: kept) }
             guard statements != nil || ledger.memory != nil else { return .loading }

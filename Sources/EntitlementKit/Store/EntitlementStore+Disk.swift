@@ -19,9 +19,10 @@ extension EntitlementStore {
             log(.error, .storage, "reading \(word: file): \(error: error)")
             return report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
         }
+        let kept = await understand(file, content.data)
         disk.unread.remove(file)
         do {
-            try restore(file, from: content.data)
+            try restore(kept)
             disk.versions[file] = content.version
         } catch {
             await setAside(file, because: "\(error)")
@@ -85,10 +86,37 @@ extension EntitlementStore {
         }
     }
 
+    /// What a file holds, as far as it counts; nothing is joined yet.
+    private enum Kept {
+        case nothing
+        case statements(KeptStatements, size: Int)
+        case other(DiskState.File, Data)
+    }
+
+    private func understand(_ file: DiskState.File, _ data: Data?) async -> Kept {
+        guard file == .statements else { return data.map { .other(file, $0) } ?? .nothing }
+        let data = data ?? Data()
+        return .statements(await KeptStatements.read(data, configuration.statementVerifier), size: data.count)
+    }
+
     /// Joins what a file holds to what is known.
-    private func restore(_ file: DiskState.File, from data: Data?) throws {
-        if file == .statements { return try restoreStatements(from: data ?? Data()) }
-        guard let data else { return }
+    private func restore(_ kept: Kept) throws {
+        switch kept {
+        case .nothing: break
+        case .statements(let kept, let size):
+            guard kept.file.lineCount > 0 || size == 0 else { throw CocoaError(.fileReadCorruptFile) }
+            disk.rows = StatementRowLog(kept.book.rows, size: size)
+            disk.hasUnknownRows = kept.file.hasUnknownLines
+            ledger.book.join(kept.book)
+            guard kept.refusedCount > 0 else { return }
+            // The file keeps them until it is written anew: what is wrong may be this version of the app.
+            let detail = "\(kept.refusedCount) statements that were kept, which nobody vouches for"
+            report(SyncEvent(kind: .unverified, transactionIDs: [], detail: detail))
+        case .other(let file, let data): try restore(file, from: data)
+        }
+    }
+
+    private func restore(_ file: DiskState.File, from data: Data) throws {
         // Row by row: another version of the app may have written more, or otherwise.
         let kept = try WireJSON.decode(WireValue.self, from: Array(data))
         switch file {
@@ -105,15 +133,6 @@ extension EntitlementStore {
         case .clock:
             clockGuard.restore(ClockGuard(kept))
         }
-    }
-
-    private func restoreStatements(from data: Data) throws {
-        let file = StatementFile(data)
-        guard file.lineCount > 0 || data.isEmpty else { throw CocoaError(.fileReadCorruptFile) }
-        let book = StatementBook(file, configuration)
-        disk.rows = StatementRowLog(book.rows, size: data.count)
-        disk.hasUnknownRows = file.hasUnknownLines
-        ledger.book.join(book)
     }
 
     /// Puts on disk whatever is not there yet; returns whether all that was known when it was called is.
@@ -159,7 +178,7 @@ extension EntitlementStore {
             }
             // Somebody else was faster: what they have written is joined, and both are.
             let content = try await storage.read(file.rawValue)
-            try restore(file, from: content.data)
+            try restore(await understand(file, content.data))
             disk.versions[file] = content.version
         }
         throw CocoaError(.fileLocking)

@@ -1,5 +1,7 @@
 import AppStorePayloads
+import Dispatch
 import EntitlementCore
+import Foundation
 
 // What the server refuses because nobody trusted has signed it.
 //
@@ -37,13 +39,29 @@ extension EntitlementStore {
     }
 }
 
-extension StatementBook {
-    /// Reads what was kept, as far as the app's verifier lets it count.
-    init(_ file: StatementFile, _ configuration: EntitlementConfiguration) {
-        guard let verifier = configuration.statementVerifier else {
-            self.init(file)
-            return
+/// What the file of statements holds, as far as it counts.
+struct KeptStatements: Sendable {
+    let file: StatementFile
+    let book: StatementBook
+    /// How many statements the app's verifier did not let count.
+    let refusedCount: Int
+
+    /// Reads a file, and has each statement verified, where the app has a verifier.
+    ///
+    /// That takes a while, and may ask the system: so not on a thread that others wait for.
+    static func read(_ data: Data, _ verifier: (any SignedStatementVerifier)?) async -> KeptStatements {
+        let file = StatementFile(data)
+        guard let verifier else { return KeptStatements(file: file, book: StatementBook(file), refusedCount: 0) }
+        return await withCheckedContinuation { continuation in
+            DispatchQueue.global(qos: .userInitiated).async {
+                var refusedCount = 0
+                let book = StatementBook(file) { jws in
+                    let isSigned = verifier.isSignedByStore(jws)
+                    if !isSigned { refusedCount += 1 }
+                    return isSigned
+                }
+                continuation.resume(returning: KeptStatements(file: file, book: book, refusedCount: refusedCount))
+            }
         }
-        self.init(file) { verifier.isSignedByStore($0) }
     }
 }
