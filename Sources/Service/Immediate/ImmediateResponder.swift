@@ -192,8 +192,11 @@ final class ImmediateResponder: ImmediateHandler {
             guard let news = try tail.receive(since: cache.mark) else { return }
             answerDueAt = nil
             if cache.mark != news.head { take(news) }
-            answer(asking, provenAt: news.head.position)
-            asking.removeAll(keepingCapacity: true)
+            let proven = asking
+            asking = []
+            // The database works on the next statement while these answers are sent.
+            ask()
+            answer(proven, provenAt: news.head.position)
         } catch {
             loseTail()
         }
