@@ -26,18 +26,19 @@ package struct CustomerCacheKey: Hashable, Sendable {
 /// every answer on which that bears. Memory is bounded: the answers that were not used for the longest time go first,
 /// roughly (the CLOCK algorithm).
 package final class CustomerCache<Key: Hashable, Answer> {
-    private final class Entry {
+    @usableFromInline
+    final class Entry {
         let key: Key
-        let answer: Answer
+        @usableFromInline let answer: Answer
         /// The position the answer rests on.
-        let position: Int64
+        @usableFromInline let position: Int64
         let environment: StoreEnvironment
         let dependencies: [DependencyKey]
         let bytes: Int
         /// Whether it was used since the clock's hand last passed.
         ///
         /// At first it is not: what is asked for once must not push out what is asked for again and again.
-        var isUsed = false
+        @usableFromInline var isUsed = false
 
         init(
             key: Key, answer: Answer, position: Int64, environment: StoreEnvironment,
@@ -59,9 +60,9 @@ package final class CustomerCache<Key: Hashable, Answer> {
     package static var overheadPerDependency: Int { 72 }
 
     private let capacity: Int
-    private var slots: [Entry?] = []
+    @usableFromInline var slots: [Entry?] = []
     private var freeSlots: [Int32] = []
-    private var slotOfKey: [Key: Int32] = [:]
+    @usableFromInline var slotOfKey: [Key: Int32] = [:]
     private var dependents = DependencyIndex()
     private var recent = RecentChanges()
     private var hand = 0
@@ -75,6 +76,9 @@ package final class CustomerCache<Key: Hashable, Answer> {
     package init(capacityBytes: Int) { capacity = capacityBytes }
 
     /// The answer for a customer, and the position it rests on.
+    ///
+    /// Inlinable, so that it is specialised where it is called: each read and each launch does.
+    @inlinable
     package func answer(of key: Key) -> (answer: Answer, position: Int64)? {
         guard let slot = slotOfKey[key], let entry = slots[Int(slot)] else { return nil }
         entry.isUsed = true

@@ -11,8 +11,16 @@ package final class LogWriter: Sendable {
     /// The most records that wait to be written.
     package static let pendingLimit = 8192
 
+    private struct Waiting {
+        var lines: [@Sendable () -> [UInt8]] = []
+        var count = 0
+        /// When the last of them was said.
+        var time: Timestamp?
+    }
+
     private let queue = DispatchQueue(label: "log")
     private let file: FileHandle
+    private let waiting = Mutex(Waiting())
     private let pending = Atomic(0)
     private let dropped = Atomic(0)
 
@@ -34,11 +42,24 @@ package final class LogWriter: Sendable {
             dropped.add(count, ordering: .relaxed)
             return
         }
-        queue.async { [self] in
-            tellLosses(at: time)
-            put(lines())
-            pending.subtract(count, ordering: .relaxed)
+        waiting.withLock { waiting in
+            waiting.lines.append(lines)
+            waiting.count += count
+            waiting.time = time
+            // Whoever finds others waiting leaves its lines to the turn that those have on the queue.
+            if waiting.lines.count == 1 { queue.async { [self] in writeWaiting() } }
         }
+    }
+
+    /// Writes everything that waits, at once: under load one write then takes many lines.
+    private func writeWaiting() {
+        let taken = waiting.withLock { waiting in
+            defer { waiting = Waiting() }
+            return waiting
+        }
+        if let time = taken.time { tellLosses(at: time) }
+        put(taken.lines.reduce(into: []) { $0 += $1() })
+        pending.subtract(taken.count, ordering: .relaxed)
     }
 
     private func tellLosses(at time: Timestamp) {
