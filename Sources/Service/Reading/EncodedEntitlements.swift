@@ -21,21 +21,16 @@ final class EncodedEntitlements: Sendable {
     /// - Parameters:
     ///   - until: when the entitlements change next.
     ///   - sha256: the hash that names answers.
-    /// - Throws: what the encoder throws, or `internal` where it writes another form than this knows.
+    /// - Throws: what the encoder throws.
     init(
         _ document: EntitlementsDocument, until: Timestamp, sha256: ([UInt8]) -> Digest
     ) throws {
-        let body = try WireJSON.encode(document)
+        let encoded = try document.encoded()
         holds = document.at..<max(document.at, until)
         namesOtherEnvironments = document.alsoIn != nil
-        guard
-            let instant = body.range(after: #""at":""#, until: #"","customer_id":"#),
-            let entitlements = body.range(after: #","entitlements":"#, until: #","environment":"#),
-            let position = body.range(after: #","known_at":"#, until: #","object":"entitlements"}"#)
-        else { throw Problem(.internalError, "The answer was written in a form that cannot be read again.") }
-        template = AnswerTemplate(body, gaps: [instant, position])
+        template = AnswerTemplate(encoded.bytes, gaps: [encoded.at, encoded.knownAt])
         // Of the entitlements alone: the instant and the position change with every request.
-        tag = "W/\"\(sha256(Array(body[entitlements])).hex.prefix(32))\""
+        tag = "W/\"\(sha256(Array(encoded.bytes[encoded.entitlements])).hex.prefix(32))\""
     }
 
     /// What it takes in memory, in bytes, about.
@@ -46,41 +41,4 @@ final class EncodedEntitlements: Sendable {
 
     /// What fills the gaps; both as text.
     static func values(at instant: String, position: String) -> [String] { [instant, position] }
-}
-
-extension [UInt8] {
-    /// What stands between the first `start` and the last `end`.
-    ///
-    /// Neither can stand inside a JSON string, where quotes are escaped; and the members between which the values stand
-    /// are the document's own, since members of its parts have other names or neighbours.
-    fileprivate func range(after start: StaticString, until end: StaticString) -> Range<Int>? {
-        withUnsafeBytes { bytes in
-            guard let lower = bytes.firstEnd(of: start), let upper = bytes.lastStart(of: end), lower <= upper else {
-                return nil
-            }
-            return lower..<upper
-        }
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    fileprivate func firstEnd(of text: StaticString) -> Int? {
-        text.withUTF8Buffer { text in
-            guard count >= text.count else { return nil }
-            for start in 0...(count - text.count) where self[start] == text[0] {
-                if self[start..<start + text.count].elementsEqual(text) { return start + text.count }
-            }
-            return nil
-        }
-    }
-
-    fileprivate func lastStart(of text: StaticString) -> Int? {
-        text.withUTF8Buffer { text in
-            guard count >= text.count else { return nil }
-            for start in (0...(count - text.count)).reversed() where self[start] == text[0] {
-                if self[start..<start + text.count].elementsEqual(text) { return start }
-            }
-            return nil
-        }
-    }
 }
