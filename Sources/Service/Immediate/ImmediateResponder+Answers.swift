@@ -144,7 +144,9 @@ extension ImmediateResponder {
     ) {
         // A key of one environment is not told of others.
         guard !answer.namesOtherEnvironments || request.key?.key.environment == nil else { return decline(request) }
-        let isKnown = knownTags.map { EntityTagList($0)?.matchesWeakly(answer.tag) == true } ?? false
+        // Most who name a tag name this one alone.
+        let isKnown =
+            knownTags.map { $0 == answer.tag || EntityTagList($0)?.matchesWeakly(answer.tag) == true } ?? false
         let status = isKnown ? 304 : 200
         let values = EncodedEntitlements.values(at: instant, position: position)
         let made = ImmediateResponse(status: status, bodyCount: isKnown ? 0 : answer.template.count(values)) { buffer in
