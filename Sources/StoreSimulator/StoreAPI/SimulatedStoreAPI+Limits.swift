@@ -41,6 +41,33 @@ extension SimulatedStoreAPI {
         if let until { throw LimitReached(until: until) }
     }
 
+    /// The most requests that were answered at the same time.
+    package var mostInFlight: Int { state.withLock { $0.mostInFlight } }
+
+    /// Lets the next answers wait until so many requests are there at the same time, for ten seconds at most; then all are
+    /// answered as they come.
+    package func gather(_ count: Int) { state.withLock { $0.gathered = count } }
+
+    /// Waits until as many requests are there as are to be.
+    func waitForOthers() async throws {
+        for _ in 0..<2000 {
+            let isEnough = state.withLock { state in
+                if state.inFlight >= state.gathered { state.gathered = 0 }
+                return state.gathered == 0
+            }
+            if isEnough { return }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        gather(0)
+    }
+
+    /// How many pages of the history were given, and how many of them had been given before.
+    package var pagesGiven: (all: Int, again: Int) {
+        state.withLock { state in
+            (state.pages.values.reduce(0, +), state.pages.values.reduce(0) { $0 + $1 - 1 })
+        }
+    }
+
     /// Says of each notification what became of it, from now on; until then test notifications are said to have been
     /// delivered, and nothing of others.
     package func reportAttempts() { state.withLock { $0.reportsAttempts = true } }

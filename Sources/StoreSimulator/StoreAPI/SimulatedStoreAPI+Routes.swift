@@ -68,6 +68,8 @@ extension SimulatedStoreAPI {
         }
         let items = all.dropFirst(first).prefix(Self.pageSize)
         guard !items.contains(where: { badInstants.contains($0.instant) }) else { return try error(500, 5_000_000) }
+        // Where it begins and what is asked for tell one page from another.
+        state.withLock { $0.pages["\(filters).\(first)", default: 0] += 1 }
         let hasMore = first + items.count < all.count
         var answer: [String: PayloadValue] = [
             "notificationHistory": .array(

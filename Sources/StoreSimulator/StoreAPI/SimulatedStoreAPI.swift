@@ -92,6 +92,12 @@ package final class SimulatedStoreAPI: Sendable {
         var consumption: [String: [[UInt8]]] = [:]
         var accountTokens: [String: String] = [:]
         var extensions: [String: [Extension]] = [:]
+        /// How often each page of the history was given.
+        var pages: [String: Int] = [:]
+        /// Requests that have no answer yet, and the most there ever were.
+        var (inFlight, mostInFlight) = (0, 0)
+        /// How many requests have to be there before any is answered.
+        var gathered = 0
     }
 
     package let authority: SimulatedAuthority
@@ -263,6 +269,12 @@ package final class SimulatedStoreAPI: Sendable {
 
     /// Answers one request.
     package func answer(_ request: Request) async throws -> Response {
+        state.withLock { state in
+            state.inFlight += 1
+            state.mostInFlight = max(state.mostInFlight, state.inFlight)
+        }
+        defer { state.withLock { $0.inFlight -= 1 } }
+        try await waitForOthers()
         let fault = nextFault(request)
         let delay = state.withLock { $0.delay }
         if delay > 0 { try await Task.sleep(for: .milliseconds(delay)) }

@@ -8,7 +8,18 @@ import Testing
 struct BackfillTests {
     /// Which deliveries are dropped.
     enum Loss: String, CaseIterable, Sendable {
-        case everything, eachThird, oneEnvironment, halfAtRandom, oneStretch
+        case everything, eachThird, production, sandbox, halfAtRandom, oneStretch, oneWeek, renewalsOfOne
+    }
+
+    /// Lives of both environments, so that each has something to lose.
+    private static func life(from number: Int, world: StoreWorld) -> StoreLife {
+        var seed = UInt64(number)
+        while true {
+            let life = StoreLife.random(seed: seed, world: world, customers: 6)
+            let count = life.notifications.count { $0.environment == .sandbox }
+            if count > 5, count < life.notifications.count - 5 { return life }
+            seed += 10
+        }
     }
 
     @Test("whatever was dropped, after a backfill every answer equals the store's record", arguments: Loss.allCases)
@@ -21,17 +32,26 @@ struct BackfillTests {
         defer { service.stop() }
         try await stage.awaitSweeps()
         let client = HTTPClient(service.url, key: key)
-        let seed = UInt64(1 + (Loss.allCases.firstIndex(of: loss) ?? 0))
-        let life = StoreLife.random(seed: seed, world: installation.world, customers: 6)
+        let life = Self.life(from: 1 + (Loss.allCases.firstIndex(of: loss) ?? 0), world: installation.world)
+        let seed = life.seed
         var random = SplitMix64(seed: seed)
         var dropped = 0
+        let middle = life.notifications[life.notifications.count / 2].signedDate
+        let week = middle - 3 * Span.day..<middle + 4 * Span.day
+        // Whoever renews most often.
+        let renewals = Dictionary(grouping: life.notifications.filter { $0.type == "DID_RENEW" }) {
+            $0.originalTransactionID
+        }
+        let renewed = renewals.max { ($0.value.count, $0.key ?? "") < ($1.value.count, $1.key ?? "") }?.key
         for (index, notification) in life.notifications.enumerated() {
             let payload = try stage.send(notification)
             let isLost =
                 switch loss {
                 case .everything: true
                 case .eachThird: index % 3 == 0
-                case .oneEnvironment: notification.environment == .production
+                case .production, .sandbox: notification.environment.rawValue == loss.rawValue
+                case .oneWeek: week.contains(notification.signedDate)
+                case .renewalsOfOne: notification.type == "DID_RENEW" && notification.originalTransactionID == renewed
                 case .halfAtRandom: random.chance(50)
                 case .oneStretch: (life.notifications.count / 3..<2 * life.notifications.count / 3).contains(index)
                 }
@@ -41,6 +61,7 @@ struct BackfillTests {
                 #expect(try await client.notify(payload).status == 200)
             }
         }
+        #expect(dropped > 1, "seed \(seed) \(loss)")
         let before = try await client.head()
         let output = try await installation.rightful("backfill")
         #expect(try await client.head() == before + Int64(dropped), "\(output)")
