@@ -45,7 +45,7 @@ struct DriftKnowledge {
     }
 
     /// The server ends a transaction that says nothing for ten seconds, and what is compared may take long.
-    private static let longestSilence = Duration.seconds(2)
+    static let longestSilence = Duration.seconds(2)
 
     private let start: Int64
     private let end: Int64
@@ -64,10 +64,12 @@ struct DriftKnowledge {
     }
 
     /// Says something to the server where it has heard nothing for a while.
-    mutating func stayAwake(on connection: isolated PostgresConnection) throws {
-        guard spokeAt.duration(to: .now) >= Self.longestSilence else { return }
+    mutating func stayAwake(
+        on connection: isolated PostgresConnection, now: ContinuousClock.Instant = .now
+    ) throws {
+        guard spokeAt.duration(to: now) >= Self.longestSilence else { return }
         _ = try connection.query("SELECT 1")
-        spokeAt = .now
+        spokeAt = now
     }
 
     // MARK: - Customers

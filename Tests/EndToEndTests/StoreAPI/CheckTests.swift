@@ -155,6 +155,45 @@ extension CheckTests {
     }
 }
 
+extension CheckTests {
+    @Test("a customer with more originals than are looked at is told so, with all of them, and nobody is asked")
+    func tooMany() async throws {
+        let stage = try await StoreAPIStage()
+        let installation = stage.installation
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        try await stage.awaitSweeps()
+        let token = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        let client = HTTPClient(service.url)
+        let ids = (1...1001).map { "\(200_000 + $0)" }
+        func deliver(_ id: String) async throws {
+            let payload = try stage.deliverable([
+                "transactionId": .string(id), "originalTransactionId": .string(id),
+                "bundleId": .string(installation.world.bundleID), "productId": .string("com.example.coins.100"),
+                "type": .string("Consumable"), "environment": .string("Production"), "appAccountToken": .string(token),
+                "purchaseDate": .integer(StoreAPIStage.now - Span.day), "signedDate": .integer(StoreAPIStage.now),
+            ])
+            #expect(try await client.notify(payload).status == 200)
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (number, id) in ids.enumerated() {
+                if number >= 8 { try await group.next() }
+                group.addTask { try await deliver(id) }
+            }
+            try await group.waitForAll()
+        }
+        let asked = stage.production.count(of: "subscription_statuses")
+        let refused = try await installation.run(["check", token])
+        #expect(refused.status == 1 && refused.output.isEmpty, "\(refused)")
+        #expect(refused.errors.contains("has 1001 original transactions, more than 1000 at once"), "\(refused)")
+        let words = Set(refused.errors.split { $0.isWhitespace }.map(String.init))
+        #expect(words.isSuperset(of: ids), "each can be checked by itself")
+        #expect(stage.production.count(of: "subscription_statuses") == asked)
+        await stage.remove()
+    }
+}
+
 /// What the store can still tell of an entitlement: how a grace period went that is over, it does not say.
 struct Standing: Equatable {
     let entitlement: String

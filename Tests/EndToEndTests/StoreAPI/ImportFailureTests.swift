@@ -69,6 +69,32 @@ struct ImportFailureTests {
         await stage.remove()
     }
 
+    @Test("when the store takes no more requests, nothing is asked until it says so, and then the import goes on")
+    func limited() async throws {
+        let stage = try await StoreAPIStage()
+        let list = ImportList()
+        defer { list.remove() }
+        try list.write(try stage.rememberPurchases(30), separator: "\n")
+        // Longer than a request that fails is sent again.
+        let until = StoreAPIStage.now + 12 * Span.second
+        stage.production.failAlways(.status(429, code: 4_290_000, retryAfter: until))
+        async let running = stage.importList(list)
+        for _ in 0..<600 where stage.production.count(of: "failed") == 0 {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        while StoreAPIStage.now < until - Span.second { try await Task.sleep(for: .milliseconds(50)) }
+        let refused = stage.production.count(of: "failed")
+        #expect((1...8).contains(refused), "each of the eight that were on their way, once: \(refused)")
+        #expect(stage.production.count(of: "transaction_history") == 0)
+        stage.production.forgiveAll()
+        let done = try await running
+        #expect(StoreAPIStage.now >= until)
+        #expect(done.status == 0 && done.output.contains("30 ids are done; this run asked about 30 "), "\(done)")
+        #expect(stage.production.count(of: "failed") == refused, "nothing was asked before its time")
+        #expect(try await stage.reports() == 30)
+        await stage.remove()
+    }
+
     @Test("lines end as on any system, and a line with several ids is refused before anything is imported")
     func lines() async throws {
         let stage = try await StoreAPIStage()

@@ -265,6 +265,30 @@ struct RepairTests {
         #expect(try await healing.heal() == 1)
     }
 
+    @Test("eight are asked about at the same time, and never more")
+    func width() async throws {
+        let healing = try await HealingRig.make()
+        let rig = healing.rig
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        for number in 1...30 {
+            let id = "8\(number + 10)"
+            try await rig.notify(Self.monthly(id, from: 290), uuid: "n\(number)")
+            try store.remember(
+                Self.monthly(id, from: 320, 1).members, HeldRenewal(original: id, signed: 320).members)
+        }
+        try await healing.sweep()
+        try await healing.look()
+        let before = store.mostInFlight
+        #expect(before == 1, "the history is read page by page")
+        // The first answer comes only when seven others are asked for, and each takes a while.
+        store.gather(8)
+        store.slow(milliseconds: 20)
+        #expect(await healing.repairer().roundOfAll().contains(.checked(30)))
+        #expect(store.mostInFlight == 8)
+        try await healing.look()
+        #expect(try await healing.streams()[0] == "production ok")
+    }
+
     @Test("what is asked about at once comes before everything that is overdue")
     func urgentFirst() async throws {
         let healing = try await HealingRig.make()
