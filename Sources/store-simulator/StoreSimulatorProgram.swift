@@ -82,7 +82,8 @@ struct StoreSimulatorProgram {
           serve --data DIR [--port N] [--sandbox-port M] [--seed N] [--customers M] [--faults PERCENT]
                 [--url URL] [--days-ago B] [--speed S] [--outage-days D] [--delivery STYLE]
                                  serve the App Store Server API on this machine until Ctrl-C, about lives that lead up
-                                 to the first start and go on, and print the entry of the app for the configuration
+                                 to the first start and go on, with a tester in the sandbox who is renewed every five
+                                 minutes for an hour a day; and print the entry of the app for the configuration
                                  Ports: 8085 and 8086; 0 takes a free one
                                  PERCENT: of the requests are answered badly
                                  URL: what the store sends is delivered there, when it sends it; what fails is tried

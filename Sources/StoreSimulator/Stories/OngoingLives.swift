@@ -1,4 +1,4 @@
-/// The lives of some customers, told on and on as time passes.
+/// The lives of some customers, told on and on as time passes, and of a tester in the sandbox.
 ///
 /// Equal seeds, customers and instants give equal lives, however they are taken.
 package struct OngoingLives: Sendable {
@@ -10,9 +10,11 @@ package struct OngoingLives: Sendable {
         /// What was told and not taken yet; in the order of signing, the earliest last.
         var waiting: [StoreNotification] = []
         var toldCount = 0
+        var tester: SandboxTester?
 
         mutating func tell(until instant: Int64) {
-            storyteller.goOn(until: instant)
+            if tester == nil { storyteller.goOn(until: instant) }
+            tester?.test(with: &storyteller, until: instant)
             let news = storyteller.notifications.dropFirst(toldCount)
             toldCount = storyteller.notifications.count
             guard !news.isEmpty else { return }
@@ -32,6 +34,10 @@ package struct OngoingLives: Sendable {
             storyteller.inventCustomer()
             return Teller(seed: life.seed, storyteller: storyteller)
         }
+        tellers.append(
+            Teller(
+                seed: SandboxTester.seed, storyteller: SandboxTester.storyteller,
+                tester: SandboxTester(from: instant + 10 * Span.minute)))
     }
 
     /// What was sent before an instant, and was not taken yet; in the order of signing.
@@ -51,5 +57,46 @@ package struct OngoingLives: Sendable {
     /// The lives of which everything that was told has been taken: whoever heard it knows what their record says.
     package var settled: [StoreLife] {
         tellers.filter(\.waiting.isEmpty).map { StoreLife($0.storyteller, seed: $0.seed) }
+    }
+}
+
+/// Somebody who tries the app in the sandbox, an hour each day: a subscription that is renewed in no time, and ends.
+private struct SandboxTester: Sendable {
+    /// None of a customer's: theirs end below it.
+    static let seed: UInt64 = 999_999
+    /// How often the sandbox renews a subscription before it expires.
+    private static let renewals = 12
+
+    private var next: Int64
+    private var key: OriginalKey?
+
+    /// - Parameter instant: when the first test begins.
+    init(from instant: Int64) { next = instant }
+
+    /// The sandbox takes a month for five minutes.
+    static var storyteller: Storyteller {
+        var world = StoreWorld.standard
+        world.products = world.products.map { product in
+            product.id == StoreWorld.ProductID.proMonthly
+                ? .subscription(
+                    product.id, group: product.groupID ?? "", level: 1, period: "PT5M", price: product.price)
+                : product
+        }
+        return Storyteller(world: world, seed: seed)
+    }
+
+    mutating func test(with storyteller: inout Storyteller, until instant: Int64) {
+        while next < instant {
+            if let key {
+                storyteller.resubscribe(key, at: next)
+            } else {
+                key = storyteller.subscribe(
+                    storyteller.account(.sandbox), to: StoreWorld.ProductID.proMonthly, at: next)
+            }
+            next += Span.day
+            guard let key else { return }
+            for _ in 0..<Self.renewals { storyteller.renew(key) }
+            if let end = storyteller.expiry(key) { storyteller.expire(key, "VOLUNTARY", at: end) }
+        }
     }
 }
