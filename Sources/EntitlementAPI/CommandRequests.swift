@@ -8,6 +8,8 @@ package enum CommandLimits {
     package static let bundleID = 255
     /// The longest reason, in bytes.
     package static let reason = 1000
+    /// The longest name of whoever orders something, in bytes.
+    package static let actor = 255
     /// The longest id of a grant, in bytes.
     package static let grantID = 100
 }

@@ -94,12 +94,13 @@ extension WireValue {
     private init(_ fact: StoreRequestFact) {
         var members: [String: WireValue] = [
             "bundle_id": .string(fact.bundleID), "original_transaction_id": .string(fact.originalTransactionID),
-            "settles": WireValue(fact.settles),
+            "settles": WireValue(fact.settles), "actor": WireValue(fact.order?.actor),
+            "reason": WireValue(fact.order?.reason),
         ]
         switch fact.content {
         case .renewalExtension(let wish):
             members["days"] = .int(wish.days)
-            members["reason"] = .string(wish.reason.word)
+            members["reason_code"] = .string(wish.reason.word)
             members["request_identifier"] = .string(wish.requestIdentifier)
             members["until"] = WireValue(wish.until)
         case .consumption(let transactionID, let information):

@@ -28,6 +28,10 @@ extension CanonicalWriter {
             text(reason.rawValue)
         }
         optional(fact.settles) { $0.integer($1) }
+        optional(fact.order) { writer, order in
+            writer.text(order.actor)
+            writer.text(order.reason)
+        }
     }
 
     private mutating func consumption(_ information: ConsumptionInformation) {
@@ -42,7 +46,10 @@ extension CanonicalReader {
     mutating func storeRequest() throws(Failure) -> StoreRequestFact {
         StoreRequestFact(
             bundleID: try text(), originalTransactionID: try text(), content: try requestContent(),
-            outcome: try requestOutcome(), settles: try optional { r throws(Failure) in try r.integer() })
+            outcome: try requestOutcome(), settles: try optional { r throws(Failure) in try r.integer() },
+            order: try optional { r throws(Failure) in
+                StoreRequestOrder(actor: try r.text(), reason: try r.text())
+            })
     }
 
     private mutating func requestContent() throws(Failure) -> StoreRequestFact.Content {

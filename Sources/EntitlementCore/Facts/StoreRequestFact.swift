@@ -1,7 +1,7 @@
 /// What this installation told the store, or asked it to change, about one original transaction, and what came of it.
 ///
-/// It changes no access by itself: what the store makes of it is for the store to state. It names nobody, so that it says
-/// nothing of a person who was forgotten.
+/// It changes no access by itself: what the store makes of it is for the store to state. It names no customer, so that it
+/// says nothing of a person who was forgotten.
 package struct StoreRequestFact: Hashable, Sendable {
     package var bundleID: String
     package var originalTransactionID: String
@@ -10,6 +10,8 @@ package struct StoreRequestFact: Hashable, Sendable {
     /// The event that this brings to its one end: a consumption request of the store's, or an extension that was about to
     /// be asked for.
     package var settles: Int64?
+    /// Who ordered it, and why; `nil` where the service did it by itself.
+    package var order: StoreRequestOrder?
 
     package enum Content: Hashable, Sendable {
         case renewalExtension(RenewalExtension)
@@ -31,13 +33,15 @@ package struct StoreRequestFact: Hashable, Sendable {
     }
 
     package init(
-        bundleID: String, originalTransactionID: String, content: Content, outcome: Outcome, settles: Int64? = nil
+        bundleID: String, originalTransactionID: String, content: Content, outcome: Outcome, settles: Int64? = nil,
+        order: StoreRequestOrder? = nil
     ) {
         self.bundleID = bundleID
         self.originalTransactionID = originalTransactionID
         self.content = content
         self.outcome = outcome
         self.settles = settles
+        self.order = order
     }
 
     /// All that events of such facts may be called.
@@ -49,6 +53,19 @@ package struct StoreRequestFact: Hashable, Sendable {
         case (.renewalExtension, _): "extension_settled"
         case (.consumption, _): "consumption_settled"
         }
+    }
+}
+
+/// The order of a person, to ask something of the store or to tell it something.
+package struct StoreRequestOrder: Hashable, Sendable {
+    /// Whoever gave it: the operator's account, or the name of an API key.
+    package var actor: String
+    /// Why, in their own words.
+    package var reason: String
+
+    package init(actor: String, reason: String) {
+        self.actor = actor
+        self.reason = reason
     }
 }
 

@@ -181,7 +181,8 @@ struct CorpusTests {
                     content: .renewalExtension(
                         RenewalExtension(
                             days: 7, reason: .serviceIssue, requestIdentifier: "r", until: Timestamp(milliseconds: 5))),
-                    outcome: .refused(code: 4_030_004), settles: 7)),
+                    outcome: .refused(code: 4_030_004), settles: 7,
+                    order: StoreRequestOrder(actor: "support", reason: "because"))),
             "consumption": .storeRequest(
                 StoreRequestFact(
                     bundleID: "com.example.app", originalTransactionID: "2000",

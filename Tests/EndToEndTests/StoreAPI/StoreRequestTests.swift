@@ -71,7 +71,8 @@ struct StoreRequestTests {
     func extend() async throws {
         let running = try await Running()
         let installation = running.stage.installation
-        let order = ["extend", "777", "--days", "7", "--reason", "service_issue"]
+        let order = ["extend", "777", "--days", "7", "--reason-code", "service_issue"]
+        let send = ["--send", "--reason", "the outage of May", "--actor", "kim"]
         let dry = try await installation.run(order)
         #expect(dry.status == 0 && dry.output.contains("nothing was sent"), "\(dry)")
         #expect(dry.output.contains("extended      0 times within 365 days"), "\(dry.output)")
@@ -81,12 +82,12 @@ struct StoreRequestTests {
         // The store does it, and its answer is lost; it is asked again under the same name, by the client itself and then
         // by the operator.
         for _ in 0..<5 { running.stage.production.fail(.truncated) }
-        let lost = try await installation.run(order + ["--send"])
+        let lost = try await installation.run(order + send)
         #expect(lost.status == 1 && lost.errors.contains("Run the same command again"), "\(lost)")
         let other = try await installation.run(
-            ["extend", "777", "--days", "9", "--reason", "service_issue", "--send"])
+            ["extend", "777", "--days", "9", "--reason-code", "service_issue"] + send)
         #expect(other.status == 1 && other.errors.contains("about to ask for 7 days"), "\(other)")
-        let sent = try await installation.run(order + ["--send"])
+        let sent = try await installation.run(order + send)
         #expect(sent.status == 0 && sent.output.contains("asked for before under the same name"), "\(sent)")
         let until = running.end + 7 * Span.day
         #expect(running.stage.production.sentPayloads.count == 2, "it was extended once")
@@ -97,24 +98,32 @@ struct StoreRequestTests {
         let settled = try await running.events("extension_settled")
         #expect(asked.count == 1 && settled.count == 1)
         let facts = try #require(settled.first?["facts"] as? [String: Any])
+        for event in [asked.first, settled.first] {
+            let facts = event?["facts"] as? [String: Any]
+            #expect(facts?["actor"] as? String == "kim" && facts?["reason"] as? String == "the outage of May")
+            #expect(facts?["reason_code"] as? String == "service_issue")
+        }
         #expect(
             facts["settles"] as? Int == asked.first?["position"] as? Int && facts["outcome"] as? String == "accepted")
 
-        let soon = try await installation.run(order + ["--send"])
+        let soon = try await installation.run(order + send)
         #expect(soon.status == 1 && soon.errors.contains("less than 24 hours ago; --again"), "\(soon)")
-        _ = try await installation.run(order + ["--send", "--again"])
-        let third = try await installation.run(order + ["--send", "--again"])
+        _ = try await installation.run(order + send + ["--again"])
+        let third = try await installation.run(order + send + ["--again"])
         #expect(third.status == 1 && third.errors.contains("4030005"), "\(third)")
         #expect(third.errors.contains("as often as it does, twice within 365 days"), "\(third)")
         #expect(third.output.isEmpty && running.stage.production.sentPayloads.count == 3)
         let doubtful = try await installation.run(order)
         #expect(doubtful.status == 0 && doubtful.output.contains("extended as often as it may be"), "\(doubtful)")
-        for wrong in [["--days", "91"], ["--days", "0"], ["--reason", "kindness"]] {
+        for wrong in [
+            ["--days", "91"], ["--days", "0"], ["--reason-code", "kindness"], ["--send"], ["--reason", ""],
+        ] {
             let refused = try await installation.run(
-                ["extend", "777"] + (wrong[0] == "--days" ? ["--reason", "other"] : ["--days", "1"]) + wrong)
+                ["extend", "777"] + (wrong[0] == "--days" ? [] : ["--days", "1"])
+                    + (wrong[0] == "--reason-code" ? [] : ["--reason-code", "other"]) + wrong)
             #expect(refused.status == 2, "\(refused)")
         }
-        let unknown = try await installation.run(["extend", "778", "--days", "1", "--reason", "other"])
+        let unknown = try await installation.run(["extend", "778", "--days", "1", "--reason-code", "other"])
         #expect(unknown.status == 1 && unknown.errors.contains("`rightful check`"), "\(unknown)")
         #expect(try await installation.rightful("verify").contains("verified"))
         await running.stop()
@@ -124,7 +133,9 @@ struct StoreRequestTests {
     func extendTogether() async throws {
         let running = try await Running()
         let installation = running.stage.installation
-        let order = ["extend", "777", "--days", "7", "--reason", "service_issue", "--send"]
+        let order = [
+            "extend", "777", "--days", "7", "--reason-code", "service_issue", "--send", "--reason", "the outage of May",
+        ]
         let runs = try await withThrowingTaskGroup(of: (status: Int32, text: String).self) { group in
             for _ in 0..<4 {
                 group.addTask {
@@ -155,14 +166,17 @@ struct StoreRequestTests {
         #expect(dry.status == 0 && dry.output.contains("delivery      DELIVERED"), "\(dry)")
         #expect(
             dry.output.contains("takes an answer until") && dry.output.contains("nothing was sent"), "\(dry.output)")
-        let refused = try await installation.run(["consumption", "777", "--send"])
+        let refused = try await installation.run(["consumption", "777", "--send", "--reason", "asked on the phone"])
         #expect(refused.status == 1 && refused.errors.contains("--consented"), "\(refused)")
         #expect(
             running.stage.production.count(of: "consumption") == 0, "a service without consent sends nothing either")
         let share = try await installation.run(["consumption", "777", "--consumed", "50"])
         #expect(share.status == 1 && share.errors.contains("reckons it itself"), "\(share)")
         let sent = try await installation.run(
-            ["consumption", "777", "--preference", "GRANT_FULL", "--consented", "--send"])
+            [
+                "consumption", "777", "--preference", "GRANT_FULL", "--consented", "--send", "--reason",
+                "asked on the phone",
+            ])
         #expect(sent.status == 0 && sent.output.contains("the store was told (event "), "\(sent)")
         #expect(
             running.stage.production.consumption(of: "777") == [
@@ -174,13 +188,19 @@ struct StoreRequestTests {
         let facts = settled.first?["facts"] as? [String: Any]
         #expect(facts?["settles"] as? Int == asked.first?["position"] as? Int, "\(settled)")
         #expect(settled.first?["source"] as? String == "operator")
+        #expect(facts?["reason"] as? String == "asked on the phone")
+        #expect((facts?["actor"] as? String)?.isEmpty == false, "the account that ran it")
         let again = try await installation.run(["consumption", "777"])
         #expect(again.output.contains("no question of the store's is open"), "\(again)")
         running.stage.production.fail(.status(400, code: 4_000_047))
-        let unasked = try await installation.run(["consumption", "777", "--consented", "--send"])
+        let unasked = try await installation.run([
+            "consumption", "777", "--consented", "--send", "--reason", "asked on the phone",
+        ])
         #expect(unasked.status == 1 && unasked.errors.contains("is open; --anyway"), "\(unasked)")
         #expect(running.stage.production.count(of: "consumption") == 1)
-        let never = try await installation.run(["consumption", "777", "--consented", "--send", "--anyway"])
+        let never = try await installation.run([
+            "consumption", "777", "--consented", "--send", "--reason", "asked on the phone", "--anyway",
+        ])
         #expect(never.status == 1 && never.errors.contains("4000047"), "\(never)")
         let unknown = try await installation.run(["consumption", "99"])
         #expect(unknown.status == 1 && unknown.errors.contains("knows no transaction 99"), "\(unknown)")

@@ -88,7 +88,8 @@ extension SplitMix64 {
             bundleID: text(), originalTransactionID: text(), content: content,
             outcome: pick([
                 .pending, .accepted, .refused(code: code), .tooLate, .withheld(pick(ConsumptionWithholding.allCases)),
-            ]), settles: maybe(2) { $0.integer() })
+            ]), settles: maybe(2) { $0.integer() },
+            order: maybe(2) { StoreRequestOrder(actor: $0.text(), reason: $0.text()) })
     }
 
     mutating func fact() -> LedgerFact {

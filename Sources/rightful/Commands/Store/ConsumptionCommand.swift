@@ -26,12 +26,13 @@ struct ConsumptionCommand: Command {
             CommandUsage.Option(
                 "--consented", nil, "this customer consented that it is told, where the configuration does not say so"),
             CommandUsage.Option("--send", nil, "tell the store; without this nothing is sent"),
+            CommandUsage.reason, CommandUsage.actor,
             CommandUsage.Option("--anyway", nil, "also where no question of the store's is open, or its time is over"),
         ],
         details: """
             The store asks when somebody wants their money back, and takes the answer for 12 hours. Nothing is sent unless the
             customer consented: by consumption_information in the configuration, or by --consented. What was sent is an event,
-            with what the store answered. A service whose configuration has consumption_information answers by itself.
+            with what the store answered, who ordered it and why; of these two the store is told nothing. A service whose configuration has consumption_information answers by itself.
             """)
 
     /// How long the store may take.
@@ -43,6 +44,7 @@ struct ConsumptionCommand: Command {
     private let delivery: ConsumptionInformation.DeliveryStatus?
     private let preference: ConsumptionInformation.RefundPreference?
     private let consumed: Int64?
+    private let why: String?
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
@@ -56,6 +58,7 @@ struct ConsumptionCommand: Command {
             }
             return Int64((percent * 1000).rounded())
         }
+        why = try arguments.reasonToSend()
     }
 
     func run(_ context: CommandContext) async throws {
@@ -79,7 +82,8 @@ struct ConsumptionCommand: Command {
             let access = try StoreAccess.of(subject.app, environment, configuration)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let client = access.client(session, now: session.clock.now)
-            return try await lines + [send(information, subject, client, writer)]
+            let order = try context.order(arguments, reason: why)
+            return try await lines + [send(information, subject, order, client, writer)]
         }
         try context.output.write(lines.map { $0 + "\n" }.joined())
     }
@@ -219,7 +223,8 @@ struct ConsumptionCommand: Command {
     // MARK: - Sending
 
     private func send(
-        _ information: ConsumptionInformation, _ subject: Subject, _ client: StoreAPIClient, _ writer: LedgerWriter
+        _ information: ConsumptionInformation, _ subject: Subject, _ order: StoreRequestOrder,
+        _ client: StoreAPIClient, _ writer: LedgerWriter
     ) async throws -> String {
         var outcome = StoreRequestFact.Outcome.accepted
         var refusal = ""
@@ -237,7 +242,7 @@ struct ConsumptionCommand: Command {
         let recorded = try await StoreRequestFact(
             bundleID: subject.app, originalTransactionID: subject.original,
             content: .consumption(transactionID: transaction, information), outcome: outcome,
-            settles: subject.question?.position
+            settles: subject.question?.position, order: order
         ).recorded(in: environment, source: .operatorCommand) { try await writer.append($0) }
         guard outcome == .accepted else {
             throw CommandFailure(description: "the store refused it (event \(recorded.position)). \(refusal)")

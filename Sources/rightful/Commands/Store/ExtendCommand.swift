@@ -12,17 +12,19 @@ struct ExtendCommand: Command {
         options: [
             CommandUsage.Option("--days", "N", "how many days, 1 to 90"),
             CommandUsage.Option(
-                "--reason", "WORD",
-                "one of \(RenewalExtension.Reason.allCases.map(\.word).joined(separator: ", "))"),
+                "--reason-code", "WORD",
+                "the reason as the store has it: one of \(RenewalExtension.Reason.allCases.map(\.word).joined(separator: ", "))"
+            ),
             CommandUsage.environment,
             CommandUsage.Option("--send", nil, "ask the store for it; without this nothing is sent"),
+            CommandUsage.reason, CommandUsage.actor,
             CommandUsage.Option("--again", nil, "also where the store extended it within the last 24 hours"),
         ],
         details: """
             ORIGINAL is the original transaction of a subscription that is paid and running. What was asked is an event before
             it is sent, and what the store answered is another. Where the answer never came, run the same command again: the
             request bears the same name, and the store carries it out once. Then the store is asked how the subscription
-            stands, so that the new expiry is in the ledger.
+            stands, so that the new expiry is in the ledger. The events say who ordered it, and why; neither is told to the store.
             """)
 
     /// How long the store may take.
@@ -33,6 +35,7 @@ struct ExtendCommand: Command {
     private let days: Int64
     private let reason: RenewalExtension.Reason
     private let environment: StoreEnvironment
+    private let why: String?
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
@@ -40,13 +43,14 @@ struct ExtendCommand: Command {
         guard let days = Int64(try arguments.required("--days")), RenewalExtension.dayRange.contains(days) else {
             throw arguments.error("--days must be a whole number from 1 to 90, as the store has it")
         }
-        let word = try arguments.required("--reason")
+        let word = try arguments.required("--reason-code")
         guard let reason = RenewalExtension.Reason.allCases.first(where: { $0.word == word }) else {
             let words = RenewalExtension.Reason.allCases.map(\.word).joined(separator: ", ")
-            throw arguments.error("--reason '\(word)' is none of \(words)")
+            throw arguments.error("--reason-code '\(word)' is none of \(words)")
         }
         (self.days, self.reason) = (days, reason)
         environment = try arguments.environment() ?? .production
+        why = try arguments.reasonToSend()
     }
 
     func run(_ context: CommandContext) async throws {
@@ -70,16 +74,18 @@ struct ExtendCommand: Command {
             let verifier = StoreAccess.statementVerifier(try JWSVerifier(trusting: anchors), configuration)
             let check = access.check(
                 session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
-            return try await plan + send(known, check, writer, reader, now: session.clock.now())
+            let order = try context.order(arguments, reason: why)
+            return try await plan + send(known, order, check, writer, reader, now: session.clock.now())
         }
         try context.output.write(lines.map { $0 + "\n" }.joined())
     }
 
     /// Asks the store, and records that and what came of it.
     private func send(
-        _ known: Subject, _ check: StoreCheck, _ writer: LedgerWriter, _ reader: LedgerReader, now: Timestamp
+        _ known: Subject, _ order: StoreRequestOrder, _ check: StoreCheck, _ writer: LedgerWriter,
+        _ reader: LedgerReader, now: Timestamp
     ) async throws -> [String] {
-        let (position, wish, wasAsked) = try await begin(known, writer, reader, now: now)
+        let (position, wish, wasAsked) = try await begin(known, order, writer, reader, now: now)
         var answered = wish
         let outcome: StoreRequestFact.Outcome
         var refusal = "the store says that it did not succeed, and gives no reason"
@@ -102,7 +108,7 @@ struct ExtendCommand: Command {
             EventDraft(
                 StoreRequestFact(
                     bundleID: known.app, originalTransactionID: original, content: .renewalExtension(answered),
-                    outcome: outcome, settles: position), in: environment, source: .operatorCommand))
+                    outcome: outcome, settles: position, order: order), in: environment, source: .operatorCommand))
         guard outcome == .accepted else {
             throw CommandFailure(description: "\(refusal) (events \(position) and \(settled.position))")
         }
@@ -114,7 +120,7 @@ struct ExtendCommand: Command {
 
     /// Says in the log what is about to be asked, or finds that it was said before and nobody knows what came of it.
     private func begin(
-        _ known: Subject, _ writer: LedgerWriter, _ reader: LedgerReader, now: Timestamp
+        _ known: Subject, _ order: StoreRequestOrder, _ writer: LedgerWriter, _ reader: LedgerReader, now: Timestamp
     ) async throws -> (position: Int64, wish: RenewalExtension, wasAsked: Bool) {
         if let (position, wish) = known.dialogue.openExtension {
             guard wish.days == days, wish.reason == reason else {
@@ -130,7 +136,7 @@ struct ExtendCommand: Command {
         var draft = EventDraft(
             StoreRequestFact(
                 bundleID: known.app, originalTransactionID: original, content: .renewalExtension(wish),
-                outcome: .pending), in: environment, source: .operatorCommand)
+                outcome: .pending, order: order), in: environment, source: .operatorCommand)
         // Of several people at once one begins; each of the others would be a request of its own to the store.
         draft.unchangedSince = UnchangedSince(known.position, originals: [known.key])
         do {
