@@ -58,7 +58,8 @@ extension WireValue {
             ])
         case .drift(let fact):
             self = .object([
-                "customer": WireValue(fact.customer), "product_id": .string(fact.productID),
+                "customer": WireValue(fact.customer), "bundle_id": .string(fact.bundleID),
+                "product_id": .string(fact.productID),
                 "claimed": .string(fact.claimed.rawValue), "claimed_until": WireValue(fact.claimedUntil),
                 "actual": WireValue(fact.actual?.rawValue), "actual_until": WireValue(fact.actualUntil),
             ])

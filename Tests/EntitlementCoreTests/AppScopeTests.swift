@@ -31,10 +31,10 @@ struct AppScopeTests {
         .link(LinkFact(identity: identity, customer: customer))
     }
 
-    private func drift(of product: String) -> LedgerFact {
+    private func drift(of product: String, in app: String) -> LedgerFact {
         .drift(
             DriftFact(
-                customer: alice, productID: product, claimed: .active, claimedUntil: nil, actual: nil,
+                customer: alice, bundleID: app, productID: product, claimed: .active, claimedUntil: nil, actual: nil,
                 actualUntil: nil))
     }
 
@@ -91,12 +91,15 @@ struct AppScopeTests {
         #expect(kept([foreign] + links, of: carol) == [], "who has nothing here is nobody")
     }
 
-    @Test("grants hold in every app, drift counts where its product was bought here, and who was forgotten is not told")
+    @Test("grants hold in every app, drift is about the app whose device it is, and who was forgotten is not told")
     func others() {
         let own = statement("1", of: "1", in: Self.app)
         let foreign = statement("2", of: "2", in: Self.other, product: "basic")
         let forgotten = LedgerFact.forgetting(ForgettingFact(identities: [alice], evidencePositions: [1]))
         #expect(kept([foreign, granted(), takenBack()]) == [2, 3])
-        #expect(kept([own, foreign, drift(of: "pro"), drift(of: "basic"), forgotten]) == [1, 3])
+        let told = [
+            drift(of: "pro", in: Self.app), drift(of: "pro", in: Self.other), drift(of: "basic", in: Self.other),
+        ]
+        #expect(kept([own, foreign] + told + [forgotten]) == [1, 3])
     }
 }

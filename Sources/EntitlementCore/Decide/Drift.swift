@@ -1,12 +1,15 @@
 /// What a device believes of one product.
 package struct DeviceClaim: Hashable, Sendable {
     package var productID: String
+    /// The app whose device it is, which knows nothing of what others sell under the same id; `nil`: all apps together.
+    package var app: AppScope?
     package var state: EntitlementState
     /// Until when it believes to have access; `nil`: without end, or not said.
     package var until: Timestamp?
 
-    package init(productID: String, state: EntitlementState, until: Timestamp?) {
+    package init(productID: String, of app: AppScope? = nil, state: EntitlementState, until: Timestamp?) {
         self.productID = productID
+        self.app = app
         self.state = state
         self.until = until
     }
@@ -27,12 +30,13 @@ extension CustomerFacts {
     ///
     /// States are compared, and where both give access and the device names an end, the ends.
     ///
+    /// - Parameter claims: of one device, so all of one app.
     /// - Returns: the differences, and until when they stay these.
     package func drift(
         from claims: [DeviceClaim], at instant: Timestamp
     ) -> (drift: [Drift], until: Timestamp) {
-        guard !claims.isEmpty else { return ([], .endless) }
-        let facts = ofProducts(Set(claims.map(\.productID)))
+        guard let first = claims.first else { return ([], .endless) }
+        let facts = ofProducts(Set(claims.map(\.productID)), of: first.app)
         let (read, until) = facts.answersHolding(at: instant)
         let answers = Dictionary(read.map { ($0.entitlementID, $0) }, uniquingKeysWith: { first, _ in first })
         let drift: [Drift] = claims.compactMap { claim in
@@ -60,12 +64,12 @@ extension CustomerFacts {
 
     /// Whether a device that says this of a product says what the facts say at an instant.
     package func agrees(with claim: DeviceClaim, at instant: Timestamp) -> Bool {
-        claim.agrees(with: answer(for: claim.productID, at: instant))
+        claim.agrees(with: answer(to: claim, at: instant))
     }
 
     /// Whether it would have been what the facts say at some instant until another.
     package func everAgreed(with claim: DeviceClaim, by last: Timestamp) -> Bool {
-        let facts = ofProducts([claim.productID])
+        let facts = ofProducts([claim.productID], of: claim.app)
         guard let timeline = facts.timelines().first(where: { $0.entitlementID == claim.productID }) else {
             return claim.agrees(with: nil)
         }
@@ -74,16 +78,19 @@ extension CustomerFacts {
         }
     }
 
-    /// How one product reads at an instant, by itself; `nil` where nothing of it is known by then.
-    package func answer(for productID: String, at instant: Timestamp) -> EntitlementAnswer? {
-        let facts = ofProducts([productID])
-        return facts.timelines().first { $0.entitlementID == productID }
+    /// How a claim's product reads at an instant, by itself; `nil` where nothing of it is known by then.
+    package func answer(to claim: DeviceClaim, at instant: Timestamp) -> EntitlementAnswer? {
+        let facts = ofProducts([claim.productID], of: claim.app)
+        return facts.timelines().first { $0.entitlementID == claim.productID }
             .flatMap { facts.answer(from: $0, at: instant) }
     }
 
-    /// The same facts, with each of these products for an entitlement, and no others.
-    private func ofProducts(_ products: Set<String>) -> CustomerFacts {
+    /// The same facts, with each of these products of an app for an entitlement, and no others.
+    private func ofProducts(_ products: Set<String>, of app: AppScope?) -> CustomerFacts {
         var facts = self
+        if let app {
+            facts.originals = originals.filter { $0.value.transactions.contains { app.isOfApp($0.fact) } }
+        }
         facts.catalog = Catalog(
             products: products.sorted().map {
                 CatalogProduct(productID: $0, entitlements: [$0], duration: catalog.product($0)?.duration)

@@ -127,6 +127,8 @@ package struct GrantRevocationFact: Hashable, Sendable {
 /// Where it did before, also that it agrees again; from the store's API, that the store was asked and agrees with the ledger.
 package struct DriftFact: Hashable, Sendable {
     package var customer: IdentityRef
+    /// Of the app whose device it is: what its store sold there was compared, and nothing else.
+    package var bundleID: String
     package var productID: String
     package var claimed: EntitlementState
     /// `nil`: the device named no end.
@@ -137,10 +139,11 @@ package struct DriftFact: Hashable, Sendable {
     package var actualUntil: Timestamp?
 
     package init(
-        customer: IdentityRef, productID: String, claimed: EntitlementState, claimedUntil: Timestamp?,
-        actual: EntitlementState?, actualUntil: Timestamp?
+        customer: IdentityRef, bundleID: String, productID: String, claimed: EntitlementState,
+        claimedUntil: Timestamp?, actual: EntitlementState?, actualUntil: Timestamp?
     ) {
         self.customer = customer
+        self.bundleID = bundleID
         self.productID = productID
         self.claimed = claimed
         self.claimedUntil = claimedUntil
@@ -150,6 +153,16 @@ package struct DriftFact: Hashable, Sendable {
 }
 
 extension DriftFact {
+    /// What the device believed.
+    package var claim: DeviceClaim {
+        DeviceClaim(productID: productID, of: AppScope(bundleID), state: claimed, until: claimedUntil)
+    }
+
+    /// Whether it is about the same product of the same app.
+    package func isAbout(_ claim: DeviceClaim) -> Bool {
+        productID == claim.productID && claim.app.map { $0.bundleID.utf8.elementsEqual(bundleID.utf8) } ?? true
+    }
+
     /// Whether it reports the end of a difference: what is claimed is what the ledger knows.
     ///
     /// A difference in the end alone names both ends, and they are not the same.

@@ -83,6 +83,7 @@ extension CanonicalWriter {
 
     mutating func drift(_ fact: DriftFact) {
         integer(fact.customer.number)
+        text(fact.bundleID)
         text(fact.productID)
         text(fact.claimed.rawValue)
         optional(fact.claimedUntil) { $0.timestamp($1) }
@@ -180,7 +181,7 @@ extension CanonicalReader {
 
     mutating func drift() throws(Failure) -> DriftFact {
         DriftFact(
-            customer: IdentityRef(try integer()), productID: try text(), claimed: try state(),
+            customer: IdentityRef(try integer()), bundleID: try text(), productID: try text(), claimed: try state(),
             claimedUntil: try optionalTimestamp(), actual: try flag() ? try state() : nil,
             actualUntil: try optionalTimestamp())
     }

@@ -33,7 +33,6 @@ package struct AppScope: Hashable, Sendable {
         }
         let named = Set(purchases.flatMap(\.fact.namedIdentities)).union(holders)
         let known = named.isEmpty ? [] : Self.closure(of: named.union([customer].compactMap(\.self)), events)
-        let products = Set(purchases.flatMap(\.fact.transactions).map(\.productID))
         let kept = Set(purchases.map(\.position))
         return events.filter { event in
             switch event.fact {
@@ -41,8 +40,7 @@ package struct AppScope: Hashable, Sendable {
                 kept.contains(event.position)
             case .catalog, .grant, .grantRevocation: true
             case .link(let link): known.contains(link.identity)
-            // What a device of another app believed names a product of that app.
-            case .drift(let drift): products.contains(drift.productID)
+            case .drift: names(event.fact) ?? false
             case .forgetting, .access: false
             }
         }
@@ -86,6 +84,7 @@ extension LedgerFact {
         var ids = Set(transactions.map(\.bundleID))
         if case .notification(let fact) = self { ids.insert(fact.bundleID) }
         if case .storeRequest(let fact) = self { ids.insert(fact.bundleID) }
+        if case .drift(let fact) = self { ids.insert(fact.bundleID) }
         return ids
     }
 

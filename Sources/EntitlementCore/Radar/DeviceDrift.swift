@@ -73,7 +73,7 @@ package struct DeviceDrift: Sendable {
     package func verdict(after event: HistoryEvent, _ cause: DriftCause) -> Verdict {
         switch event.fact {
         case .drift(let report):
-            guard report.productID == claim.productID, history.identities.contains(report.customer) else {
+            guard report.isAbout(claim), history.identities.contains(report.customer) else {
                 return .open(cause)
             }
             guard report.isAgreement else { return .ended(cause, by: .newerReport) }
@@ -98,21 +98,28 @@ package struct DeviceDrift: Sendable {
         return .open(cause.driftClass == .unexplained ? explanation() : cause)
     }
 
-    /// Which purchase of the product it is about, as far as that is known, and which app's.
+    /// Which purchase of the product it is about, as far as that is known; always one of the device's own app.
     ///
     /// A purchase of the other environment is named only where that is the cause: else this environment would tell of it, and
     /// its store be asked about what it cannot know.
-    package func subject(of cause: DriftCause) -> (originalTransactionID: String, bundleID: String)? {
+    package func subject(of cause: DriftCause) -> String? {
         if let newest = purchases(in: history).newest
             ?? (cause == .heldElsewhere ? purchases(in: elsewhere).newest : nil)
         {
-            return (newest.originalTransactionID, newest.bundleID)
+            return newest.originalTransactionID
         }
-        return disputed.first { $0.products.contains(claim.productID) }.map { ($0.originalTransactionID, $0.bundleID) }
+        return disputed.first(where: isAbout)?.originalTransactionID
     }
 
     private func purchases(in history: CustomerHistory) -> [TransactionFact] {
-        history.events.flatMap(\.fact.transactions).filter { $0.productID == claim.productID }
+        history.events.flatMap(\.fact.transactions).filter {
+            $0.productID == claim.productID && claim.app?.isOfApp($0) ?? true
+        }
+    }
+
+    private func isAbout(_ disputed: Disputed) -> Bool {
+        disputed.products.contains(claim.productID)
+            && claim.app.map { $0.bundleID.utf8.elementsEqual(disputed.bundleID.utf8) } ?? true
     }
 
     /// Whether an event makes the claim true of its own instant: by all that is known now, or by what had happened then.
@@ -130,8 +137,8 @@ package struct DeviceDrift: Sendable {
         // A device that knows less needs no other reason.
         guard claim.state != .expired else { return .notHeardOf }
         let facts = history.facts()
-        if facts.answer(for: claim.productID, at: at)?.reading.reason == .ownedByAnother { return .heldByAnother }
-        if disputed.contains(where: { $0.products.contains(claim.productID) }) { return .inConflict }
+        if facts.answer(to: claim, at: at)?.reading.reason == .ownedByAnother { return .heldByAnother }
+        if disputed.contains(where: isAbout) { return .inConflict }
         if elsewhere.facts().agrees(with: claim, at: at) { return .heldElsewhere }
         if wasTrue { return .trueBefore }
         // A purchase of the product that only the other environment knows is what the device means, whatever it says of it.

@@ -14,8 +14,8 @@ struct DriftKnowledge {
 
         func drift(_ report: DriftFact, at instant: Timestamp) -> DeviceDrift {
             DeviceDrift(
-                DeviceClaim(productID: report.productID, state: report.claimed, until: report.claimedUntil),
-                at: instant, history: history, elsewhere: elsewhere, disputed: disputed, isTooLarge: isTooLarge)
+                report.claim, at: instant, history: history, elsewhere: elsewhere, disputed: disputed,
+                isTooLarge: isTooLarge)
         }
 
         /// Whether an event that names something of this customer tells something about them.

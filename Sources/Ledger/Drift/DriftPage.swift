@@ -12,6 +12,8 @@ struct DriftPage {
         let originalTransactionID: String?
         let productID: String?
         let identities: [IdentityRef]
+        /// Whether it may tell of an app that was not heard of before the page.
+        let mayTellOfNewApp: Bool
 
         init(_ row: PostgresRow) throws {
             position = try row.int(0)
@@ -21,6 +23,7 @@ struct DriftPage {
             originalTransactionID = try row.optionalText(4)
             productID = try row.optionalText(5)
             identities = try [row.optionalInt(6), row.optionalInt(7)].compactMap { $0.map { IdentityRef($0) } }
+            mayTellOfNewApp = try row.bool(8)
         }
 
         var isSigned: Bool { source == .notification || source == .serverAPI || source == .device }
@@ -56,12 +59,6 @@ struct DriftPage {
     init(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
         self.end = end
         known = DriftKnowledge(from: start, to: end)
-        lines = try connection.query(
-            """
-            SELECT position, environment, source, type, original_transaction_id, product_id, identity, other_identity
-            FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position
-            """, [.int(ledgerID), .int(start), .int(end)]
-        ).rows.map { try Line($0) }
         streams = Dictionary(
             uniqueKeysWithValues: try connection.query(
                 "SELECT app, environment, since FROM drift_stream WHERE ledger_id = $1", [.int(ledgerID)]
@@ -71,6 +68,21 @@ struct DriftPage {
                     Timestamp(milliseconds: try row.timestamp(2))
                 )
             })
+        // A text in the facts stands behind its length, so no app is taken for another that begins like it.
+        lines = try connection.query(
+            """
+            SELECT position, environment, source, type, original_transaction_id, product_id, identity, other_identity,
+                NOT EXISTS (
+                    SELECT FROM unnest($4::text[], $5::smallint[]) AS known (app, environment)
+                    WHERE known.environment = event.environment
+                        AND position(int4send(octet_length(known.app)) || convert_to(known.app, 'UTF8') IN facts) > 0)
+            FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position
+            """,
+            [
+                .int(ledgerID), .int(start), .int(end), .textArray(streams.keys.map(\.app)),
+                .int2Array(streams.keys.map(\.environment.number)),
+            ]
+        ).rows.map { try Line($0) }
         events = try Self.events(at: Self.wanted(lines), on: connection)
         let touched = Set(lines.flatMap(\.keys)).union(events.values.flatMap(\.fact.namedKeys))
         for (row, keys) in try DriftKey.rows(with: touched, on: connection) {
@@ -80,18 +92,12 @@ struct DriftPage {
         }
     }
 
-    /// The events that are read whole: those that may find a difference, and the first of each product, which tell the app.
+    /// The events that are read whole: those that may find a difference, and those that may be the first about their app.
     private static func wanted(_ lines: [Line]) -> [Int64] {
-        struct Product: Hashable {
-            let environment: StoreEnvironment
-            let productID: String
-        }
-        var seen: Set<Product> = []
-        return lines.filter { line in
+        lines.filter { line in
             if line.source == .serverAPI || line.hasMore { return true }
-            guard line.isSigned, let environment = line.environment else { return false }
-            guard let productID = line.productID else { return true }
-            return seen.insert(Product(environment: environment, productID: productID)).inserted
+            guard line.isSigned, line.environment != nil else { return false }
+            return line.productID == nil || line.mayTellOfNewApp
         }.map(\.position)
     }
 
@@ -155,6 +161,8 @@ struct DriftPage {
     private mutating func listen(_ event: DecodedEvent) {
         let record = event.record
         guard let environment = record.environment, record.source.isSigned else { return }
+        // What a device believed is no word of the store's.
+        if case .drift = event.fact { return }
         for app in event.fact.bundleIDs {
             let stream = StoreStream(app: app, environment: environment)
             guard streams[stream] == nil else { continue }
@@ -174,8 +182,8 @@ struct DriftPage {
             var row = DriftRow(
                 position: record.position, environment: environment, comparison: .deviceLedger,
                 identity: report.customer, productID: report.productID, foundAt: record.recordedAt,
-                originalTransactionID: nil, app: "", cause: .none)
-            let person = try known.person(report.customer, environment, upTo: record.position, on: connection)
+                originalTransactionID: nil, app: report.bundleID, cause: .none)
+            let person = try known.person(report, environment, upTo: record.position, on: connection)
             let drift = person.drift(report, at: record.recordedAt)
             take(drift.verdictWhenFound(), drift, person, event, &row)
         } else if record.source == .serverAPI, let original = record.originalKey,
@@ -229,10 +237,7 @@ struct DriftPage {
             switch verdict {
             case .open(let cause), .ended(let cause, _): cause
             }
-        if let subject = drift.subject(of: cause) {
-            row.originalTransactionID = subject.originalTransactionID
-            row.app = subject.bundleID
-        }
+        row.originalTransactionID = drift.subject(of: cause) ?? row.originalTransactionID
         switch verdict {
         case .open(let cause):
             row.cause = cause
@@ -276,8 +281,9 @@ struct DriftPage {
         if !news.isEmpty {
             try connection.query(
                 """
-                INSERT INTO drift_count AS known (ledger_id, environment, class, app, open, found)
-                SELECT $1, * FROM unnest($2::smallint[], $3::smallint[], $4::text[], $5::bigint[], $6::bigint[])
+                INSERT INTO drift_count AS known (ledger_id, environment, class, app, open, found, not_compared)
+                SELECT $1, * FROM unnest(
+                    $2::smallint[], $3::smallint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
                 ON CONFLICT (ledger_id, environment, class, app) DO UPDATE
                 SET open = known.open + excluded.open, found = known.found + excluded.found
                 """,

@@ -93,13 +93,12 @@ package struct DriftChecks: Sendable {
         metrics.count(.storeChecks, ["drift", isNews ? "recorded" : isKnown ? "known" : "unknown"])
         guard isKnown, !isNews else { return true }
         let (facts, position) = try await reader.customerFacts(customer, environment: environment)
-        let claim = DeviceClaim(productID: report.productID, state: report.claimed, until: report.claimedUntil)
-        guard !facts.agrees(with: claim, at: now()),
-            let answer = facts.answer(for: report.productID, at: now())
+        let claim = report.claim
+        guard !facts.agrees(with: claim, at: now()), let answer = facts.answer(to: claim, at: now())
         else { return true }
         let agreement = DriftFact(
-            customer: IdentityRef(0), productID: report.productID, claimed: answer.state, claimedUntil: answer.until,
-            actual: answer.state, actualUntil: answer.until)
+            customer: IdentityRef(0), bundleID: report.bundleID, productID: report.productID, claimed: answer.state,
+            claimedUntil: answer.until, actual: answer.state, actualUntil: answer.until)
         do {
             _ = try await check.append(
                 EventDraft(

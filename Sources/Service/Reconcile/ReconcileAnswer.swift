@@ -67,8 +67,9 @@ extension ReconcileDecision {
     /// What the device says of products, as far as it is compared: without proof only of those it has just proven to hold.
     func compared(_ claims: [ReconcileRequest.Claim]) -> [DeviceClaim] {
         let proven = Set(transactions.map(\.productID))
+        let app = AppScope(posting.app)
         return claims.filter { proof != .none || proven.contains($0.productID) }.map {
-            DeviceClaim(productID: $0.productID, state: $0.state, until: $0.until)
+            DeviceClaim(productID: $0.productID, of: app, state: $0.state, until: $0.until)
         }
     }
 }

@@ -3,15 +3,15 @@ import EntitlementCore
 import Ledger
 
 extension Application {
-    /// The most drifts recorded of one customer within 24 hours; further ones are counted only.
+    /// The most drifts recorded of one customer in one app within 24 hours; further ones are counted only.
     private static let driftLimit = 20
-    /// The most products of one customer about which differences are recorded, until devices come to agree.
+    /// The most products of one customer in one app about which differences are recorded, until devices come to agree.
     private static let productLimit = 50
 
     /// Records drift that is proven and new, within limits, and where it has ended; all of it is counted.
     ///
-    /// Of somebody who speaks for one app, only what is about a product that the customer bought there: such drift is shown
-    /// to that app alone, and takes nothing of what other apps may have recorded.
+    /// Of somebody who speaks for one app, only what is about a product that the customer bought there. What is recorded is
+    /// the app's own: it takes nothing of what other apps may have recorded of the same customer.
     ///
     /// - Parameter claims: all that was compared.
     func record(
@@ -23,9 +23,10 @@ extension Application {
             return
         }
         let own = decision.ownProducts
+        let app = decision.posting.app
         let past = try await reader.drifts(
             of: decision.customer, decision.posting.environment, limit: Self.driftLimit * 10
-        ).filter { own?.contains($0.fact.productID) ?? true }
+        ).filter { $0.fact.bundleID.utf8.elementsEqual(app.utf8) }
         guard !drift.isEmpty || !past.isEmpty else { return }
         let dayAgo = now().adding(milliseconds: -Timestamp.millisecondsPerDay)
         // Moves on with what is recorded here, so that only what others append is in conflict with it.
@@ -50,7 +51,7 @@ extension Application {
                 continue
             }
             let fact = DriftFact(
-                customer: IdentityRef(0), productID: item.claim.productID, claimed: item.claim.state,
+                customer: IdentityRef(0), bundleID: app, productID: item.claim.productID, claimed: item.claim.state,
                 claimedUntil: item.claim.until, actual: item.actual, actualUntil: item.actualUntil)
             let last = past.first { $0.fact.productID == fact.productID }?.fact
             guard last.map({ !$0.saysTheSame(as: fact) }) ?? true else {
@@ -71,9 +72,9 @@ extension Application {
             guard let last = about.first, !last.fact.isAgreement,
                 !about.contains(where: { $0.fact.isAgreement && $0.recordedAt > dayAgo })
             else { continue }
-            let answer = decision.facts.answer(for: claim.productID, at: instant)
+            let answer = decision.facts.answer(to: claim, at: instant)
             let fact = DriftFact(
-                customer: IdentityRef(0), productID: claim.productID, claimed: claim.state,
+                customer: IdentityRef(0), bundleID: app, productID: claim.productID, claimed: claim.state,
                 claimedUntil: answer?.until, actual: answer?.state, actualUntil: answer?.until)
             try await append(fact, "agreed", decision, &decidedAt)
         }

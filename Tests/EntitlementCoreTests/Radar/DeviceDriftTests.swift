@@ -21,11 +21,12 @@ struct DeviceDriftTests {
     private static let refunded = Entry.statement(subscription("2", from: 30, to: 60, signed: 35, revoked: 35))
     private static func report(
         _ state: EntitlementState, _ actual: EntitlementState?, _ until: Double? = nil, actualUntil: Double? = nil,
-        of customer: IdentityRef = alice, product: String = "pro"
+        of customer: IdentityRef = alice, product: String = "pro", app: String = "com.example"
     ) -> LedgerFact {
         .drift(
             DriftFact(
-                customer: customer, productID: product, claimed: state, claimedUntil: until.map { day($0) },
+                customer: customer, bundleID: app, productID: product, claimed: state,
+                claimedUntil: until.map { day($0) },
                 actual: actual, actualUntil: actualUntil.map { day($0) }))
     }
 

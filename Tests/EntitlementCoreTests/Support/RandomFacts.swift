@@ -134,7 +134,8 @@ extension SplitMix64 {
         case 10:
             .drift(
                 DriftFact(
-                    customer: anyReference(), productID: text(), claimed: pick(EntitlementState.allCases),
+                    customer: anyReference(), bundleID: text(), productID: text(),
+                    claimed: pick(EntitlementState.allCases),
                     claimedUntil: maybe(2) { $0.anyInstant() }, actual: maybe(2) { $0.pick(EntitlementState.allCases) },
                     actualUntil: maybe(2) { $0.anyInstant() }))
         case 14: .storeRequest(anyStoreRequest())

@@ -81,11 +81,13 @@ struct DriftCommand: Command {
     }
 
     private func table(_ page: FoundDriftPage) -> String {
-        let heading = ["position", "found", "class", "between", "customer", "product", "claimed", "known", "resolved"]
+        let heading = [
+            "position", "found", "class", "between", "customer", "app", "product", "claimed", "known", "resolved",
+        ]
         let cells = page.items.map { drift in
             [
                 "\(drift.position)", "\(drift.foundAt)", drift.cause.driftClass.rawValue, drift.comparison.words,
-                drift.customerID ?? "-", drift.productID ?? "-",
+                drift.customerID ?? "-", drift.app ?? "-", drift.productID ?? "-",
                 drift.report.map { Self.holding($0.claimed, $0.claimedUntil) } ?? "-",
                 drift.report.map { report in
                     report.actual.map { Self.holding($0, report.actualUntil) } ?? "nothing"
