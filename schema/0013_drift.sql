@@ -48,6 +48,8 @@ CREATE TABLE drift_count (
     app text COLLATE "C" NOT NULL,
     open bigint NOT NULL,
     found bigint NOT NULL,
+    -- Of those that are open, how many are not told apart because more is known than is compared.
+    not_compared bigint NOT NULL,
     PRIMARY KEY (ledger_id, environment, class, app)
 ) WITH (fillfactor = 10);
 

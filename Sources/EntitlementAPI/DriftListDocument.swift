@@ -89,14 +89,19 @@ package struct DriftListDocument: Codable, Hashable, Sendable {
     package let nextAfter: Int64
     /// How many of the environment are open and unexplained.
     package let unexplained: Int64
+    /// Of these, how many were not compared, because more is known of the customer than is.
+    package let notCompared: Int64
     /// Up to which event the log was gone through.
     package let readTo: Int64
 
-    package init(items: [Item], hasMore: Bool, nextAfter: Int64, unexplained: Int64, readTo: Int64) {
+    package init(
+        items: [Item], hasMore: Bool, nextAfter: Int64, unexplained: Int64, notCompared: Int64, readTo: Int64
+    ) {
         self.items = items
         self.hasMore = hasMore
         self.nextAfter = nextAfter
         self.unexplained = unexplained
+        self.notCompared = notCompared
         self.readTo = readTo
     }
 
@@ -104,6 +109,7 @@ package struct DriftListDocument: Codable, Hashable, Sendable {
         case object, items, unexplained
         case hasMore = "has_more"
         case nextAfter = "next_after"
+        case notCompared = "not_compared"
         case readTo = "read_to"
     }
 }

@@ -19,7 +19,7 @@ package struct DeviceDrift: Sendable {
         case ended(DriftCause, by: DriftEnd)
     }
 
-    /// With more events than these nothing is compared.
+    /// With more events than these about the product's original transactions nothing is compared.
     package static let historyLimit = 2000
     /// How many events are folded at most to look for when it was as the device says.
     private static let foldedLimit = 20_000

@@ -54,7 +54,7 @@ package enum DriftCause: Hashable, Sendable, CaseIterable {
     case deliveredAfterAsking
     /// No rule holds.
     case none
-    /// More is known of the customer than is compared.
+    /// More is known of the customer, about purchases of the product, than is compared.
     case tooMuchKnown
 
     package var driftClass: DriftClass {
@@ -88,7 +88,7 @@ package enum DriftCause: Hashable, Sendable, CaseIterable {
         case .deliveredAfterAsking:
             "The store's notification arrived only after the store had been asked about the customer."
         case .none: "Nothing that is known explains it."
-        case .tooMuchKnown: "More is known of this customer than is compared."
+        case .tooMuchKnown: "More is known of this customer's purchases of the product than is compared."
         }
     }
 }

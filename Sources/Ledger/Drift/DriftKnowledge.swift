@@ -4,7 +4,7 @@ import PostgresClient
 /// What is read of customers and original transactions while a stretch of the log is gone through: each of them once, up to
 /// its end, and then shown as it was at each event.
 struct DriftKnowledge {
-    /// What is known of a customer up to an event.
+    /// What is known of a customer up to an event, of the original transactions that ever were of one product.
     struct Person {
         let history: CustomerHistory
         let elsewhere: CustomerHistory
@@ -42,6 +42,7 @@ struct DriftKnowledge {
     private struct PersonKey: Hashable {
         let identity: IdentityRef
         let environment: StoreEnvironment
+        let productID: String
     }
 
     /// The server ends a transaction that says nothing for ten seconds, and what is compared may take long.
@@ -74,21 +75,20 @@ struct DriftKnowledge {
 
     // MARK: - Customers
 
-    /// What is known of a customer up to an event.
+    /// What is known, up to an event, of a product of a customer whose device reported on it.
     mutating func person(
-        _ identity: IdentityRef, _ environment: StoreEnvironment, upTo position: Int64,
+        _ report: DriftFact, _ environment: StoreEnvironment, upTo position: Int64,
         on connection: isolated PostgresConnection
     ) throws -> Person {
-        let key = PersonKey(identity: identity, environment: environment)
+        let key = PersonKey(identity: report.customer, environment: environment, productID: report.productID)
         if let current, current.key == key, current.position == position { return current.person }
-        let person = try read(identity, environment, upTo: position, on: connection)
+        let person = try read(key, upTo: position, on: connection)
         current = (key, position, person)
         return person
     }
 
     private mutating func read(
-        _ identity: IdentityRef, _ environment: StoreEnvironment, upTo position: Int64,
-        on connection: isolated PostgresConnection
+        _ key: PersonKey, upTo position: Int64, on connection: isolated PostgresConnection
     ) throws -> Person {
         var isTooLarge = false
         func history(_ environment: StoreEnvironment, _ known: [DecodedEvent]?, _ catalogs: [DecodedEvent])
@@ -98,28 +98,29 @@ struct DriftKnowledge {
                 isTooLarge = true
             }
             return CustomerHistory(
-                of: identity, environment: environment, position: position,
+                of: key.identity, environment: environment, position: position,
                 events: ((isTooLarge ? nil : known) ?? []).map(\.history) + catalogs.map(\.history))
         }
         let catalogs = try allCatalogs(on: connection)
-        let own = history(environment, try events(of: identity, environment, on: connection), catalogs)
-        let other: StoreEnvironment = environment == .production ? .sandbox : .production
-        let elsewhere = history(other, try events(of: identity, other, on: connection), catalogs)
+        let own = history(key.environment, try events(of: key, on: connection), catalogs)
+        let other: StoreEnvironment = key.environment == .production ? .sandbox : .production
+        let otherKey = PersonKey(identity: key.identity, environment: other, productID: key.productID)
+        let elsewhere = history(other, try events(of: otherKey, on: connection), catalogs)
         return Person(
             history: own, elsewhere: elsewhere,
             disputed: try disputed(in: own, upTo: position, on: connection), isTooLarge: isTooLarge)
     }
 
     private mutating func events(
-        of identity: IdentityRef, _ environment: StoreEnvironment, on connection: isolated PostgresConnection
+        of key: PersonKey, on connection: isolated PostgresConnection
     ) throws -> [DecodedEvent]? {
-        let key = PersonKey(identity: identity, environment: environment)
         if let known = gathered[key] { return known }
-        var query = CustomerHistoryQuery(environment: environment, upTo: end)
+        var query = CustomerHistoryQuery(environment: key.environment, upTo: end)
         do {
             // What the stretch itself adds must not make the difference.
             try query.gather(
-                identity, limit: DeviceDrift.historyLimit + Int(end - start), on: connection)
+                key.identity, about: key.productID, limit: DeviceDrift.historyLimit + Int(end - start),
+                on: connection)
             gathered[key] = .some(query.events)
         } catch let error as LedgerError where error.code == .tooMuch {
             gathered[key] = .some(nil)

@@ -220,7 +220,7 @@ struct DriftPage {
                 set(row, [])
             }
         case (.deviceLedger, .drift(let report)):
-            let person = try known.person(report.customer, row.environment, upTo: record.position, on: connection)
+            let person = try known.person(report, row.environment, upTo: record.position, on: connection)
             guard person.isHeard(in: event) else { return }
             let drift = person.drift(report, at: row.foundAt)
             take(drift.verdict(after: event.history, row.cause), drift, person, event, &row)
@@ -268,16 +268,18 @@ struct DriftPage {
         let changed = rows.values.filter { stored[$0.position] != $0 }.sorted { $0.position < $1.position }
         try DriftRow.write(changed, on: connection)
         try DriftKey.write(keys.filter { $0.value != storedKeys[$0.key, default: []] }, on: connection)
-        var counts: [CountKey: (open: Int64, found: Int64)] = [:]
+        var counts: [CountKey: (open: Int64, found: Int64, notCompared: Int64)] = [:]
         func add(_ row: DriftRow, _ number: Int64) {
-            counts[CountKey(row), default: (0, 0)].found += number
-            if row.isOpen { counts[CountKey(row), default: (0, 0)].open += number }
+            counts[CountKey(row), default: (0, 0, 0)].found += number
+            guard row.isOpen else { return }
+            counts[CountKey(row), default: (0, 0, 0)].open += number
+            if row.cause == .tooMuchKnown { counts[CountKey(row), default: (0, 0, 0)].notCompared += number }
         }
         for row in changed {
             if let before = stored[row.position] { add(before, -1) }
             add(row, 1)
         }
-        let news = counts.filter { $0.value != (0, 0) }
+        let news = counts.filter { $0.value != (0, 0, 0) }
         if !news.isEmpty {
             try connection.query(
                 """
@@ -285,12 +287,14 @@ struct DriftPage {
                 SELECT $1, * FROM unnest(
                     $2::smallint[], $3::smallint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
                 ON CONFLICT (ledger_id, environment, class, app) DO UPDATE
-                SET open = known.open + excluded.open, found = known.found + excluded.found
+                SET open = known.open + excluded.open, found = known.found + excluded.found,
+                    not_compared = known.not_compared + excluded.not_compared
                 """,
                 [
                     .int4(Int32(ledgerID)), .int2Array(news.map(\.key.environment.number)),
                     .int2Array(news.map(\.key.driftClass.number)), .textArray(news.map(\.key.app)),
                     .intArray(news.map(\.value.open)), .intArray(news.map(\.value.found)),
+                    .intArray(news.map(\.value.notCompared)),
                 ])
         }
         let begun = Array(newStreams)

@@ -36,6 +36,8 @@ package struct DriftCount: Sendable, Hashable {
     package let open: Int64
     /// Those that are open, and those that were resolved.
     package let found: Int64
+    /// Of those that are open, how many are not told apart because more is known of the customer than is compared.
+    package let notCompared: Int64
 }
 
 /// Which differences are asked for.
@@ -68,6 +70,8 @@ package struct FoundDriftPage: Sendable, Hashable {
     package let nextAfter: Int64
     /// How many of the environment are open and unexplained, of those that may be shown.
     package let unexplained: Int64
+    /// How many of these were not compared, because too much is known of the customer.
+    package let notCompared: Int64
     /// Up to which event the log was gone through.
     package let readTo: Int64
 }
@@ -126,7 +130,8 @@ package struct DriftRegister: Sendable {
             }
             return FoundDriftPage(
                 items: items, hasMore: rows.count > limit, nextAfter: items.last?.position ?? query.after,
-                unexplained: unexplained.map(\.open).reduce(0, +), readTo: readTo ?? 0)
+                unexplained: unexplained.map(\.open).reduce(0, +),
+                notCompared: unexplained.map(\.notCompared).reduce(0, +), readTo: readTo ?? 0)
         }
     }
 
@@ -205,13 +210,14 @@ package struct DriftRegister: Sendable {
 
     private static func counts(on connection: isolated PostgresConnection) throws -> [DriftCount] {
         try connection.query(
-            "SELECT environment, class, app, open, found FROM drift_count WHERE ledger_id = $1 ORDER BY 1, 2, 3",
+            "SELECT environment, class, app, open, found, not_compared FROM drift_count WHERE ledger_id = $1 ORDER BY 1, 2, 3",
             [.int(ledgerID)]
         ).rows.map { row in
             let app = try row.text(2)
             return DriftCount(
                 environment: try StoreEnvironment(stored: row.int(0)), driftClass: try DriftClass(stored: row.int(1)),
-                app: app.isEmpty ? nil : app, open: try row.int(3), found: try row.int(4))
+                app: app.isEmpty ? nil : app, open: try row.int(3), found: try row.int(4),
+                notCompared: try row.int(5))
         }
     }
 }

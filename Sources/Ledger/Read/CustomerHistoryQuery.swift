@@ -67,10 +67,26 @@ struct CustomerHistoryQuery {
     /// Adds all that links, ever made up to the position, connect with an identity: their ownership events and reports,
     /// and every event of the original transactions that name one of them.
     ///
-    /// - Parameter limit: the most events there may be.
+    /// - Parameters:
+    ///   - product: leaves out the original transactions that never were of this product.
+    ///   - limit: the most events there may be.
     mutating func gather(
-        _ identity: IdentityRef, limit: Int = LedgerReader.historyLimit, on connection: isolated PostgresConnection
+        _ identity: IdentityRef, about product: String? = nil, limit: Int = LedgerReader.historyLimit,
+        on connection: isolated PostgresConnection
     ) throws {
+        // Statements that came several at once name their products in their facts alone; so such an original is kept.
+        let isOfProduct =
+            product == nil
+            ? ""
+            : Statements.search(
+                """
+                SELECT FROM event AS sold
+                WHERE sold.ledger_id = $1 AND sold.environment = $3 AND sold.original_transaction_id = part.original
+                    AND sold.position <= $4 AND (sold.product_id = $6
+                        OR (sold.product_id IS NULL AND sold.type NOT IN (
+                            'claimed', 'transferred', 'transfer_undone', 'ownership_conflict')))
+                LIMIT 1
+                """, as: "sold")
         let result = try connection.query(
             """
             WITH RECURSIVE person (number, environment, own, identity) AS (
@@ -90,6 +106,7 @@ struct CustomerHistoryQuery {
                 SELECT named.position FROM named WHERE named.position IS NOT NULL
                 UNION
                 SELECT event.position FROM (SELECT DISTINCT original FROM named WHERE original <> '' AND kind IN (0, 2)) AS part
+                \(isOfProduct)
                 \(Statements.search(
                     """
                     SELECT position FROM event
@@ -105,7 +122,7 @@ struct CustomerHistoryQuery {
             [
                 .int(ledgerID), .int(identity.number), .int2(environment.number), .int(position),
                 .int(Int64(limit + 1)),
-            ])
+            ] + (product.map { [.text($0)] } ?? []))
         guard result.rowCount <= limit else {
             throw LedgerError(
                 .tooMuch,

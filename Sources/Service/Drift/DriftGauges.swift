@@ -10,12 +10,14 @@ struct DriftGauges: Sendable {
 
     private let open: [Key: Int64]
     private let found: [Key: Int64]
+    private let notCompared: [StoreEnvironment: Int64]
 
     init(_ counts: [DriftCount]) {
         open = Dictionary(
             counts.map { (Key(environment: $0.environment, driftClass: $0.driftClass), $0.open) }, uniquingKeysWith: +)
         found = Dictionary(
             counts.map { (Key(environment: $0.environment, driftClass: $0.driftClass), $0.found) }, uniquingKeysWith: +)
+        notCompared = Dictionary(counts.map { ($0.environment, $0.notCompared) }, uniquingKeysWith: +)
     }
 
     /// Every class, also where there is none: what is missing raises no alarm.
@@ -24,6 +26,14 @@ struct DriftGauges: Sendable {
             open, "rightful_drift_open", "Differences between device, ledger and store that are open, by class.",
             to: &page)
         write(found, "rightful_drift_found", "The same, and those that were resolved.", to: &page)
+        page.family(
+            "rightful_drift_not_compared", "gauge",
+            "Open differences of class unexplained of which more is known than is compared.")
+        for environment in StoreEnvironment.allCases {
+            page.sample(
+                "rightful_drift_not_compared", [("environment", environment.rawValue)],
+                String(notCompared[environment] ?? 0))
+        }
     }
 
     private func write(_ values: [Key: Int64], _ name: String, _ help: String, to page: inout PrometheusPage) {

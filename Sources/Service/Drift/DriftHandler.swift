@@ -48,6 +48,7 @@ extension DriftListDocument {
                     resolved: drift.resolution.map {
                         Item.Resolution(at: $0.at, position: $0.position, by: $0.by)
                     })
-            }, hasMore: page.hasMore, nextAfter: page.nextAfter, unexplained: page.unexplained, readTo: page.readTo)
+            }, hasMore: page.hasMore, nextAfter: page.nextAfter, unexplained: page.unexplained,
+            notCompared: page.notCompared, readTo: page.readTo)
     }
 }

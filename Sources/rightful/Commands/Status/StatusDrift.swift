@@ -7,6 +7,8 @@ extension StatusDocument {
         let environment: String
         /// Those that are open and that nothing explains.
         let unexplained: Int64
+        /// Of these, how many were not compared, because more is known of the customer than is.
+        let notCompared: Int64
         /// By class.
         let open: [String: Int64]
         /// By class: the open ones, and those that were resolved.
@@ -24,7 +26,8 @@ extension StatusDocument {
                 Dictionary(uniqueKeysWithValues: DriftClass.allCases.map { ($0.rawValue, sum($0, number)) })
             }
             return Drift(
-                environment: environment.rawValue, unexplained: sum(.unexplained, \.open), open: table(\.open),
+                environment: environment.rawValue, unexplained: sum(.unexplained, \.open),
+                notCompared: sum(.unexplained, \.notCompared), open: table(\.open),
                 found: table(\.found))
         }
     }
@@ -39,11 +42,14 @@ extension StatusDocument {
             let cure =
                 drift.unexplained > 0
                 ? ": `rightful drift --environment \(drift.environment) --class unexplained` shows them" : ""
+            let left =
+                drift.notCompared > 0
+                ? "; \(drift.notCompared) of them not compared, because more is known of the customer than is" : ""
             let rest = open.isEmpty ? "nothing else is open" : "open: \(open.joined(separator: ", "))"
             let resolved = drift.found.values.reduce(0, +) - drift.open.values.reduce(0, +)
             return (
                 "drift",
-                "\(drift.environment): unexplained = \(drift.unexplained)\(cure); \(rest); \(resolved) resolved"
+                "\(drift.environment): unexplained = \(drift.unexplained)\(cure)\(left); \(rest); \(resolved) resolved"
             )
         }
     }

@@ -95,7 +95,9 @@ struct DriftCommand: Command {
                 drift.resolution.map { "by \($0.by.rawValue) at \($0.at), position \($0.position)" } ?? "open",
             ]
         }
-        var text = "\(query.environment.rawValue): unexplained = \(page.unexplained), up to position \(page.readTo)\n"
+        let left = page.notCompared > 0 ? " (\(page.notCompared) not compared)" : ""
+        var text =
+            "\(query.environment.rawValue): unexplained = \(page.unexplained)\(left), up to position \(page.readTo)\n"
         guard !cells.isEmpty else { return text + "no such differences\n" }
         let rows = [heading] + cells
         let widths = heading.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
