@@ -103,11 +103,24 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
         }
     }
 
-    /// Whether any other request would fare no better now.
-    package var concernsEveryRequest: Bool {
+    /// How far a failure reaches.
+    package enum Reach: Sendable {
+        /// Any other request would fare no better now.
+        case everyRequest
+        /// It looks like it; but some single request may fail so again and again.
+        case perhapsEveryRequest
+        /// Others may well succeed.
+        case oneRequest
+    }
+
+    /// Whether it is of use to ask about something else meanwhile.
+    ///
+    /// An outage with the store's own number may be about one transaction alone; one without is mostly the way to the store.
+    package var reach: Reach {
         switch kind {
-        case .unauthorized, .limited: true
-        case .notFound, .refused, .unavailable, .unreadable, .outOfTime: false
+        case .unauthorized, .limited: .everyRequest
+        case .unavailable: code == nil ? .perhapsEveryRequest : .oneRequest
+        case .notFound, .refused, .unreadable, .outOfTime: .oneRequest
         }
     }
 

@@ -170,7 +170,7 @@ package final class ConsumptionAnswerer: Sendable {
                         state.failed[request.position] = rest(
                             after: state.failed[request.position], before: request.deadline)
                     }
-                    if error.stopsEverything { break }
+                    if error.reach != .oneRequest { break }
                 }
             }
             try await register.release(desk.stream)
@@ -180,7 +180,7 @@ package final class ConsumptionAnswerer: Sendable {
             throw error
         }
         state.withLock { state in
-            guard failure?.stopsEverything == true else { return state.resting[desk.stream] = nil }
+            guard let failure, failure.reach != .oneRequest else { return state.resting[desk.stream] = nil }
             // Not beyond the last moment at which somebody's answer may still be in time.
             let first = state.open.values.filter { $0.stream == desk.stream }.map(\.deadline).min()
             state.resting[desk.stream] = rest(after: state.resting[desk.stream], before: first)
@@ -274,17 +274,6 @@ extension ConsumptionAnswerer.State {
 }
 
 extension StoreAPIError {
-    /// Whether it is of no use to ask about anything else meanwhile.
-    ///
-    /// An outage with the store's own number may be about one transaction alone.
-    fileprivate var stopsEverything: Bool {
-        switch kind {
-        case .unauthorized, .limited, .outOfTime: true
-        case .unavailable: code == nil
-        case .refused, .notFound, .unreadable: false
-        }
-    }
-
     /// Whether the store itself will never take the same request: it gave a number, and not one that passes.
     package var isFinal: Bool {
         switch kind {

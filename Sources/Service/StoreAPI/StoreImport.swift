@@ -209,7 +209,7 @@ package struct StoreImport: Sendable {
                     failures.append((id, error))
                     // One that fails again beside others that do not has a fault of its own.
                     if answered.isEmpty || !failedBefore.contains(id) { work.inARow += 1 }
-                    if error.concernsEveryRequest || work.inARow >= work.mostInARow || (isProbe && answered.isEmpty) {
+                    if error.reach == .everyRequest || work.inARow >= work.mostInARow || (isProbe && answered.isEmpty) {
                         outage = outage ?? error
                     }
                 }

@@ -182,7 +182,7 @@ package struct StoreRepairer: Sendable {
                     tally.failed += 1
                     tally.inARow += 1
                     let words = "original transaction \(item.originalTransactionID): \(error)"
-                    if error.concernsEveryRequest {
+                    if error.reach == .everyRequest {
                         tally.error = words
                         continue
                     }

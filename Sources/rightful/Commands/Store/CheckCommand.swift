@@ -107,7 +107,7 @@ struct CheckCommand: Command {
             } catch let error as StoreAPIError {
                 failures.append("\(place): \(error)")
                 inARow += 1
-                guard error.concernsEveryRequest || inARow == Self.mostInARow, index + 1 < originals.count else {
+                guard error.reach == .everyRequest || inARow == Self.mostInARow, index + 1 < originals.count else {
                     continue
                 }
                 failures.append(
