@@ -140,8 +140,10 @@ package struct DriftRegister: Sendable {
     /// How long a question holds before the same is asked again, in seconds.
     private static let askedSeconds = 24 * 3600.0
 
-    /// Takes the oldest unexplained difference of a stream upon this process, of those about which the store was not asked
-    /// lately.
+    /// Takes an unexplained difference of a stream upon this process, of those about which the store was not asked lately.
+    ///
+    /// Those about which it was never asked come first, the oldest before all others; so what fails again and again keeps
+    /// nothing waiting.
     ///
     /// - Returns: `nil` where there is none. What is asked about is its original transaction.
     package func takeUnexplained(_ stream: StoreStream) async throws -> FoundDrift? {
@@ -154,7 +156,7 @@ package struct DriftRegister: Sendable {
                     WHERE ledger_id = $1 AND environment = $2 AND class = $3 AND app = $4 AND is_open
                         AND original_transaction_id IS NOT NULL AND comparison = 1 AND cause = $5
                         AND (asked_at IS NULL OR asked_at < clock_timestamp() - make_interval(secs => $6))
-                    ORDER BY position LIMIT 1 FOR UPDATE SKIP LOCKED)
+                    ORDER BY asked_at NULLS FIRST, position LIMIT 1 FOR UPDATE SKIP LOCKED)
                 RETURNING position
                 """,
                 [
@@ -177,13 +179,20 @@ package struct DriftRegister: Sendable {
     private static let retrySeconds = 3600.0
 
     /// Gives one back about which the store could not be asked.
-    package func giveBack(_ drift: FoundDrift) async throws {
+    ///
+    /// - Parameter isAtOnce: nothing could be asked of the store, so its turn comes first again.
+    package func giveBack(_ drift: FoundDrift, isAtOnce: Bool) async throws {
         try await pool.run(doing: "noting what is unexplained still") { connection in
             _ = try connection.query(
                 """
-                UPDATE drift SET asked_at = clock_timestamp() - make_interval(secs => $3)
+                UPDATE drift SET asked_at =
+                    CASE WHEN NOT $4 THEN clock_timestamp() - make_interval(secs => $3) END
                 WHERE ledger_id = $1 AND position = $2
-                """, [.int(ledgerID), .int(drift.position), .double(Self.askedSeconds - Self.retrySeconds)])
+                """,
+                [
+                    .int(ledgerID), .int(drift.position), .double(Self.askedSeconds - Self.retrySeconds),
+                    .bool(isAtOnce),
+                ])
         }
     }
 

@@ -1,4 +1,4 @@
-import AppStoreServer
+package import AppStoreServer
 package import EntitlementCore
 package import Ledger
 
@@ -11,6 +11,8 @@ package struct DriftChecks: Sendable {
     private static let patience = Duration.seconds(120)
     /// After the store could not be asked.
     private static let retry = Duration.seconds(600)
+    /// After so many in a row that could not be asked about it is taken for an outage.
+    static let mostInARow = 5
 
     private let checks: [(check: StoreCheck, environment: StoreEnvironment)]
     private let register: DriftRegister
@@ -42,30 +44,61 @@ package struct DriftChecks: Sendable {
             for (check, environment) in checks {
                 group.addTask {
                     while !Task.isCancelled {
-                        do {
-                            while try await ask(check, environment) { try Task.checkCancellation() }
-                            try? await Task.sleep(for: pause)
-                        } catch let error as StoreAPIError {
-                            metrics.count(.storeChecks, ["drift", "failed"])
-                            logger.log(
-                                .error, "the store cannot be asked what explains a difference; it is tried again",
-                                [("app", .string(check.app)), ("error", .string("\(error)"))])
-                            try? await Task.sleep(for: Self.retry)
-                        } catch {
-                            // The database is away: everything says so.
-                            try? await Task.sleep(for: pause)
-                        }
+                        // Where the database is away, everything says so.
+                        let round = try? await goThrough(check, environment)
+                        try? await Task.sleep(for: round?.outage == nil ? pause : Self.retry)
                     }
                 }
             }
         }
     }
 
-    /// Asks about everything once, of every app and environment; returns about how many.
-    package func askAll() async throws -> Int {
-        var count = 0
-        for (check, environment) in checks { while try await ask(check, environment) { count += 1 } }
-        return count
+    /// What came of going through what is unexplained.
+    package struct Round: Sendable {
+        /// About how many the store was asked, or need not be.
+        package var asked = 0
+        package var failed = 0
+        /// Why the rest was left; `nil` where nothing is left.
+        package var outage: StoreAPIError?
+    }
+
+    /// Asks about everything once, of every app and environment.
+    package func askAll() async throws -> Round {
+        var all = Round()
+        for (check, environment) in checks {
+            let round = try await goThrough(check, environment)
+            all.asked += round.asked
+            all.failed += round.failed
+            all.outage = all.outage ?? round.outage
+        }
+        return all
+    }
+
+    /// Asks about one after the other, beside those about which the store cannot be asked, until nothing is left or it looks
+    /// as if nothing could be asked.
+    private func goThrough(_ check: StoreCheck, _ environment: StoreEnvironment) async throws -> Round {
+        var round = Round()
+        var inARow = 0
+        while true {
+            try Task.checkCancellation()
+            do {
+                guard try await ask(check, environment) else { return round }
+                round.asked += 1
+                inARow = 0
+            } catch let error as StoreAPIError {
+                try Task.checkCancellation()
+                round.failed += 1
+                inARow += 1
+                metrics.count(.storeChecks, ["drift", "failed"])
+                logger.log(
+                    .error, "the store cannot be asked what explains a difference; it is tried again",
+                    [("app", .string(check.app)), ("error", .string("\(error)"))])
+                guard error.reach == .oneRequest, inARow < Self.mostInARow else {
+                    round.outage = error
+                    return round
+                }
+            }
+        }
     }
 
     /// Returns whether there was something to ask about.
@@ -85,7 +118,9 @@ package struct DriftChecks: Sendable {
             }
             finding = try await check.run(original, in: environment, within: Self.patience)
         } catch {
-            try? await register.giveBack(drift)
+            // Also when this task is cancelled: nothing was asked then.
+            let isAtOnce = (error as? StoreAPIError).map { $0.reach == .everyRequest } ?? true
+            await Task { [register] in try? await register.giveBack(drift, isAtOnce: isAtOnce) }.value
             throw error
         }
         let isNews = finding.recorded.contains { $0.originalTransactionID == original }
