@@ -30,7 +30,7 @@ struct RebuildLease: Sendable {
             if row == nil, phase != nil { return .nothing }
             guard let row else { throw LedgerError(.unavailable, "the row of table rebuild went away; try again") }
             var state = try RebuildState(row)
-            if state.isHeld, state.silence < duration { return .held(state) }
+            if state.isHeld(within: duration) { return .held(state) }
             if let phase, state.phase != phase { return .nothing }
             let head = try connection.query(
                 "SELECT position, view_generation FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]

@@ -39,7 +39,12 @@ package struct RebuildState: Sendable, Equatable {
     /// It was begun and is not finished.
     package var isUnfinished: Bool { phase != .done }
     /// Somebody works on it, as far as one can tell.
-    package var isRunning: Bool { isUnfinished && isHeld && silence < Rebuilder.Limits.leaseOfOthers }
+    package var isRunning: Bool { isUnfinished && isHeld(within: Rebuilder.Limits.leaseOfOthers) }
+
+    /// Whether its holder gave a sign of life within some time.
+    ///
+    /// One that is further ahead was given before the database's clock was set back, by a process that may be long gone.
+    func isHeld(within lease: Duration) -> Bool { isHeld && silence < lease && silence > .zero - lease }
 
     static let columns = """
         phase, fold_version, generation, started_at, start_position, cursor_environment, cursor_original, events,

@@ -33,6 +33,27 @@ struct RebuildLeaseTests {
         try await rig.expectRebuilt()
     }
 
+    @Test("a sign of life that lies ahead, for the database's clock was set back, keeps nobody waiting until then")
+    func clockSetBack() async throws {
+        let rig = try await RebuildRig(seed: 33, originals: 10, events: 100)
+        try await rig.interrupt { $0.phase == .folding && $0.originals >= 3 }
+        func claim(ahead interval: String) async throws {
+            try await rig.owner.execute(
+                script: "UPDATE rebuild SET holder = 'dead', heartbeat_at = clock_timestamp() + interval '\(interval)'")
+        }
+        func isRunning() async throws -> Bool {
+            try #require(try await rig.ledger.reader.statistics().rebuild).isRunning
+        }
+        try await claim(ahead: "5 seconds")
+        #expect(try await isRunning(), "two sessions may read the clock a little apart")
+        try await claim(ahead: "2 hours")
+        // Else what follows would wait for two hours.
+        try #require(try await !isRunning())
+        let report = try await rig.rebuilder { $0.lease = .seconds(30) }.run()
+        #expect(report.isResumed)
+        try await rig.expectRebuilt()
+    }
+
     @Test("one whose lease was taken writes nothing more")
     func takenOver() async throws {
         let rig = try await RebuildRig(seed: 23, originals: 10, events: 200)
