@@ -9,14 +9,28 @@ extension Application {
         let originalID = try call.storeIdentifier("original_transaction_id")
         let environment = try call.environment()
         let at = try call.instant("at") ?? now()
+        let knownAt = try call.knownAt()
         let (found, position) = try await reader.subscription(
-            originalID, environment: environment, knownAt: try call.knownAt(), app: call.scope.app)
+            originalID, environment: environment, knownAt: knownAt, app: call.scope.app)
         guard let found else {
             throw Problem(
-                .notFound, "No event about this original transaction is known in \(environment.rawValue).",
+                .notFound,
+                "No event about this original transaction is known in \(environment.rawValue)."
+                    + (try await elsewhere(originalID, than: environment, knownAt, call.scope)),
                 param: "original_transaction_id")
         }
         return try .document(found.document(at: at, knownAt: position), position: position)
+    }
+
+    /// In which other environment an original transaction is known, of what whoever asks may hear; empty where in none.
+    func elsewhere(
+        _ originalID: String, than environment: StoreEnvironment, _ knownAt: KnownAt, _ scope: LogScope
+    ) async throws -> String {
+        for other in StoreEnvironment.allCases where other != environment && scope.holds(other) {
+            let found = try await reader.subscription(originalID, environment: other, knownAt: knownAt, app: scope.app)
+            if found.subscription != nil { return " It is known in \(other.rawValue): name that environment." }
+        }
+        return ""
     }
 }
 

@@ -43,7 +43,8 @@ extension Application {
             }
             return try await answer(outcome, call)
         } catch let refusal as StoreChecks.Refusal {
-            throw Problem(refusal, app: call.credential?.onlyBundleID, environment)
+            let hint = refusal == .unknown ? try await elsewhere(id, than: environment, .head, call.scope) : ""
+            throw Problem(refusal, environment, hint)
         } catch let error as StoreAPIError {
             metrics.count(.storeChecks, ["request", "failed"])
             logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
@@ -72,12 +73,13 @@ extension Call {
 }
 
 extension Problem {
-    fileprivate init(_ refusal: StoreChecks.Refusal, app: String?, _ environment: StoreEnvironment) {
+    /// - Parameter hint: where else it is known.
+    fileprivate init(_ refusal: StoreChecks.Refusal, _ environment: StoreEnvironment, _ hint: String) {
         switch refusal {
         case .unknown:
             self.init(
                 .notFound,
-                "Neither the ledger nor the store knows this original transaction in \(environment.rawValue).",
+                "Neither the ledger nor the store knows this original transaction in \(environment.rawValue).\(hint)",
                 param: "original_transaction_id")
         case .ambiguous:
             self.init(
