@@ -17,8 +17,9 @@ package struct CustomerMatch: Sendable, Hashable {
 }
 
 extension LedgerReader {
-    /// How often a look-up goes on behind original transactions that are not of the app asked for.
+    /// How often a look-up goes on behind original transactions of which nothing is told, and the least it looks at each time.
     private static let lookupRounds = 20
+    private static let lookupPage = 100
 
     /// Whose the periods are that bear what is asked for, in the order of environments and original transactions.
     ///
@@ -50,11 +51,18 @@ extension LedgerReader {
         }
         return try await read { [transaction, bearer, kinds] connection in
             let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
-            var states: [OriginalKey: OriginalState] = [:]
-            var looked: [OriginalKey] = []
+            let asked = try bearer.flatMap { value in
+                let statement = Statements.identity(of: value)
+                return try connection.query(statement.sql, statement.parameters).first.map {
+                    IdentityRef(try $0.int(0))
+                }
+            }
+            let page = max(most, Self.lookupPage)
+            var told: [OriginalKey: [CustomerMatch]] = [:]
+            var last: OriginalKey?
             var hasMore = true
-            // What other apps know must not take the place of what is told.
-            for _ in 0..<Self.lookupRounds where hasMore && states.count <= most {
+            // What other apps know, and what nobody owns, must not take the place of what is told.
+            for _ in 0..<Self.lookupRounds where hasMore && told.count <= most {
                 let found = try connection.query(
                     """
                     SELECT environment, original FROM (
@@ -73,56 +81,66 @@ extension LedgerReader {
                             AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $3)
                     ) AS found (environment, original)
                     WHERE $6::smallint IS NULL OR (environment, original) > ($6, $7)
-                    ORDER BY 1, 2 LIMIT \(most + 1)
+                    ORDER BY 1, 2 LIMIT \(page + 1)
                     """,
                     [
                         .int(ledgerID), .text(transaction), .text(bearer), .int2Array(kinds),
                         .int2Array(StoreEnvironment.allCases.filter { scope.holds($0) }.map(\.number)),
-                        .int2(looked.last?.environment.number), .text(looked.last?.originalTransactionID),
+                        .int2(last?.environment.number), .text(last?.originalTransactionID),
                     ])
                 let keys = try found.rows.map {
                     OriginalKey(
                         environment: try StoreEnvironment(stored: $0.int(0)), originalTransactionID: try $0.text(1))
                 }
-                states.merge(try StateQuery.states(of: keys, upTo: position, app: scope.app, on: connection)) { $1 }
-                looked += keys
-                hasMore = keys.count > most
+                let states = try StateQuery.states(of: keys, upTo: position, app: scope.app, on: connection)
+                told.merge(
+                    try Self.matches(lookup, bearing: asked, states, upTo: position, on: connection)
+                ) { $1 }
+                last = keys.last
+                hasMore = keys.count > page
             }
-            if states.count > most {
-                hasMore = true
-                for key in looked.filter({ states[$0] != nil }).dropFirst(most) { states[key] = nil }
+            // In the order in which they were looked at.
+            let order = told.keys.sorted { left, right in
+                left.environment == right.environment
+                    ? left.originalTransactionID.utf8.lexicographicallyPrecedes(right.originalTransactionID.utf8)
+                    : left.environment.number < right.environment.number
             }
-            let asked = try bearer.flatMap { value in
-                let statement = Statements.identity(of: value)
-                return try connection.query(statement.sql, statement.parameters).first.map {
-                    IdentityRef(try $0.int(0))
-                }
-            }
-            var matches: [(OriginalKey, IdentityRef)] = []
-            for environment in StoreEnvironment.allCases {
-                let here = states.filter { $0.key.environment == environment }
-                guard !here.isEmpty else { continue }
-                let ownership = try OwnershipQuery.ownership(
-                    of: Dictionary(uniqueKeysWithValues: here.map { ($0.key.originalTransactionID, $0.value) }),
-                    environment, upTo: position, on: connection)
-                for (key, state) in here {
-                    let owners = state.winningStatements().filter { lookup.matches($0, of: key, bearing: asked) }
-                        .compactMap { ownership.currentOwner(of: $0.fact) }
-                    matches += Set(owners).map { (key, $0) }
-                }
-            }
-            let names = try Statements.customerIDs(of: matches.map(\.1), on: connection)
-            let told = matches.compactMap { key, owner in
-                names[owner].map {
-                    CustomerMatch(
-                        customerID: $0, environment: key.environment, originalTransactionID: key.originalTransactionID)
-                }
-            }.sorted {
+            let matches = order.prefix(most).flatMap { told[$0] ?? [] }.sorted {
                 ($0.environment.rawValue, $0.originalTransactionID, $0.customerID)
                     < ($1.environment.rawValue, $1.originalTransactionID, $1.customerID)
             }
-            return (told, hasMore)
+            return (matches, hasMore || told.count > most)
         }
+    }
+
+    /// Whose some original transactions are, of those that bear what is asked for and whose owner is known.
+    private static func matches(
+        _ lookup: CustomerLookup, bearing asked: IdentityRef?, _ states: [OriginalKey: OriginalState],
+        upTo position: Int64, on connection: isolated PostgresConnection
+    ) throws -> [OriginalKey: [CustomerMatch]] {
+        var matches: [(OriginalKey, IdentityRef)] = []
+        for environment in StoreEnvironment.allCases {
+            let here = states.filter { $0.key.environment == environment }
+            guard !here.isEmpty else { continue }
+            let ownership = try OwnershipQuery.ownership(
+                of: Dictionary(uniqueKeysWithValues: here.map { ($0.key.originalTransactionID, $0.value) }),
+                environment, upTo: position, on: connection)
+            for (key, state) in here {
+                let owners = state.winningStatements().filter { lookup.matches($0, of: key, bearing: asked) }
+                    .compactMap { ownership.currentOwner(of: $0.fact) }
+                matches += Set(owners).map { (key, $0) }
+            }
+        }
+        let names = try Statements.customerIDs(of: matches.map(\.1), on: connection)
+        var told: [OriginalKey: [CustomerMatch]] = [:]
+        for (key, owner) in matches {
+            guard let name = names[owner] else { continue }
+            told[key, default: []].append(
+                CustomerMatch(
+                    customerID: name, environment: key.environment,
+                    originalTransactionID: key.originalTransactionID))
+        }
+        return told
     }
 }
 
