@@ -71,6 +71,36 @@ struct FrozenDatabaseTests {
         await server.stop(graceSeconds: 1)
     }
 
+    @Test("the metrics are told within two seconds: what the process counts by itself, and that the database is away")
+    func metrics() async throws {
+        var limits = Application.Limits()
+        // So that the key is looked up anew each time.
+        limits.keyLifetime = .zero
+        let rig = try await EntitlementsTests.rig(limits: limits)
+        let server = rig.application.makeServer(HTTPServerConfiguration(port: 0))
+        try server.start()
+        let client = Client(port: try #require(server.boundPort), key: rig.admin)
+        let before = try await client.get("/metrics")
+        #expect(before.body.contains("rightful_database_up 1") && before.body.contains("rightful_ledger_head_position"))
+        let processes = try await ServerProcesses(of: rig.database)
+        processes.signal(SIGSTOP)
+        defer { processes.signal(SIGCONT) }
+        // They hold every connection that there is.
+        let waiting = (0..<20).map { _ in Task { try await client.get(EntitlementsTests.path) } }
+        for _ in 0..<3 {
+            let answer = try await client.get("/metrics")
+            #expect(answer.status == 200 && answer.duration < .seconds(3), "\(answer)")
+            #expect(answer.body.contains("\nrightful_database_up 0\n") && answer.body.contains("rightful_build_info"))
+            #expect(answer.body.contains("rightful_http_requests_total"))
+            #expect(!answer.body.contains("rightful_ledger_head_position"), "nobody knows how it stands now")
+        }
+        processes.signal(SIGCONT)
+        for task in waiting { _ = try await task.value }
+        let after = try await client.untilServed { try await client.get("/metrics") }
+        #expect(after.body.contains("rightful_ledger_head_position"))
+        await server.stop(graceSeconds: 1)
+    }
+
     private final class Flag: Sendable {
         private let value = Atomic(false)
 

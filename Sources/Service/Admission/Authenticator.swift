@@ -27,17 +27,22 @@ final class Authenticator: Sendable {
     private let keys: APIKeyStore
     private let tokens: CustomerTokens
     private let lifetime: Duration
+    private let outageWait: Duration
     private let sha256: @Sendable ([UInt8]) -> Digest
     private let now: @Sendable () -> Timestamp
     private let remembered = Mutex<[Digest: (key: APIKey, until: ContinuousClock.Instant)]>([:])
 
+    /// - Parameters:
+    ///   - lifetime: how long a key counts without being looked up again.
+    ///   - outageWait: how long the database may take where a key that was recognised before will do.
     init(
-        keys: APIKeyStore, tokens: CustomerTokens, lifetime: Duration,
+        keys: APIKeyStore, tokens: CustomerTokens, lifetime: Duration, outageWait: Duration,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, now: @escaping @Sendable () -> Timestamp
     ) {
         self.keys = keys
         self.tokens = tokens
         self.lifetime = lifetime
+        self.outageWait = outageWait
         self.sha256 = sha256
         self.now = now
     }
@@ -133,7 +138,14 @@ final class Authenticator: Sendable {
         if let known, now < known.until { return known.key }
         let found: APIKey?
         do {
-            found = try await keys.find(secret: secret)
+            if worksInOutage, let known {
+                let answer = try await within(outageWait) { [keys] in Found(key: try await keys.find(secret: secret)) }
+                // A database that hangs is as good as away.
+                guard let answer else { return known.key }
+                found = answer.key
+            } else {
+                found = try await keys.find(secret: secret)
+            }
         } catch let error as LedgerError where error.code == .unavailable {
             guard worksInOutage, let known else { throw error }
             return known.key
@@ -148,6 +160,11 @@ final class Authenticator: Sendable {
             remembered[hash] = (key, now + lifetime)
         }
         return key
+    }
+
+    /// What the database says of a secret.
+    private struct Found: Sendable {
+        let key: APIKey?
     }
 
     private static var unknownKey: Problem { unauthenticated("The API key is unknown or was revoked.") }

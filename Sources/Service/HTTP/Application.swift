@@ -16,6 +16,9 @@ package struct Application: Sendable {
         package var positionWait = Duration.seconds(5)
         /// How long a readiness probe waits for the database; one that hangs is as good as away.
         package var readinessWait = Duration.seconds(3)
+        /// How long the metrics wait for the database, once for the key and once for the head of the log: what the process
+        /// counts by itself is told all the same.
+        package var metricsWait = Duration.milliseconds(800)
         /// How long the answer to a readiness probe holds for others that come after it.
         package var readinessLifetime = Duration.milliseconds(500)
         /// How long a long history may take to be explained.
@@ -122,7 +125,8 @@ package struct Application: Sendable {
         self.streamEars = streamEars
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
-            keys: keys, tokens: tokens, lifetime: limits.keyLifetime, sha256: sha256, now: now)
+            keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,
+            now: now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }
         longWork = LongWork(limit: limits.explanationTime, mostWaiting: 32)

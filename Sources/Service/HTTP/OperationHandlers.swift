@@ -8,9 +8,9 @@ private struct HealthDocument: Encodable {
 }
 
 extension Application {
-    /// `GET /metrics`; it answers when the database is away, and says so.
+    /// `GET /metrics`; it answers when the database is away or hangs, and says so.
     func showMetrics(_ call: Call) async throws -> HTTPResponse {
-        let asked = try? await within(limits.readinessWait) { [reader] in try await reader.status().position }
+        let asked = try? await within(limits.metricsWait) { [reader] in try await reader.status().position }
         let head = asked ?? nil
         if let head { metrics.noteHead(head) }
         return HTTPResponse(

@@ -44,6 +44,28 @@ package final class Metrics: Sendable {
         var streams = StreamGauges()
         var openConsumptionRequests: [(stream: StoreStream, count: Int)] = []
         var drift: DriftGauges?
+
+        /// What only the database knows: left out while it is away, since nobody can tell how it stands by then.
+        func writeLedger(to page: inout PrometheusPage) {
+            if let head = headPosition {
+                page.family("rightful_ledger_head_position", "gauge", "The last position of the log.")
+                page.sample("rightful_ledger_head_position", [], String(head))
+            }
+            page.family(
+                "rightful_clock_skew_seconds", "gauge",
+                "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
+            page.sample("rightful_clock_skew_seconds", [], String(Double(clockSkewMilliseconds) / 1000))
+            streams.write(to: &page)
+            if !openConsumptionRequests.isEmpty {
+                let name = "rightful_consumption_requests_open"
+                page.family(name, "gauge", "The store's questions about refund requests that wait for an answer.")
+                for (stream, count) in openConsumptionRequests {
+                    page.sample(
+                        name, [("app", stream.app), ("environment", stream.environment.rawValue)], String(count))
+                }
+            }
+            drift?.write(to: &page)
+        }
     }
 
     private let version: String
@@ -123,25 +145,11 @@ package final class Metrics: Sendable {
         var page = PrometheusPage()
         page.family("rightful_build_info", "gauge", "The program's version and the version of its fold.")
         page.sample("rightful_build_info", [("version", version), ("fold_version", String(foldVersion))], "1")
-        page.family("rightful_database_up", "gauge", "Whether the database answered just now.")
-        page.sample("rightful_database_up", [], isDatabaseUp ? "1" : "0")
-        if let head = state.headPosition {
-            page.family("rightful_ledger_head_position", "gauge", "The last position of the log.")
-            page.sample("rightful_ledger_head_position", [], String(head))
-        }
         page.family(
-            "rightful_clock_skew_seconds", "gauge",
-            "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
-        page.sample("rightful_clock_skew_seconds", [], String(Double(state.clockSkewMilliseconds) / 1000))
-        state.streams.write(to: &page)
-        if !state.openConsumptionRequests.isEmpty {
-            let name = "rightful_consumption_requests_open"
-            page.family(name, "gauge", "The store's questions about refund requests that wait for an answer.")
-            for (stream, count) in state.openConsumptionRequests {
-                page.sample(name, [("app", stream.app), ("environment", stream.environment.rawValue)], String(count))
-            }
-        }
-        state.drift?.write(to: &page)
+            "rightful_database_up", "gauge",
+            "Whether the database answered just now; where it did not, what only it knows is left out.")
+        page.sample("rightful_database_up", [], isDatabaseUp ? "1" : "0")
+        if isDatabaseUp { state.writeLedger(to: &page) }
         for family in CounterFamily.allCases {
             page.family(family.rawValue, "counter", family.help)
             for (labels, count) in Self.ordered(state.counters[family]) {
