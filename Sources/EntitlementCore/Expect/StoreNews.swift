@@ -7,9 +7,15 @@ extension OriginalState {
     /// The same content again does where a device spoke last, because then the store's own word settles it.
     package func learns(fromStore fact: TransactionFact) -> Bool {
         guard joining(fact, source: .serverAPI) else { return false }
-        let rivals = transactions.filter { TransactionKey($0.fact) == TransactionKey(fact) }
-        guard let newest = rivals.max(by: { $0.fact.precedes($1.fact) }) else { return true }
+        guard let newest = newest(about: fact) else { return true }
         return !newest.sources.includesStore || !newest.fact.hasContent(of: fact)
+    }
+
+    /// The newest statement that is known about the same transaction.
+    package func newestStatement(about fact: TransactionFact) -> TransactionFact? { newest(about: fact)?.fact }
+
+    private func newest(about fact: TransactionFact) -> StatedTransaction? {
+        transactions.filter { TransactionKey($0.fact) == TransactionKey(fact) }.max { $0.fact.precedes($1.fact) }
     }
 
     /// Whether renewal information that the store gives when it is asked says more than what is known.

@@ -198,6 +198,27 @@ package struct SubscriptionFacts: Sendable {
         let named = state.transactions.flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
         return ownership.holders(of: key.originalTransactionID).union(named.flatMap(ownership.path(from:)))
     }
+
+    /// The same of one purchase, the latest where none is named: whom a statement about it names, or whose it was since.
+    ///
+    /// Whose the earlier ones of its original transaction were does not count.
+    package func people(ofPurchase transactionID: String? = nil) -> Set<IdentityRef> {
+        let purchases = state.winningStatements()
+        let purchase =
+            transactionID.map { id in purchases.first { $0.transactionIDs.contains(id) } }
+            ?? purchases.max {
+                ($0.fact.purchaseDate, $0.fact.transactionID) < ($1.fact.purchaseDate, $1.fact.transactionID)
+            }
+        guard let purchase else { return people }
+        let named = state.transactions.filter { purchase.transactionIDs.contains($0.fact.transactionID) }
+            .flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
+        let transfers = ownership.transfers(of: key.originalTransactionID)
+        let owners =
+            transfers.lastIndex { $0.at <= purchase.fact.purchaseDate }.map { first in
+                Set(transfers[first...].compactMap(\.customer).flatMap(ownership.path(from:)))
+            } ?? ownership.holders(of: key.originalTransactionID)
+        return owners.union(named.flatMap(ownership.path(from:)))
+    }
 }
 
 enum Statements {

@@ -318,7 +318,7 @@ extension LedgerReader {
     ) async throws -> ConsumptionDecision {
         let known = try await subscription(original, environment: environment)
         guard let facts = known.subscription else { return .withhold(.unknownTransaction) }
-        guard try await !isForgotten(facts) else { return .withhold(.forgotten) }
+        guard try await !isForgotten(facts, purchase: transactionID) else { return .withhold(.forgotten) }
         let hasOwner = facts.state.winningStatements().contains { statement in
             statement.transactionIDs.contains(transactionID)
                 && facts.ownership.currentOwner(of: statement.fact) != nil

@@ -192,7 +192,12 @@ package struct StoreCheck: Sendable {
         var isNews = !stated.refusals.isEmpty
         guard !stated.transactions.isEmpty else { return isNews }
         let snapshot = try await reader.snapshot(stated.question(environment))
-        for draft in stated.drafts(environment, beside: snapshot) {
+        let named = Set(
+            snapshot.facts.originals.values.flatMap(\.transactions).flatMap {
+                [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self)
+            })
+        let forgotten = named.subtracting(try await reader.customerIDs(of: Array(named)).keys)
+        for draft in stated.drafts(environment, beside: snapshot, forgotten: forgotten) {
             isNews = true
             let outcome = try await append(draft)
             guard !outcome.isDuplicate, let original = draft.fact.originalTransactionID else { continue }

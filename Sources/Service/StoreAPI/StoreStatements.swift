@@ -56,14 +56,19 @@ struct StoreStatements: Sendable {
     }
 
     /// The events of what the ledger does not know yet, one for each original transaction.
-    func drafts(_ environment: StoreEnvironment, beside snapshot: LedgerSnapshot) -> [EventDraft] {
+    ///
+    /// - Parameter forgotten: whom known statements name who was forgotten since. That the store names them still is no news.
+    func drafts(
+        _ environment: StoreEnvironment, beside snapshot: LedgerSnapshot, forgotten: Set<IdentityRef>
+    ) -> [EventDraft] {
         originals.sorted().compactMap { original in
-            draft(of: original, environment, snapshot)
+            draft(of: original, environment, snapshot, forgotten)
         }
     }
 
     private func draft(
-        of original: String, _ environment: StoreEnvironment, _ snapshot: LedgerSnapshot
+        of original: String, _ environment: StoreEnvironment, _ snapshot: LedgerSnapshot,
+        _ forgotten: Set<IdentityRef>
     ) -> EventDraft? {
         var state = snapshot.facts.originals[original] ?? OriginalState()
         var identities = IdentityList()
@@ -73,9 +78,12 @@ struct StoreStatements: Sendable {
         var renewalFacts: [RenewalFact] = []
         for statement in transactions where statement.payload.originalTransactionID == original {
             var local = IdentityList()
-            let fact = statement.fact(&local).replacingIdentities { reference in
+            var fact = statement.fact(&local).replacingIdentities { reference in
                 // Whom the ledger does not know has no number in any state.
                 snapshot.identities[ExactText(local.customerIDs[Int(reference.number)])] ?? LedgerSnapshot.nobody
+            }
+            if let known = state.newestStatement(about: fact), known.names(anyOf: forgotten) {
+                (fact.accountToken, fact.appTransaction) = (known.accountToken, known.appTransaction)
             }
             guard state.learns(fromStore: fact) else { continue }
             state.join(fact, source: .serverAPI, position: state.lastPosition)
@@ -99,6 +107,12 @@ struct StoreStatements: Sendable {
             environment: environment, source: .serverAPI, type: EventSource.serverAPI.statementsLabel,
             occurredAt: fact.latestSignedDate, fact: .statements(fact), identities: identities.customerIDs,
             deduplication: .news, evidence: .verified(evidence))
+    }
+}
+
+extension TransactionFact {
+    fileprivate func names(anyOf people: Set<IdentityRef>) -> Bool {
+        [accountToken, appTransaction].contains { $0.map(people.contains) ?? false }
     }
 }
 
