@@ -16,6 +16,17 @@ public struct StoreKitDeviceStore: DeviceStore {
         @Sendable (_ product: Product, _ options: Set<Product.PurchaseOption>) async throws -> Product.PurchaseResult
 
     private let purchaseMethod: PurchaseMethod
+    private let unfinished = UnfinishedLookup<Transaction> { ids in
+        var found: [String: Transaction] = [:]
+        for await result in Transaction.unfinished {
+            // Who asks for it goes by the server's verdict, so the device's own does not matter here.
+            let transaction = result.unsafePayloadValue
+            let id = String(transaction.id)
+            if ids.contains(id) { found[id] = transaction }
+            if found.count == ids.count { break }
+        }
+        return found
+    }
 
     /// A store that buys as the app says.
     public init(purchaseMethod: @escaping PurchaseMethod) {
@@ -157,17 +168,12 @@ public struct StoreKitDeviceStore: DeviceStore {
 
     /// `Transaction.finish()` of the transaction with that id; false where `Transaction.unfinished` does not show it.
     ///
-    /// StoreKit finishes a transaction's object, not its id, so the object is looked up: one pass over what is
-    /// unfinished, which is seldom more than a few. Objects kept from before would not outlive a restart.
+    /// StoreKit finishes a transaction's object, not its id, so the object is looked up, together with others that are asked
+    /// for at the same time. Objects kept from before would not outlive a restart.
     public func finish(transactionID: String) async -> Bool {
-        for await result in Transaction.unfinished {
-            // Who asks for it goes by the server's verdict, so the device's own does not matter here.
-            let transaction = result.unsafePayloadValue
-            guard String(transaction.id) == transactionID else { continue }
-            await transaction.finish()
-            return true
-        }
-        return false
+        guard let transaction = await unfinished.find(transactionID) else { return false }
+        await transaction.finish()
+        return true
     }
 
     /// `AppStore.sync()`; only for a person who asked for it, because the system may ask them to sign in.
