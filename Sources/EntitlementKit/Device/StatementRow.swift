@@ -1,3 +1,4 @@
+import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
 import Foundation
@@ -13,12 +14,18 @@ struct StatementRow: Sendable {
     private let value: WireValue
 
     static func transaction(_ transaction: DeviceTransaction) -> StatementRow {
-        StatementRow(
-            id: "transaction \(transaction.payloadHash.hex)", member: "transaction", value: .string(transaction.jws))
+        let id = id(transaction.contentHash, transaction.payload.signedDate)
+        return StatementRow(id: "transaction \(id)", member: "transaction", value: .string(transaction.jws))
     }
 
     static func renewal(_ renewal: DeviceRenewal) -> StatementRow {
-        StatementRow(id: "renewal \(renewal.payloadHash.hex)", member: "renewal", value: .string(renewal.jws))
+        let id = id(renewal.contentHash, renewal.payload.signedDate)
+        return StatementRow(id: "renewal \(id)", member: "renewal", value: .string(renewal.jws))
+    }
+
+    /// What says the same is written once a day at most: the store may sign everything anew whenever it is asked.
+    private static func id(_ content: Digest, _ signedDate: Timestamp?) -> String {
+        "\(content.hex) \((signedDate ?? .earliest).milliseconds / 86_400_000)"
     }
 
     static func app(_ app: DeviceAppTransaction) -> StatementRow {
