@@ -78,7 +78,10 @@ struct StatementBook: Sendable {
     }
 
     /// Takes the newest app transaction; one of another environment takes the place of an older one, too.
-    mutating func join(_ appTransaction: DeviceAppTransaction) -> Learning {
+    ///
+    /// - Parameter isDoubted: whether the store has not shown the one that is known. Then it comes from the disk, and may have
+    ///   come there from another person's device; what the store shows counts, however old it is.
+    mutating func join(_ appTransaction: DeviceAppTransaction, isDoubted: Bool = false) -> Learning {
         guard let known = self.appTransaction else {
             self.appTransaction = appTransaction
             return .news
@@ -88,7 +91,7 @@ struct StatementBook: Sendable {
         let saysMore =
             known.customerID != appTransaction.customerID
             || known.payload.environment != appTransaction.payload.environment
-        guard isLater, saysMore else { return .nothing }
+        guard isLater || isDoubted, saysMore else { return .nothing }
         self.appTransaction = appTransaction
         return .news
     }

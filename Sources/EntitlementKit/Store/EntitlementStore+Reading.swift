@@ -183,8 +183,9 @@ extension EntitlementStore {
             guard appTransaction.payload.bundleID == configuration.bundleID else {
                 throw StatementRefusal(reason: "it is of another app, \(appTransaction.payload.bundleID)")
             }
+            let isDoubted = ledger.book.appTransaction.map { !shown.contains($0.jws) } ?? false
             shown.insert(appTransaction.jws)
-            guard ledger.book.join(appTransaction) != .nothing else { return }
+            guard ledger.book.join(appTransaction, isDoubted: isDoubted) != .nothing else { return }
             intake.isChanged = true
             intake.hasNewApp = true
         } catch {
