@@ -27,11 +27,12 @@ struct DeviceFold: Sendable {
         var people = Numbers(memory?.answer.identities ?? [:])
         let me = memory?.facts?.customer ?? people.number(of: ledger.customerID ?? "")
         // What was just bought with it is theirs before the server has seen it.
-        if let token = ledger.accountToken { people.add(token.uuidString.lowercased(), me) }
+        for token in ledger.accountTokens { people.add(token.uuidString.lowercased(), me) }
         var facts =
             memory?.facts ?? CustomerFacts(customer: me, originals: [:], catalog: ledger.catalog)
         // The newest catalog there is, whomever it was answered to.
         if ledger.serverCatalog.map({ $0.position > 0 }) ?? true { facts.catalog = ledger.catalog }
+        facts.catalog = ledger.completed(facts.catalog)
         var confirmedAt: [String: Timestamp] = [:]
         if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }

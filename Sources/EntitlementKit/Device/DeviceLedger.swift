@@ -10,6 +10,8 @@ import Foundation
 struct DeviceLedger: Sendable {
     /// The most customers whose answers are kept.
     static let memoryLimit = 8
+    /// The most account tokens that are remembered.
+    static let issuedLimit = 32
 
     let bundleID: String
     /// What of an answer is believed; `nil`: all.
@@ -21,8 +23,8 @@ struct DeviceLedger: Sendable {
     private(set) var serverCatalog: AnsweredCatalog?
     /// Whom the app said the customer is.
     var identified: String?
-    /// The account token that the server issued to them.
-    var issuedAccountToken: UUID?
+    /// The account tokens that the server has issued, to whoever was logged in here, the last one last.
+    private(set) var issued: [IssuedAccountToken] = []
 
     init(_ configuration: EntitlementConfiguration) {
         bundleID = configuration.bundleID
@@ -41,7 +43,23 @@ struct DeviceLedger: Sendable {
 
     /// What the purchases of whoever is logged in are signed with.
     var accountToken: UUID? {
-        identified.flatMap { UUID(uuidString: $0) } ?? (identified == nil ? nil : issuedAccountToken)
+        identified.flatMap { id in UUID(uuidString: id) ?? issued.last { $0.customerID == id }?.token }
+    }
+
+    /// What their purchases were ever signed with on this device.
+    var accountTokens: [UUID] {
+        [identified.flatMap { UUID(uuidString: $0) }].compactMap(\.self)
+            + issued.filter { $0.customerID == identified }.map(\.token)
+    }
+
+    /// Takes what the server has issued to whoever is logged in; returns whether that is news.
+    mutating func noteIssued(_ token: UUID) -> Bool {
+        guard let identified, accountToken != token else { return false }
+        let row = IssuedAccountToken(customerID: identified, token: token)
+        issued.removeAll { $0 == row }
+        issued.append(row)
+        issued.removeFirst(max(0, issued.count - Self.issuedLimit))
+        return true
     }
 
     private var buyer: String? {
@@ -112,6 +130,18 @@ struct DeviceLedger: Sendable {
     var catalog: Catalog {
         guard let serverCatalog, serverCatalog.position > 0 else { return bundledCatalog }
         return serverCatalog.catalog
+    }
+
+    /// A catalog with what the app was built to know of products that it lacks, as long as the server has not answered about
+    /// who has bought them: the app may be newer than what the server last said.
+    func completed(_ catalog: Catalog) -> Catalog {
+        let known = Set(catalog.products.map(\.productID))
+        let missing = bundledCatalog.products.filter { !known.contains($0.productID) }
+        guard !missing.isEmpty else { return catalog }
+        let unanswered = Set(
+            book.transactions.values.filter { isOurs($0) && !hasAnswered($0) }.map(\.payload.productID))
+        return Catalog(
+            products: catalog.products + missing.filter { unanswered.contains($0.productID) }, policy: catalog.policy)
     }
 
     /// Whether a transaction is of this app and environment.
@@ -257,13 +287,14 @@ struct DeviceLedger: Sendable {
     /// Takes whom the app said the customer is.
     mutating func restore(identity kept: WireValue) {
         identified = kept["customerID"]?.text
-        issuedAccountToken = kept["accountToken"]?.text.flatMap { UUID(uuidString: $0) }
+        let rows = kept["accountTokens"]?.entries.compactMap { $0.decoded(IssuedAccountToken.self) } ?? []
+        issued = Array((issued.filter { !rows.contains($0) } + rows).suffix(Self.issuedLimit))
     }
 
     var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories) }
 
     var identityFile: IdentityFile {
-        IdentityFile(customerID: identified, accountToken: issuedAccountToken?.uuidString.lowercased())
+        IdentityFile(customerID: identified, accountTokens: issued)
     }
 }
 

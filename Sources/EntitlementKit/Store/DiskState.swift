@@ -1,3 +1,5 @@
+import Foundation
+
 /// What is on disk, and what is not yet.
 struct DiskState {
     /// One concern each, so that what cannot be read takes nothing else with it.
@@ -43,8 +45,14 @@ struct DiskState {
 /// Whom the app said the customer is.
 struct IdentityFile: Encodable {
     var customerID: String?
-    /// What their purchases are signed with, where that is not their id.
-    var accountToken: String?
+    /// What purchases are signed with where that is not the customer's id, of whoever was logged in here.
+    var accountTokens: [IssuedAccountToken]
+}
+
+/// An account token that the server has issued to a customer, for good.
+struct IssuedAccountToken: Codable, Hashable, Sendable {
+    let customerID: String
+    let token: UUID
 }
 
 /// What waits to be sent.

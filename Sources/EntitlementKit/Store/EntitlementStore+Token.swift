@@ -49,8 +49,7 @@ extension EntitlementStore {
 
     /// Remembers what the customer's purchases are signed with: it is theirs for good, and a token is not.
     func noteAccountToken(_ accountToken: UUID?) {
-        guard let accountToken, ledger.issuedAccountToken != accountToken else { return }
-        ledger.issuedAccountToken = accountToken
+        guard let accountToken, ledger.noteIssued(accountToken) else { return }
         disk.note(.identity)
         publish()
         perform { _ = await $0.persist() }

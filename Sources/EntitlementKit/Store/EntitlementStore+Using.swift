@@ -111,9 +111,8 @@ extension EntitlementStore {
 
     private func setCustomer(_ id: String?, _ accountToken: UUID?) async {
         let before = ledger.customerID
-        if ledger.identified != id { ledger.issuedAccountToken = nil }
         ledger.identified = id
-        if let accountToken { ledger.issuedAccountToken = accountToken }
+        if let accountToken { _ = ledger.noteIssued(accountToken) }
         disk.note(.identity)
         if ledger.customerID != before { connection = .notYetAsked }
         gate.askAgain()

@@ -58,6 +58,13 @@ struct KitRig {
             configuration: configuration)
     }
 
+    /// A later version of the app on the same device.
+    func updated(_ edit: (inout EntitlementConfiguration) -> Void) -> KitRig {
+        var configuration = configuration
+        edit(&configuration)
+        return KitRig(clock: clock, device: device, server: server, storage: storage, configuration: configuration)
+    }
+
     func launch() async {
         await store.start()
         await store.settled()

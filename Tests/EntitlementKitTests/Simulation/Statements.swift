@@ -1,5 +1,6 @@
 import AppStorePayloads
 import Foundation
+import Synchronization
 
 @testable import EntitlementKit
 
@@ -63,8 +64,14 @@ enum Statements {
 
     /// The id of the transaction that a statement is about.
     static func id(_ statement: SignedStatement) -> String? {
-        try? DeviceTransaction(statement).payload.transactionID
+        if let known = ids.withLock({ $0[statement.jws] }) { return known }
+        let id = try? DeviceTransaction(statement).payload.transactionID
+        ids.withLock { $0[statement.jws] = id }
+        return id
     }
+
+    /// Read once each: a store that holds many looks through all of them for each that is finished.
+    private static let ids = Mutex<[String: String]>([:])
 
     static func instant(_ days: Double) -> Int64 { start + Int64(days * Double(day)) }
 
