@@ -144,4 +144,33 @@ struct StatementChainTests {
         #expect(!isSigned(statement, believesXcode: true))
         #expect(!isSigned(Statements.transaction("1", environment: "Sandbox"), believesXcode: true))
     }
+
+    @Test("a device without a network believes of its disk what the store has signed, and nothing else")
+    func disk() async throws {
+        let (chain, stranger) = (try desk.chain(), try ForgersDesk())
+        let (genuine, app) = (try desk.sign(statement, chain), try desk.sign(Statements.appTransaction(), chain))
+        let forged = try stranger.sign(Statements.transaction("9", until: 300), try stranger.chain())
+        var rig = KitRig {
+            $0.current = [genuine]
+            $0.appTransaction = app
+        } configuration: {
+            $0.statementVerifier = desk.verifier()
+        }
+        await rig.launch()
+        await rig.store.stop()
+        rig.server.edit { $0.mood = .unreachable }
+        let kept = await rig.storage.files["statements.jsonl"] ?? Data()
+        let rows = ["{\"transaction\":\"\(forged.jws)\"}", "{\"confirmed\":{\"9\":\"2026-01-02T00:00:00.000Z\"}}", ""]
+        await rig.storage.put(kept + Data(rows.joined(separator: "\n").utf8), as: "statements.jsonl")
+        rig = await rig.relaunched(device: ScriptedStore { $0.appTransaction = nil })
+        let events = rig.store.syncEvents
+        await rig.launch()
+        #expect(await rig.gives("forever"))
+        #expect(await !rig.gives())
+        #expect(await rig.store.current.customerID == "apple:A")
+        await rig.store.stop()
+        var told: [SyncEvent] = []
+        for await event in events { told.append(event) }
+        #expect(told.contains { $0.kind == .unverified })
+    }
 }
