@@ -97,7 +97,7 @@ let migrations = [
 let alsoTestedWith: [String: [String]] = [
     "AppStoreServer": ["StoreSimulator", "HTTPServer"],
     "EmbeddedPostgres": ["TestSupport"],
-    "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer"],
+    "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer", "StoreSimulator"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]

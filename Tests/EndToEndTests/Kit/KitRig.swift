@@ -163,6 +163,7 @@ final class KitRig {
     ) -> KitDevice {
         let number = store.with { store in store.addDevice(account: account ?? store.addAccount(environment)) }
         var configuration = Self.configuration(service.world)
+        configuration.statementVerifier = service.statementVerifier
         edit(&configuration)
         let device = KitDevice(number, service, store, configuration)
         devices.append(device)

@@ -27,6 +27,8 @@ final class KitService: Sendable {
     let passKey: PublicKey
     /// Its published form.
     let passKeys: PassKeySet
+    /// Verifies by their certificates what devices read from their disks, as all of this store's devices do in one process.
+    let statementVerifier: AppStoreStatementVerifier
     private let verifiers: Verifiers
     private let running: Mutex<Running>
 
@@ -70,7 +72,8 @@ final class KitService: Sendable {
         let published = try await admin.send("GET", "/.well-known/rightful-keys").text
         let passKeys = try #require(PassKeySet(json: Data(published.utf8)), "\(published)")
         let service = KitService(
-            clock, authority, world, admin, publishable, url, passKey.publicKey, passKeys, verifiers, running)
+            clock, authority, world, admin, publishable, url, passKey.publicKey, passKeys,
+            try .simulated(authority), verifiers, running)
         let catalog = try await admin.send("PUT", "/v1/catalog", body: world.catalogFile.encoded())
         try #require(catalog.status == 200, "\(catalog.text)")
         return service
@@ -104,10 +107,10 @@ final class KitService: Sendable {
 
     private init(
         _ clock: WorldClock, _ authority: SimulatedAuthority, _ world: StoreWorld, _ admin: HTTPClient,
-        _ publishableKey: String, _ url: URL, _ passKey: PublicKey, _ passKeys: PassKeySet, _ verifiers: Verifiers,
-        _ running: Running
+        _ publishableKey: String, _ url: URL, _ passKey: PublicKey, _ passKeys: PassKeySet,
+        _ statementVerifier: AppStoreStatementVerifier, _ verifiers: Verifiers, _ running: Running
     ) {
-        (self.passKey, self.passKeys) = (passKey, passKeys)
+        (self.passKey, self.passKeys, self.statementVerifier) = (passKey, passKeys, statementVerifier)
         (self.clock, self.authority, self.world, self.admin) = (clock, authority, world, admin)
         (self.publishableKey, self.url, self.verifiers) = (publishableKey, url, verifiers)
         self.running = Mutex(running)
@@ -166,29 +169,17 @@ final class KitService: Sendable {
     }
 
     /// Lets an app believe nothing that its server has not signed, nor anything on its disk that the store has not.
-    func guardAgainstForgers(_ configuration: inout EntitlementConfiguration) throws {
+    func guardAgainstForgers(_ configuration: inout EntitlementConfiguration) {
         let passKey = passKey
         configuration.passKeys = passKeys
         configuration.es256 = { _, signature, message in
             passKey.isValidES256(signature: Array(signature), message: Array(message))
         }
-        configuration.statementVerifier = KitStatementVerifier(
-            jws: try JWSVerifier(trusting: TrustAnchors([authority.root.certificate])))
+        configuration.statementVerifier = statementVerifier
     }
 
     /// The drift events recorded after a position.
     func drifts(after position: Int64) async throws -> [[String: Any]] {
         try await admin.events(after: position).filter { $0["type"] as? String == "drift" }
-    }
-}
-
-/// Verifies what a simulated store has signed.
-private struct KitStatementVerifier: SignedStatementVerifier {
-    let jws: JWSVerifier
-
-    func isSignedByStore(_ statement: String) -> Bool {
-        let instant = SimulatedCalendar.instant(2026, 3, 1)
-        guard let read = try? UnverifiedJWS(statement) else { return false }
-        return (try? jws.verify(read, signedAt: instant, now: instant)) != nil
     }
 }

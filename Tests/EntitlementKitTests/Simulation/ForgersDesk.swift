@@ -1,6 +1,7 @@
 import EntitlementCore
 import Foundation
 import OpenSSLCrypto
+import StoreSimulator
 import Synchronization
 
 @testable import EntitlementKit
@@ -16,21 +17,17 @@ struct ForgersDesk {
 
     /// The way to the root by OpenSSL, where Apple's systems have their own.
     final class Trust: CertificateTrust {
-        private let store: CertificateStore
+        private let chains: AppleChains
         private let asked = Mutex(0)
 
         /// How often it was asked.
         var count: Int { asked.withLock { $0 } }
 
-        init(_ root: Certificate) throws { store = try CertificateStore(roots: [root]) }
+        init(_ root: Certificate) throws { chains = try AppleChains(root) }
 
         func leadsToRoot(leaf: [UInt8], intermediate: [UInt8], at instant: Timestamp) -> Bool {
             asked.withLock { $0 += 1 }
-            guard let leaf = try? Certificate(der: leaf), let intermediate = try? Certificate(der: intermediate),
-                let path = try? store.validate(
-                    leaf: leaf, intermediates: [intermediate], atMilliseconds: instant.milliseconds)
-            else { return false }
-            return path.count == 3
+            return chains.leadsToRoot(leaf: leaf, intermediate: intermediate, at: instant.milliseconds)
         }
     }
 
@@ -53,17 +50,8 @@ struct ForgersDesk {
             root: root.certificate.der, chains: chains, isValid: Self.isValid, believesXcode: believesXcode)
     }
 
-    /// Verifies with a point in X9.63 form, which it puts into a key as it is written for exchange.
     private static let isValid: PassCheck.ES256 = { key, signature, message in
-        let head: [UInt8] = [
-            0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48,
-            0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-        ]
-        let text = (Data(head) + key).base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
-        guard let key = try? PublicKey(pem: "-----BEGIN PUBLIC KEY-----\n\(text)\n-----END PUBLIC KEY-----\n") else {
-            return false
-        }
-        return key.isValidES256(signature: Array(signature), message: Array(message))
+        AppleChains.isValid(key: Array(key), signature: Array(signature), message: Array(message))
     }
 
     /// The store's own chain, but for what is changed about it.
