@@ -6,12 +6,25 @@ import Synchronization
 
 /// What is the matter with a device, beside what the store shows to it.
 final class KitCondition: Sendable {
+    /// What becomes of purchases.
+    enum Purchases: CaseIterable, Sendable, Hashable {
+        case made
+        /// The person changes their mind.
+        case cancelled
+        /// The person has to agree to something first: the call says cancelled, and the purchase may come later.
+        case interrupted
+        /// The network fails before anything was bought.
+        case networkFails
+    }
+
     private struct State {
         var isLocked = false
         var stalled: Set<String> = []
         var waiting: [CheckedContinuation<Void, Never>] = []
         /// How far its calendar clock is ahead, in milliseconds.
         var clockOffset: Int64 = 0
+        var purchases = Purchases.made
+        var signsAnew = false
     }
 
     private let state = Mutex(State())
@@ -26,6 +39,17 @@ final class KitCondition: Sendable {
     var clockOffset: Int64 {
         get { state.withLock { $0.clockOffset } }
         set { state.withLock { $0.clockOffset = newValue } }
+    }
+
+    var purchases: Purchases {
+        get { state.withLock { $0.purchases } }
+        set { state.withLock { $0.purchases = newValue } }
+    }
+
+    /// Whether the store signs what it shows anew at each call.
+    var signsAnew: Bool {
+        get { state.withLock { $0.signsAnew } }
+        set { state.withLock { $0.signsAnew = newValue } }
     }
 
     /// The calls of the store that hang.

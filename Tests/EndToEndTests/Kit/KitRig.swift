@@ -12,6 +12,7 @@ final class KitDevice {
     let proxy: KitProxy
     let directory: URL
     let condition = KitCondition()
+    let wallet: KitWallet
     let configuration: EntitlementConfiguration
     private(set) var process = KitProcess()
     private var app: EntitlementStore?
@@ -27,6 +28,7 @@ final class KitDevice {
         self.store = store
         self.configuration = configuration
         clock = service.clock
+        wallet = KitWallet(number, store)
         proxy = KitProxy(service)
         directory = ScratchSpace.directory.appending(path: "rightful-kit-\(UUID().uuidString)")
     }
@@ -67,12 +69,10 @@ final class KitDevice {
     /// The app grants what it is to grant by itself, and says so.
     private func grantConsumables(_ kit: EntitlementStore, _ process: KitProcess) {
         store.grantsConsumables(on: number)
-        let (store, number) = (store, number)
         granting?.cancel()
-        granting = Task {
+        granting = Task { [wallet] in
             for await purchase in kit.unacknowledgedPurchases where !process.isDead {
-                store.grant(purchase.transactionID, on: number)
-                await kit.acknowledge(purchase.transactionID)
+                await wallet.take(purchase, kit, process)
             }
         }
     }

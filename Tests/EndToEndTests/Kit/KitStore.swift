@@ -46,10 +46,11 @@ final class KitStore: Sendable {
     }
 
     let clock: WorldClock
+    let authority: SimulatedAuthority
     private let state: Mutex<State>
 
     init(_ service: KitService, seed: UInt64) throws {
-        clock = service.clock
+        (clock, authority) = (service.clock, service.authority)
         state = Mutex(
             State(
                 devices: try SimulatedDevices(
@@ -149,22 +150,42 @@ final class KitStore: Sendable {
     }
 
     fileprivate func purchase(
-        _ productID: String, token: UUID?, on device: Int
+        _ productID: String, token: UUID?, on device: Int, _ becoming: KitCondition.Purchases
     ) throws -> StorePurchaseResult {
         clock.advance(by: Span.second)
+        let call = KitPurchaseCall.current
+        if becoming == .networkFails {
+            call?.hear(.networkLost)
+            throw URLError(.timedOut)
+        }
+        if becoming == .cancelled {
+            call?.hear(.cancelled)
+            return .userCancelled
+        }
         return try state.withLock { state in
             state.devices.now = clock.instant
+            let asks = state.devices.devices[device].asksToBuy
+            if becoming == .interrupted { state.devices.change(device) { $0.asksToBuy = true } }
+            defer { state.devices.change(device) { $0.asksToBuy = asks } }
             let (result, updates) = try state.devices.purchase(
                 productID, token: token?.uuidString.lowercased(), on: device)
             try Self.perform({ _ in updates }, &state, at: clock.instant)
             interrupt("purchase", on: device, &state)
-            if state.devices.devices[device].losesItsConnection { throw URLError(.networkConnectionLost) }
+            if state.devices.devices[device].losesItsConnection {
+                call?.hear(.networkLost)
+                throw URLError(.networkConnectionLost)
+            }
             switch result {
             case .success(let statement):
                 Self.hand(statement, &state)
+                call?.hear(statement.isVerified ? .bought(statement.transactionID) : .unverified)
                 return .success(SignedStatement(statement))
-            case .pending: return .pending
-            case .offline: throw URLError(.notConnectedToInternet)
+            case .pending:
+                call?.hear(becoming == .interrupted ? .cancelled : .pending)
+                return becoming == .interrupted ? .userCancelled : .pending
+            case .offline:
+                call?.hear(.networkLost)
+                throw URLError(.notConnectedToInternet)
             }
         }
     }
@@ -302,7 +323,8 @@ struct KitDeviceStore: DeviceStore {
     ) async -> [SignedStatement] {
         await condition.pass(call)
         return await process.call(call, or: []) {
-            ((try? store.read(call, on: device, body) { $0 }) ?? []).map { SignedStatement($0) }
+            let shown = (try? store.read(call, on: device, body) { $0 }) ?? []
+            return shown.map { condition.signsAnew ? store.signedAnew($0) : SignedStatement($0) }
         }
     }
 
@@ -334,7 +356,7 @@ struct KitDeviceStore: DeviceStore {
 
     func purchase(_ productID: String, options: StorePurchaseOptions) async throws -> StorePurchaseResult {
         try await process.call("purchase") {
-            try store.purchase(productID, token: options.appAccountToken, on: device)
+            try store.purchase(productID, token: options.appAccountToken, on: device, condition.purchases)
         }
     }
 
@@ -351,7 +373,7 @@ struct KitDeviceStore: DeviceStore {
 }
 
 extension SignedStatement {
-    fileprivate init(_ statement: DeviceStatement) {
+    init(_ statement: DeviceStatement) {
         self.init(jws: statement.jws, unverifiedReason: statement.isVerified ? nil : "invalid_signature")
     }
 }

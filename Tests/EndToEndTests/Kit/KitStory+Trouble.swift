@@ -27,6 +27,7 @@ extension KitStory {
             let isRunning = random.chance(50)
             note("\(tampering) on \(device.number)\(isRunning ? ", while it runs" : "")")
             if !isRunning { await device.kill() }
+            device.wallet.mayForget()
             let number = device.number
             let forged = try rig.store.with { try $0.forgery(of: StoreWorld.ProductID.studioMonthly, on: number) }
             forgeries.insert(forged.transactionID)

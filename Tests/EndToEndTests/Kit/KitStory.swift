@@ -9,9 +9,9 @@ struct KitStory {
     private typealias Product = StoreWorld.ProductID
 
     let rig: KitRig
-    private let seed: UInt64
+    let seed: UInt64
     var random: SplitMix64
-    private var step = 0
+    private(set) var step = 0
     private var trace: [String] = []
     /// Whom the app's server took an Apple account's owner to be.
     private(set) var logins: [Int: String] = [:]
@@ -111,8 +111,10 @@ struct KitStory {
             ])
             note("\(weather) on \(device.number)")
             device.proxy.weather = weather
-        case 80..<85: misbehave(device)
-        case 85..<93: try await trouble(device)
+        case 80..<83: misbehave(device)
+        case 83..<86: changeTheStoresMood(device)
+        case 86..<88: await grant(device)
+        case 88..<93: try await trouble(device)
         case 93..<96: try await troubleTheServer()
         default: try await logIn(device)
         }
@@ -136,8 +138,9 @@ struct KitStory {
         let call: @Sendable () async -> Void
         switch random.number(in: 0...10) {
         case 0...5:
-            note("buy \(product) on \(device.number)")
-            call = { _ = await kit.purchase(product) }
+            let times = random.chance(15) ? 2 : 1
+            note("buy \(product) on \(device.number)\(times > 1 ? ", pressed twice" : "")")
+            call = buying(product, on: device, times: times)
         case 6...7:
             note("refresh \(device.number)")
             call = { _ = await kit.refresh() }
@@ -282,6 +285,7 @@ extension KitStory {
             }
             device.condition.isLocked = false
             device.condition.stall([])
+            (device.condition.purchases, device.wallet.manner) = (.made, .atOnce)
             await device.killWidget()
         }
         for call in calls { await call.value }
@@ -312,6 +316,10 @@ extension KitStory {
             // What an extension reads is what the app shows.
             let (shown, read) = (await device.kit.current.all, await device.read().all)
             #expect(read.map { KitLine($0) } == shown.map { KitLine($0) }, "\(rig.context), device \(device.number)")
+        }
+        for device in rig.devices {
+            expectGranted(device)
+            await expectNoStorm(device)
         }
         let news = try await rig.service.admin.events(after: head)
         #expect(news.isEmpty, "\(rig.context): \(news.map { "\($0["type"] ?? "") \($0["facts"] ?? "")" })")
