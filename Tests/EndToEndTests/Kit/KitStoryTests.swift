@@ -3,6 +3,31 @@ import StoreSimulator
 import Testing
 
 /// Random lives of the real app library against the real service, with deaths anywhere.
+///
+/// What they draw from, each with the suites that race it by name:
+///
+/// | What would hurt a customer | drawn as | by name in |
+/// | --- | --- | --- |
+/// | TestFlight and production | devices of both environments | `KitAccountTests` |
+/// | logged-in purchases | `logIn`, sign out, `redeem`, `share` | `KitNetworkTests`, `ConflictTests` |
+/// | another Apple account | `switchAccount` | `KitAccountTests`, `ConflictTests` |
+/// | tokens | apps with and without a `tokenProvider`, days that pass | `TokenTests` |
+/// | finishing | stores that are not ready, `finish` that hangs, refunds | `FinishingTests`, `RefundTests`, `KitRaceTests` |
+/// | consumables | `grant`: at once, twice, late, at a later launch | `ConsumableTests` |
+/// | files | `KitTampering`, an extension beside the app | `KitDiskTests`, `SharedDiskTests`, `FileStorageTests` |
+/// | forged disks and proxies | `forge`, `.forgery` | `ForgedDiskTests`, `StatementChainTests`, `RealDevicesTests` |
+/// | pruning | not drawn: it begins at 2000 statements | `StatementTests` |
+/// | a stalled StoreKit | calls that hang | `StalledStoreTests` |
+/// | no flash at expiry | renewals, grace and ends while time passes | `EndOfPeriodTests` |
+/// | launch before first unlock | locked files | `KitDiskTests`, `LockedDeviceTests` |
+/// | outcomes of purchases | `buying`: cancelled, interrupted, Ask to Buy, network, pressed twice | `PurchaseOutcomeTests`, `KitRaceTests` |
+/// | clocks | a device's clock set forward and back | `ClockTests`, `ClockGuardTests` |
+/// | a server restored from a backup | `troubleTheServer` | `RestoredServerTests` |
+/// | rested items | weather, `networkDidReturn` | `WakingTests`, `KitNetworkTests` |
+/// | wire evolution | dialects of the server | `KitWireTests`, `OtherVersionsTests` |
+/// | activations | twenty at once, at most one request (`expectNoStorm`) | `WakingTests` |
+///
+/// Beside these a store may sign everything anew at each call, and lose its connection in the middle of a purchase.
 @Suite("Kit end to end: random stories against the simulator's record", .serialized)
 struct KitStoryTests {
     @Test(
