@@ -19,6 +19,10 @@ struct KitStory {
     private var calls: [Task<Void, Never>] = []
     /// The other Apple account that a device's store was signed in to, last.
     var visits: [Int: Int] = [:]
+    /// Whose files a device got, by the Apple account.
+    var strangers: [Int: Int] = [:]
+    /// The devices that ever got others' files.
+    var hadStrangers: Set<Int> = []
     /// Whether the server was backed up in this story, and not restored since.
     var hasBackup = false
     /// Whether it was restored, and the store is yet to tell everything again.
@@ -55,6 +59,7 @@ struct KitStory {
             let account = rig.account(device)
             var accounts = Set([account] + logins.filter { $0.value == state.customerID }.map(\.key))
             if let visited = visits[device.number] { accounts.insert(visited) }
+            if let stranger = strangers[device.number] { accounts.insert(stranger) }
             var owned = Set(
                 rig.store.with { store in accounts.flatMap { store.originals(account: $0) } }.map(
                     \.originalTransactionID))
@@ -114,7 +119,8 @@ struct KitStory {
         case 80..<83: misbehave(device)
         case 83..<86: changeTheStoresMood(device)
         case 86..<88: await grant(device)
-        case 88..<93: try await trouble(device)
+        case 88..<90: try await copyFiles(to: device)
+        case 90..<93: try await trouble(device)
         case 93..<96: try await troubleTheServer()
         default: try await logIn(device)
         }
@@ -291,6 +297,7 @@ extension KitStory {
         for call in calls { await call.value }
         calls = []
         if wasRestored { try await expectDevicesToTell() }
+        letStrangersFilesRunOut()
         try await rig.deliver()
         for device in rig.devices {
             signInAgain(device)
@@ -308,7 +315,10 @@ extension KitStory {
             if let visited = visits[device.number], !loggedIn.contains(device.number) {
                 try expectVisitor(device, await device.kit.refresh(), as: customer, on: visited)
             } else {
-                try rig.expectDevice(device, await device.kit.refresh(), as: customer)
+                // What others' files said stays in the list of what has ended.
+                try rig.expectDevice(
+                    device, await device.kit.refresh(), as: customer,
+                    comparesEnded: !hadStrangers.contains(device.number))
             }
             try await rig.expectServer(customer, in: rig.environment(device))
         }

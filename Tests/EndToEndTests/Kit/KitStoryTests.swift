@@ -15,7 +15,7 @@ import Testing
 /// | finishing | stores that are not ready, `finish` that hangs, refunds | `FinishingTests`, `RefundTests`, `KitRaceTests` |
 /// | consumables | `grant`: at once, twice, late, at a later launch | `ConsumableTests` |
 /// | files | `KitTampering`, an extension beside the app | `KitDiskTests`, `SharedDiskTests`, `FileStorageTests` |
-/// | forged disks and proxies | `forge`, `.forgery` | `ForgedDiskTests`, `StatementChainTests`, `RealDevicesTests` |
+/// | forged disks and proxies | `forge`, `.forgery`, others' files (`copyFiles`) | `ForgedDiskTests`, `StatementChainTests`, `RealDevicesTests` |
 /// | pruning | not drawn: it begins at 2000 statements | `StatementTests` |
 /// | a stalled StoreKit | calls that hang | `StalledStoreTests` |
 /// | no flash at expiry | renewals, grace and ends while time passes | `EndOfPeriodTests` |
