@@ -68,7 +68,11 @@ final class KitWallet: Sendable {
         store.grant(purchase.transactionID, on: device)
         for _ in 0..<(manner == .twice ? 2 : 1) {
             guard await kit.acknowledge(purchase.transactionID), !process.isDead else { continue }
-            state.withLock { $0.acknowledged[purchase.key] = ObjectIdentifier(process) }
+            state.withLock { state in
+                // A refund that is taken back is told as the purchase once more.
+                if purchase.revocationDate != nil { state.acknowledged[purchase.transactionID] = nil }
+                state.acknowledged[purchase.key] = ObjectIdentifier(process)
+            }
         }
     }
 }
