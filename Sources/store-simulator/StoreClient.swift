@@ -13,7 +13,7 @@ struct PlayError: Error, CustomStringConvertible {
 struct StoreClient: Sendable {
     let url: URL
     private let apiKey: String?
-    private let session = URLSession(configuration: .ephemeral)
+    private let session = URLSession(configuration: .ephemeral, delegate: RedirectRefusal(), delegateQueue: nil)
 
     /// What the service answers to the store.
     struct Receipt: Decodable {
@@ -105,6 +105,14 @@ struct StoreClient: Sendable {
         }
         return data
     }
+}
+
+/// Takes a redirection for the answer, as the App Store does.
+private final class RedirectRefusal: NSObject, URLSessionTaskDelegate {
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+        newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
+    ) { completionHandler(nil) }
 }
 
 /// What the service says of one customer; the parts shown here.

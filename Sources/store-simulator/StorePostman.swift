@@ -36,7 +36,7 @@ struct StorePostman: Sendable {
     /// `nil`: nothing the store sends arrives.
     private let service: StoreClient?
     private(set) var tally = Tally()
-    private var complaint: String?
+    private var lastFailure: DeliveryAnswer?
 
     init(_ dispatch: StoreDispatch, to service: StoreClient?) {
         self.dispatch = dispatch
@@ -59,9 +59,9 @@ struct StorePostman: Sendable {
             dispatch.note(answer, of: attempt)
             tally.duplicates += isDuplicate ? 1 : 0
             tally.failed += answer.isSuccess ? 0 : 1
-            // The same again is said once.
-            if let complaint, complaint != self.complaint { say("not delivered: \(complaint)") }
-            self.complaint = complaint
+            // The same again is said once, whatever else it says.
+            if let complaint, answer != lastFailure { say("not delivered: \(complaint)") }
+            lastFailure = complaint == nil ? nil : answer
         }
     }
 

@@ -45,12 +45,15 @@ package struct StoreRequestFact: Hashable, Sendable {
     }
 
     /// All that events of such facts may be called.
-    package static let eventTypes: Set<String> = ["extension_requested", "extension_settled", "consumption_settled"]
+    package static let eventTypes: Set<String> = [
+        "extension_requested", "extension_settled", "consumption_ordered", "consumption_settled",
+    ]
 
     package var eventType: String {
         switch (content, outcome) {
         case (.renewalExtension, .pending): "extension_requested"
         case (.renewalExtension, _): "extension_settled"
+        case (.consumption, .pending): "consumption_ordered"
         case (.consumption, _): "consumption_settled"
         }
     }

@@ -18,6 +18,26 @@ package struct StoreDialogue: Sendable {
         questions.last { $0.transactionID == transactionID && !settled.contains($0.position) }
     }
 
+    /// An order to tell the store how much of a transaction was used.
+    package struct ConsumptionOrder: Sendable {
+        package let position: Int64
+        package let recordedAt: Timestamp
+        package let information: ConsumptionInformation?
+        package let order: StoreRequestOrder?
+    }
+
+    /// The newest order about a transaction, where no event says what came of it or of a later one.
+    package func unsettledOrder(about transactionID: String) -> ConsumptionOrder? {
+        for request in requests.reversed() {
+            guard case .consumption(transactionID, let information) = request.fact.content else { continue }
+            guard request.fact.outcome == .pending else { return nil }
+            return ConsumptionOrder(
+                position: request.position, recordedAt: request.recordedAt, information: information,
+                order: request.fact.order)
+        }
+        return nil
+    }
+
     /// The newest extension of which nobody knows whether the store was asked for it.
     package var openExtension: (position: Int64, wish: RenewalExtension)? {
         let settled = settled
@@ -60,7 +80,7 @@ extension LedgerReader {
                 SELECT position, recorded_at, type, facts FROM event
                 WHERE ledger_id = $1 AND environment = $2 AND original_transaction_id = $3
                     AND type IN ('consumption_requested', 'renewal_extended', 'extension_requested',
-                        'extension_settled', 'consumption_settled')
+                        'extension_settled', 'consumption_ordered', 'consumption_settled')
                 ORDER BY position
                 """, [.int(ledgerID), .int2(key.environment.number), .text(key.originalTransactionID)]
             ).rows

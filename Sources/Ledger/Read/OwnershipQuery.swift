@@ -179,7 +179,8 @@ enum OwnershipQuery {
             """, [.int(ledgerID), .textArray(customers)])
     }
 
-    /// Where original transactions were last claimed, transferred, found in conflict, or about to be extended.
+    /// Where original transactions were last claimed, transferred, found in conflict, or about to be extended, and where the
+    /// store was last told, or about to be told, how much of them was used.
     static func lastPositions(about originals: [OriginalKey]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -190,7 +191,7 @@ enum OwnershipQuery {
                 WHERE event.ledger_id = $1 AND event.environment = key.environment
                     AND event.original_transaction_id = key.original
                     AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict',
-                        'extension_requested')
+                        'extension_requested', 'consumption_ordered', 'consumption_settled')
             ) AS event
             WHERE event.position IS NOT NULL
             """,

@@ -190,6 +190,9 @@ struct StoreRequestTests {
         #expect(settled.first?["source"] as? String == "operator")
         #expect(facts?["reason"] as? String == "asked on the phone")
         #expect((facts?["actor"] as? String)?.isEmpty == false, "the account that ran it")
+        let ordered = try await running.events("consumption_ordered")
+        #expect(ordered.count == 1, "said before it was sent")
+        #expect((ordered.first?["facts"] as? [String: Any])?["reason"] as? String == "asked on the phone")
         let again = try await installation.run(["consumption", "777"])
         #expect(again.output.contains("no question of the store's is open"), "\(again)")
         running.stage.production.fail(.status(400, code: 4_000_047))
@@ -204,6 +207,44 @@ struct StoreRequestTests {
         #expect(never.status == 1 && never.errors.contains("4000047"), "\(never)")
         let unknown = try await installation.run(["consumption", "99"])
         #expect(unknown.status == 1 && unknown.errors.contains("knows no transaction 99"), "\(unknown)")
+        #expect(try await installation.rightful("verify").contains("verified"))
+        await running.stop()
+    }
+
+    @Test("what the store is told is in the log before it is sent, and of several who tell it at once one does")
+    func consumptionOrders() async throws {
+        let running = try await Running()
+        let installation = running.stage.installation
+        try await running.ask()
+        let store = running.stage.production
+        store.failAlways(.status(500))
+        let lost = try await installation.run([
+            "consumption", "777", "--preference", "DECLINE", "--consented", "--send", "--reason", "first",
+        ])
+        #expect(lost.status == 1 && lost.errors.contains("Run the same command again"), "\(lost)")
+        let orders = try await running.events("consumption_ordered")
+        #expect(orders.compactMap { ($0["facts"] as? [String: Any])?["reason"] as? String } == ["first"])
+        let dry = try await installation.run(["consumption", "777"])
+        #expect(dry.output.contains("nobody knows whether the store was told"), "\(dry.output)")
+        store.forgiveAll()
+        store.slow(milliseconds: 1500)
+        let runs = try await withThrowingTaskGroup(of: (status: Int32, errors: String).self) { group in
+            // What was ordered before may be repeated; anything else waits until that is over.
+            for preference in ["DECLINE", "GRANT_FULL", "GRANT_FULL"] {
+                group.addTask {
+                    let run = try await installation.run([
+                        "consumption", "777", "--preference", preference, "--consented", "--send", "--reason", "second",
+                    ])
+                    return (run.status, run.errors)
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(runs.count { $0.status == 0 } == 1, "\(runs)")
+        for run in runs where run.status != 0 { #expect(run.errors.contains("nothing was sent: "), "\(runs)") }
+        #expect(store.consumption(of: "777").count == 1)
+        let settled = try await running.events("consumption_settled")
+        #expect(settled.count == 1, "\(settled)")
         #expect(try await installation.rightful("verify").contains("verified"))
         await running.stop()
     }

@@ -38,6 +38,9 @@ struct ConsumptionCommand: Command {
     /// How long the store may take.
     private static let patience = Duration.seconds(60)
 
+    /// How long another order may still be under way, in milliseconds: longer than the store may take.
+    private static let settlingTime: Int64 = 60_000
+
     private let arguments: ParsedArguments
     private let transaction: String
     private let environment: StoreEnvironment
@@ -79,6 +82,14 @@ struct ConsumptionCommand: Command {
             if let reason = subject.unasked(now: session.clock.now()), !arguments.has("--anyway") {
                 throw CommandFailure(description: "nothing was sent: \(reason); --anyway tells the store all the same")
             }
+            if let other = subject.unsettled, other.information != information,
+                session.clock.now() < other.recordedAt.adding(milliseconds: Self.settlingTime)
+            {
+                throw CommandFailure(
+                    description:
+                        "nothing was sent: event \(other.position) was about to tell the store something else a moment ago"
+                        + "\(other.order.map { ", by order of \($0.actor)" } ?? ""). Look again in a minute")
+            }
             let access = try StoreAccess.of(subject.app, environment, configuration)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let client = access.client(session, now: session.clock.now)
@@ -95,8 +106,13 @@ struct ConsumptionCommand: Command {
         let transaction: String
         let original: String
         let app: String
+        let key: OriginalKey
+        /// Up to where the log was known when this was read.
+        let position: Int64
         let fact: TransactionFact
         let question: ConsumptionRequest?
+        /// An order to tell the store, of which nobody knows whether it was carried out.
+        let unsettled: StoreDialogue.ConsumptionOrder?
         let isConsented: Bool
         let decision: ConsumptionDecision
         let policy: ConsumptionPolicy
@@ -121,6 +137,12 @@ struct ConsumptionCommand: Command {
             } else {
                 lines.append("  asked about   no question of the store's is open")
             }
+            if let unsettled {
+                let actor = unsettled.order.map { ", ordered by \($0.actor)" } ?? ""
+                lines.append(
+                    "  unsettled     event \(unsettled.position)\(actor): nobody knows whether the store was told; it keeps what "
+                        + "it is told last")
+            }
             return lines
         }
     }
@@ -130,7 +152,8 @@ struct ConsumptionCommand: Command {
     ) async throws -> Subject {
         let found = try await reader.original(of: transaction, in: environment)
         guard let original = arguments.value("--original") ?? found,
-            let known = try await reader.subscription(original, environment: environment).subscription,
+            case let (subscription, position) = try await reader.subscription(original, environment: environment),
+            let known = subscription,
             let fact = known.state.winningStatements().first(where: { $0.transactionIDs.contains(transaction) })?.fact
         else {
             throw CommandFailure(
@@ -145,11 +168,12 @@ struct ConsumptionCommand: Command {
             sampleContentProvided: arguments.has("--sample-content") || configured?.sampleContentProvided ?? false,
             refundPreference: preference ?? configured?.refundPreference,
             deliversConsumables: configured?.deliversConsumables ?? false)
-        let dialogue = try await reader.storeDialogue(
-            about: OriginalKey(environment: environment, originalTransactionID: original))
+        let key = OriginalKey(environment: environment, originalTransactionID: original)
+        let dialogue = try await reader.storeDialogue(about: key)
         let question = dialogue.openQuestion(about: transaction)
         return Subject(
-            transaction: transaction, original: original, app: fact.bundleID, fact: fact, question: question,
+            transaction: transaction, original: original, app: fact.bundleID, key: key, position: position, fact: fact,
+            question: question, unsettled: dialogue.unsettledOrder(about: transaction),
             isConsented: configured != nil,
             decision: try await reader.consumption(
                 of: transaction, original: original, in: environment, askedAt: question?.askedAt ?? now,
@@ -226,6 +250,7 @@ struct ConsumptionCommand: Command {
         _ information: ConsumptionInformation, _ subject: Subject, _ order: StoreRequestOrder,
         _ client: StoreAPIClient, _ writer: LedgerWriter
     ) async throws -> String {
+        try await begin(information, subject, order, writer)
         var outcome = StoreRequestFact.Outcome.accepted
         var refusal = ""
         do {
@@ -248,6 +273,31 @@ struct ConsumptionCommand: Command {
             throw CommandFailure(description: "the store refused it (event \(recorded.position)). \(refusal)")
         }
         return "the store was told (event \(recorded.position))"
+    }
+}
+
+extension ConsumptionCommand {
+    /// Says in the log what the store is about to be told, and by whose order: whatever becomes of this process, that is known.
+    private func begin(
+        _ information: ConsumptionInformation, _ subject: Subject, _ order: StoreRequestOrder, _ writer: LedgerWriter
+    ) async throws {
+        var draft = EventDraft(
+            StoreRequestFact(
+                bundleID: subject.app, originalTransactionID: subject.original,
+                content: .consumption(transactionID: transaction, information), outcome: .pending, order: order),
+            in: environment, source: .operatorCommand)
+        // Of several people at once one tells the store: it would keep the last one's word, and the log another's.
+        draft.unchangedSince = UnchangedSince(subject.position, originals: [subject.key])
+        do {
+            _ = try await writer.append(draft)
+        } catch AppendRefusal.conflict {
+            throw CommandFailure(
+                description:
+                    "nothing was sent: meanwhile the store was told of \(subject.original), or is about to be, or whose it is was "
+                    + "changed. Look at it again without --send")
+        } catch let error as LedgerError {
+            throw CommandFailure(description: "nothing was sent: \(error)")
+        }
     }
 }
 

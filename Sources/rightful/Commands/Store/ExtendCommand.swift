@@ -148,6 +148,8 @@ struct ExtendCommand: Command {
                 description:
                     "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "
                     + "at it again without --send")
+        } catch let error as LedgerError {
+            throw CommandFailure(description: "nothing was sent: \(error)")
         }
     }
 
@@ -215,8 +217,9 @@ private struct Subject: Sendable {
         (self.position, key) = (position, known.key)
         isForgotten = try await reader.isForgotten(known)
         dialogue = try await reader.storeDialogue(about: key)
+        // The one that began last: one that an upgrade or a new plan has superseded may have been paid for longer.
         period = known.state.chains(known.catalog).flatMap(\.periods).filter(\.isSubscription)
-            .max { $0.expiry < $1.expiry }
+            .max { ($0.start, $0.expiry) < ($1.start, $1.expiry) }
         guard period != nil else {
             throw CommandFailure(
                 description: "\(original) is no auto-renewable subscription: it has no renewal date to move")

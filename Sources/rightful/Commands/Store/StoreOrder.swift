@@ -27,7 +27,13 @@ extension ParsedArguments {
 
     private static func isPlain(_ text: String, _ limit: Int) -> Bool {
         (1...limit).contains(text.utf8.count)
-            && text.unicodeScalars.allSatisfy { $0.value >= 32 && $0.value != 127 }
+            && text.unicodeScalars.allSatisfy { scalar in
+                switch scalar.properties.generalCategory {
+                // What is not seen may make the rest read as something else.
+                case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .unassigned: false
+                default: true
+                }
+            }
     }
 }
 
