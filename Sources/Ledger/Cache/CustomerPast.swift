@@ -1,27 +1,16 @@
 package import EntitlementCore
 import PostgresClient
-import Synchronization
 
 /// All that was ever known of a customer in one environment, so that what was known at any position can be folded
 /// without asking the database again.
 ///
 /// The facts stay encoded, for decoded they take several times the memory, and to decode them takes less time than to
-/// fold them. What all of them together tell is folded once and kept, because that is asked about most: each instant of
-/// the past, by what is known now.
+/// fold them.
 package final class CustomerPast: Sendable {
     /// The most events kept of one customer; whoever has more is read from the log each time.
     static let eventLimit = 2000
     /// The most catalogs told apart.
     static let catalogLimit = 256
-    /// By how much the fold of some events is larger than they are encoded, about.
-    private static let foldedGrowth = 5
-
-    /// What all events together tell, read with one catalog.
-    private struct Fold {
-        let catalogPosition: Int64
-        let facts: CustomerFacts
-        let timelines: [EntitlementTimeline]
-    }
 
     /// The position up to which it is known.
     package let position: Int64
@@ -37,7 +26,6 @@ package final class CustomerPast: Sendable {
     private let otherEnvironments: [StoreEnvironment: Int64]
     /// In ascending order; shared by all that were read together.
     private let catalogPositions: [Int64]
-    private let whole = Mutex<Fold?>(nil)
 
     fileprivate init(_ part: PastPart, identity: IdentityRef, catalogPositions: [Int64], position: Int64) {
         self.position = position
@@ -46,33 +34,15 @@ package final class CustomerPast: Sendable {
         events = part.events.values.sorted { $0.position < $1.position }
         otherEnvironments = part.otherEnvironments
         self.catalogPositions = catalogPositions
-        bytes = 384 + (1 + Self.foldedGrowth) * events.reduce(0) { $0 + $1.bytes }
+        bytes = 384 + events.reduce(0) { $0 + $1.bytes }
         dependencies = CustomerDependencies(
             identities: part.people.union([identity]), originals: part.originals, inEveryEnvironment: [identity])
     }
 
-    /// The entitlements at an instant, as known at a position, read with the catalog of then, which
-    /// `catalogPosition(knownAt:)` tells.
+    /// What was known at a position, read with the catalog of then, which `catalogPosition(knownAt:)` tells.
     ///
     /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
-    package func answers(
-        at instant: Timestamp, knownAt position: Int64, _ catalog: Catalog
-    ) throws -> [EntitlementAnswer] {
-        let catalogPosition = catalogPosition(knownAt: position)
-        let isWhole = events.last.map { $0.position <= position } ?? true
-        if isWhole, let fold = whole.withLock({ $0 }), fold.catalogPosition == catalogPosition {
-            return fold.timelines.compactMap { fold.facts.answer(from: $0, at: instant) }
-        }
-        let facts = try facts(knownAt: position, catalog)
-        let timelines = facts.timelines()
-        if isWhole {
-            let fold = Fold(catalogPosition: catalogPosition, facts: facts, timelines: timelines)
-            whole.withLock { $0 = fold }
-        }
-        return timelines.compactMap { facts.answer(from: $0, at: instant) }
-    }
-
-    private func facts(knownAt position: Int64, _ catalog: Catalog) throws -> CustomerFacts {
+    package func facts(knownAt position: Int64, _ catalog: Catalog) throws -> CustomerFacts {
         let events = try events.prefix { $0.position <= position }.map { try $0.decoded() }
         var facts = CustomerHistory(of: identity, environment: environment, position: position, events: events).facts()
         facts.catalog = catalog

@@ -95,7 +95,7 @@ struct PastFolder: Sendable {
         guard position <= head else { return nil }
         let catalog = try await reader.catalog(writtenAt: past.catalogPosition(knownAt: position))
         let at = read.at ?? now()
-        let answers = try past.answers(at: at, knownAt: position, catalog)
+        let answers = try past.facts(knownAt: position, catalog).answers(at: at)
         let document = EntitlementsDocument(
             customerID: read.customer.value, environment: read.environment, at: at, knownAt: position,
             entitlements: answers.map { EntitlementDocument($0) },
