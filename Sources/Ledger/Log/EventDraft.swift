@@ -49,7 +49,8 @@ package struct UnchangedSince: Sendable, Hashable {
     package var position: Int64
     /// Customers whose links, grants and drift it rests on.
     package var customers: [String]
-    /// Original transactions on whose claims, transfers, conflicts and requested extensions it rests.
+    /// Original transactions on whose claims, transfers and conflicts it rests, and on what the store was asked or told of
+    /// them.
     package var originals: [OriginalKey]
 
     package init(_ position: Int64, customers: [String] = [], originals: [OriginalKey] = []) {

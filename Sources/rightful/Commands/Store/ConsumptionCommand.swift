@@ -31,15 +31,16 @@ struct ConsumptionCommand: Command {
         ],
         details: """
             The store asks when somebody wants their money back, and takes the answer for 12 hours. Nothing is sent unless the
-            customer consented: by consumption_information in the configuration, or by --consented. What was sent is an event,
-            with what the store answered, who ordered it and why; of these two the store is told nothing. A service whose configuration has consumption_information answers by itself.
+            customer consented: by consumption_information in the configuration, or by --consented. The order is an event
+            before it is sent, with who gave it and why, of which the store is told nothing; so is what the store answered. A
+            service whose configuration has consumption_information answers by itself.
             """)
 
     /// How long the store may take.
     private static let patience = Duration.seconds(60)
 
-    /// How long another order may still be under way, in milliseconds: longer than the store may take.
-    private static let settlingTime: Int64 = 60_000
+    /// How long another order may still be under way, in milliseconds: longer than the store and the log may take together.
+    private static let settlingTime = 2 * patience.components.seconds * 1000
 
     private let arguments: ParsedArguments
     private let transaction: String
@@ -88,7 +89,7 @@ struct ConsumptionCommand: Command {
                 throw CommandFailure(
                     description:
                         "nothing was sent: event \(other.position) was about to tell the store something else a moment ago"
-                        + "\(other.order.map { ", by order of \($0.actor)" } ?? ""). Look again in a minute")
+                        + "\(other.order.map { ", by order of \($0.actor)" } ?? ""). Look again in two minutes")
             }
             let access = try StoreAccess.of(subject.app, environment, configuration)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
