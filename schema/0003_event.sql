@@ -50,3 +50,7 @@ CREATE INDEX event_consumption ON event (ledger_id, position) WHERE type = 'cons
 -- may ask.
 CREATE INDEX event_general ON event (ledger_id, type, position)
 WHERE type IN ('catalog_applied', 'forgotten', 'api_key_created', 'api_key_revoked', 'pass_keys_changed');
+
+-- What may tell of a difference between device, ledger and store: what the store was asked for (the 2 of EventSource), and
+-- what devices found.
+CREATE INDEX event_drift ON event (ledger_id, position) WHERE source = 2 OR type = 'drift';

@@ -10,10 +10,8 @@ struct DriftPage {
         let source: EventSource
         let type: String
         let originalTransactionID: String?
-        let productID: String?
+        let hasProduct: Bool
         let identities: [IdentityRef]
-        /// Whether it may tell of an app that was not heard of before the page.
-        let mayTellOfNewApp: Bool
 
         init(_ row: PostgresRow) throws {
             position = try row.int(0)
@@ -21,12 +19,10 @@ struct DriftPage {
             source = try EventSource(stored: row.int(2))
             type = try row.text(3)
             originalTransactionID = try row.optionalText(4)
-            productID = try row.optionalText(5)
+            hasProduct = try row.bool(5)
             identities = try [row.optionalInt(6), row.optionalInt(7)].compactMap { $0.map { IdentityRef($0) } }
-            mayTellOfNewApp = try row.bool(8)
         }
 
-        var isSigned: Bool { source == .notification || source == .serverAPI || source == .device }
         var hasMore: Bool { type == "drift" || type == "forgotten" || type == StatementsFact.label }
 
         var keys: [DriftKey] {
@@ -43,7 +39,6 @@ struct DriftPage {
     /// How long a notification may take that the store has sent, in milliseconds: it gives up after three days.
     private static let deliveryLimit = 10 * Timestamp.millisecondsPerDay
 
-    private let end: Int64
     private let lines: [Line]
     private var known: DriftKnowledge
     private var events: [Int64: DecodedEvent] = [:]
@@ -53,35 +48,17 @@ struct DriftPage {
     private var rows: [Int64: DriftRow] = [:]
     private var keys: [Int64: Set<DriftKey>] = [:]
     private var index: [DriftKey: Set<Int64>] = [:]
-    private var streams: [StoreStream: Timestamp]
-    private var newStreams: Set<StoreStream> = []
+    private var streams: StreamBeginnings
 
     init(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
-        self.end = end
         known = DriftKnowledge(from: start, to: end)
-        streams = Dictionary(
-            uniqueKeysWithValues: try connection.query(
-                "SELECT app, environment, since FROM drift_stream WHERE ledger_id = $1", [.int(ledgerID)]
-            ).rows.map { row in
-                (
-                    StoreStream(app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1))),
-                    Timestamp(milliseconds: try row.timestamp(2))
-                )
-            })
-        // A text in the facts stands behind its length, so no app is taken for another that begins like it.
+        streams = try StreamBeginnings(on: connection)
         lines = try connection.query(
             """
-            SELECT position, environment, source, type, original_transaction_id, product_id, identity, other_identity,
-                NOT EXISTS (
-                    SELECT FROM unnest($4::text[], $5::smallint[]) AS known (app, environment)
-                    WHERE known.environment = event.environment
-                        AND position(int4send(octet_length(known.app)) || convert_to(known.app, 'UTF8') IN facts) > 0)
+            SELECT position, environment, source, type, original_transaction_id, product_id IS NOT NULL,
+                identity, other_identity
             FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position
-            """,
-            [
-                .int(ledgerID), .int(start), .int(end), .textArray(streams.keys.map(\.app)),
-                .int2Array(streams.keys.map(\.environment.number)),
-            ]
+            """, [.int(ledgerID), .int(start), .int(end)]
         ).rows.map { try Line($0) }
         events = try Self.events(at: Self.wanted(lines), on: connection)
         let touched = Set(lines.flatMap(\.keys)).union(events.values.flatMap(\.fact.namedKeys))
@@ -92,12 +69,11 @@ struct DriftPage {
         }
     }
 
-    /// The events that are read whole: those that may find a difference, and those that may be the first about their app.
+    /// The events that are read whole: those that may find a difference, and those whose columns do not say what they bear on.
     private static func wanted(_ lines: [Line]) -> [Int64] {
         lines.filter { line in
             if line.source == .serverAPI || line.hasMore { return true }
-            guard line.isSigned, line.environment != nil else { return false }
-            return line.productID == nil || line.mayTellOfNewApp
+            return line.source.isSigned && line.environment != nil && !line.hasProduct
         }.map(\.position)
     }
 
@@ -130,10 +106,7 @@ struct DriftPage {
             of: events.values.filter { $0.record.source == .serverAPI && $0.fact.isStatements }, on: connection)
         for line in lines {
             var keys = Set(line.keys)
-            if let event = events[line.position] {
-                keys.formUnion(event.fact.namedKeys)
-                listen(event)
-            }
+            if let event = events[line.position] { keys.formUnion(event.fact.namedKeys) }
             let touched = keys.reduce(into: Set<Int64>()) { $0.formUnion(index[$1] ?? []) }
             if !touched.isEmpty {
                 let event = try whole(line.position, on: connection)
@@ -157,22 +130,6 @@ struct DriftPage {
         return event
     }
 
-    /// Notes since when an app's stream is listened to: since the first event about it, or since what that reports.
-    private mutating func listen(_ event: DecodedEvent) {
-        let record = event.record
-        guard let environment = record.environment, record.source.isSigned else { return }
-        // What a device believed is no word of the store's.
-        if case .drift = event.fact { return }
-        for app in event.fact.bundleIDs {
-            let stream = StoreStream(app: app, environment: environment)
-            guard streams[stream] == nil else { continue }
-            streams[stream] =
-                record.source == .notification
-                ? min(record.recordedAt, record.occurredAt ?? record.recordedAt) : record.recordedAt
-            newStreams.insert(stream)
-        }
-    }
-
     /// Looks whether an event finds a difference.
     private mutating func find(_ event: DecodedEvent, on connection: isolated PostgresConnection) throws {
         let record = event.record
@@ -191,7 +148,8 @@ struct DriftPage {
             let cause = StoreDrift.cause(
                 of: event.fact, occurredAt: record.occurredAt,
                 before: try known.state(of: original, before: record.position),
-                listeningSince: streams[StoreStream(app: app, environment: environment)] ?? record.recordedAt)
+                listeningSince: try streams.beginning(
+                    of: StoreStream(app: app, environment: environment), from: record, on: connection))
         {
             let newest = event.fact.transactions.max { $0.purchaseDate < $1.purchaseDate }
             let row = DriftRow(
@@ -297,23 +255,13 @@ struct DriftPage {
                     .intArray(news.map(\.value.notCompared)),
                 ])
         }
-        let begun = Array(newStreams)
-        guard !begun.isEmpty else { return }
-        try connection.query(
-            """
-            INSERT INTO drift_stream (ledger_id, app, environment, since)
-            SELECT $1, * FROM unnest($2::text[], $3::smallint[], $4::timestamptz[])
-            """,
-            [
-                .int4(Int32(ledgerID)), .textArray(begun.map(\.app)), .int2Array(begun.map(\.environment.number)),
-                .timestampArray(begun.map { streams[$0]?.milliseconds }),
-            ])
+        try streams.write(on: connection)
     }
 }
 
 extension EventSource {
     /// Whether its events carry what the store has signed.
-    fileprivate var isSigned: Bool {
+    var isSigned: Bool {
         switch self {
         case .notification, .serverAPI, .device: true
         case .api, .operatorCommand: false

@@ -55,14 +55,37 @@ package struct DriftProjector: Sendable {
             guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return nil }
             let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
             guard head > checkpoint else { return nil }
-            let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()
-            var page = try DriftPage(from: checkpoint, to: end, on: connection)
+            let start = try Self.quietUntil(checkpoint, head, on: connection)
+            let end = min(start + pageEvents, head)
+            guard start < end else {
+                try Self.row.note(end, on: connection)
+                return end
+            }
+            var page = try DriftPage(from: start, to: end, on: connection)
             try page.goThrough(on: connection)
             try page.write(on: connection)
             try Self.row.note(end, on: connection)
             return end
         }
+    }
+
+    /// The position before the next event that can bear on a difference, which is the head where none can.
+    ///
+    /// While no difference may still change, those are the events that may find one.
+    private static func quietUntil(
+        _ checkpoint: Int64, _ head: Int64, on connection: isolated PostgresConnection
+    ) throws -> Int64 {
+        if try connection.query("SELECT 1 FROM drift_key WHERE ledger_id = $1 LIMIT 1", [.int(ledgerID)]).first != nil {
+            return checkpoint
+        }
+        let next = try connection.query(
+            """
+            SELECT position FROM event WHERE ledger_id = $1 AND position > $2 AND (source = 2 OR type = 'drift')
+            ORDER BY position LIMIT 1
+            """, [.int(ledgerID), .int(checkpoint)]
+        ).first?.int(0)
+        return next.map { min($0 - 1, head) } ?? head
     }
 
     private static func clear(_ connection: isolated PostgresConnection) throws {

@@ -1,7 +1,7 @@
 package import EntitlementCore
 
 /// Who stated an event.
-package enum EventSource: String, Sendable, Hashable {
+package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case notification = "app_store_notification"
     case serverAPI = "app_store_api"
     case device

@@ -1,4 +1,5 @@
 import EntitlementCore
+import OpenSSLCrypto
 package import PostgresClient
 
 /// Stores the roots of complete subtrees of the tree over the log, behind it and apart from the appends.
@@ -69,26 +70,48 @@ package struct TreeProjector: Sendable {
     private func write(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
         for level in Self.levels {
             let shift = level * LogTree.stepLevels
-            let numbers = Array(start >> shift..<end >> shift)
+            let numbers = start >> shift..<end >> shift
             guard !numbers.isEmpty else { break }
-            var below = TreeHashes()
-            // The two halves, for the root itself may be stored already.
-            func halves(_ number: Int64) -> [Subtree] {
-                [2 * number, 2 * number + 1].map { Subtree(level: shift - 1, number: $0) }
-            }
-            try below.fetch(numbers.flatMap(halves), on: connection)
-            let hashes = try numbers.map { number in
-                let halves = try halves(number).map { try below.hash(of: $0) }
-                return TreeHash.ofNode(halves[0], halves[1]).bytes
-            }
+            let children = numbers.lowerBound << LogTree.stepLevels..<numbers.upperBound << LogTree.stepLevels
+            let hashes = try Self.hashes(of: children, level: level - 1, on: connection)
+            let roots = TreeHash.roots(over: hashes, levels: LogTree.stepLevels, areEvents: level == 1)
+            let size = SHA256.length
             try connection.query(
                 """
                 INSERT INTO tree_node (ledger_id, level, number, hash)
                 SELECT $1, $2, * FROM unnest($3::bigint[], $4::bytea[])
                 ON CONFLICT (ledger_id, level, number) DO UPDATE SET hash = excluded.hash
                 """,
-                [.int4(Int32(ledgerID)), .int2(Int16(level)), .intArray(numbers), .bytesArray(hashes)])
+                [
+                    .int4(Int32(ledgerID)), .int2(Int16(level)), .intArray(Array(numbers)),
+                    .bytesArray(stride(from: 0, to: roots.count, by: size).map { Array(roots[$0..<$0 + size]) }),
+                ])
         }
+    }
+
+    /// What the roots of a level are made of, one after the other: hashes of events, or the roots of the level below.
+    private static func hashes(
+        of numbers: Range<Int64>, level: Int, on connection: isolated PostgresConnection
+    ) throws -> [UInt8] {
+        let source =
+            level == 0
+            ? "SELECT hash FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position"
+            : """
+            SELECT hash FROM tree_node
+            WHERE ledger_id = $1 AND level = \(level) AND number >= $2 AND number < $3 ORDER BY number
+            """
+        let hashes = try connection.query(
+            "SELECT string_agg(hash, ''::bytea) FROM (\(source)) AS child",
+            [.int(ledgerID), .int(numbers.lowerBound), .int(numbers.upperBound)]
+        ).first?.optionalBytes(0)
+        guard let hashes, hashes.count == numbers.count * SHA256.length else {
+            throw LedgerError(
+                .corrupt,
+                "the log lacks events, or the tree over it roots, between positions "
+                    + "\(numbers.lowerBound << (level * LogTree.stepLevels)) and "
+                    + "\(numbers.upperBound << (level * LogTree.stepLevels)); run `rightful verify`")
+        }
+        return hashes
     }
 
     /// The levels that are stored: the highest one has a root only when there are 2^56 events.

@@ -87,6 +87,41 @@ enum TreeHash {
         return level.first ?? ofNothing
     }
 
+    /// The roots over each 2^`levels` neighbours of hashes that lie one after the other; they lie so, too.
+    ///
+    /// - Parameter areEvents: whether they are the hashes of events, of which the leaves are made.
+    static func roots(over hashes: [UInt8], levels: Int, areEvents: Bool) -> [UInt8] {
+        let size = SHA256.length
+        precondition(hashes.count.isMultiple(of: size << levels), "not a whole number of subtrees")
+        let hasher = SHA256Hasher()
+        var (hashes, count) = (hashes, hashes.count / size)
+        // One message: the byte that tells leaf from node, then one hash or two.
+        withUnsafeTemporaryAllocation(byteCount: 1 + 2 * size, alignment: 1) { message in
+            hashes.withUnsafeMutableBytes { hashes in
+                func replace(_ number: Int, by children: Int) {
+                    let bytes = children * size
+                    UnsafeMutableRawBufferPointer(rebasing: message[1...]).copyMemory(
+                        from: UnsafeRawBufferPointer(rebasing: hashes[number * bytes..<(number + 1) * bytes]))
+                    hasher.hash(
+                        UnsafeRawBufferPointer(rebasing: message[...bytes]),
+                        into: UnsafeMutableRawBufferPointer(rebasing: hashes[(number * size)...]))
+                }
+                if areEvents {
+                    message[0] = 0
+                    for leaf in 0..<count { replace(leaf, by: 1) }
+                }
+                message[0] = 1
+                for _ in 0..<levels {
+                    count /= 2
+                    // What is overwritten was read: a node lies before its children.
+                    for node in 0..<count { replace(node, by: 2) }
+                }
+            }
+        }
+        hashes.removeLast(hashes.count - count * size)
+        return hashes
+    }
+
     /// The root over complete subtrees, each smaller than the one before.
     static func root(ofSubtrees hashes: [Digest]) -> Digest {
         guard var root = hashes.last else { return ofNothing }
