@@ -89,6 +89,8 @@ public struct EntitlementConfiguration: Sendable {
     /// On Apple's systems it is an ``AppStoreStatementVerifier`` unless told. `nil` believes them until the server refuses
     /// them. It is asked on a thread of its own, so it may take its time.
     public var statementVerifier: (any SignedStatementVerifier)?
+    /// How many transactions are kept without letting go of any.
+    package var transactionLimit = StatementBook.transactionLimit
     /// Verifies signatures where the system does not.
     package var es256: (@Sendable (_ key: Data, _ signature: Data, _ message: Data) -> Bool)?
 

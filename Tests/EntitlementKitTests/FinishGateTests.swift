@@ -37,6 +37,20 @@ struct FinishGateTests {
         #expect(answer == (stored && published && (allowed || !needsServer) ? ["1"] : []))
     }
 
+    @Test("a refund that is taken back while the store is told of it goes through the gate, as the purchase did before")
+    func takenBackUnderWay() {
+        var gate = gate()
+        for (content, next) in [(bought, refunded), (refunded, bought), (bought, refunded)] {
+            pass(&gate, content)
+            let first = ready(&gate)
+            #expect(first == ["1"])
+            gate.offer("1", content: next, reading: nil, isUnacknowledged: true)
+            gate.ended("1", content: content, isDone: true, reading: 1, uptime: 0)
+            #expect(gate.unacknowledged == ["1"])
+            gate.acknowledged("1")
+        }
+    }
+
     @Test("a transaction that the store did not list as unfinished is not finished, and none is finished twice")
     func once() {
         var gate = gate()

@@ -73,6 +73,26 @@ struct StatementTests {
         #expect(book.renewals["1"]?.last?.payload.signedDate?.milliseconds == Statements.instant(149))
     }
 
+    private static let catalog = Catalog(products: [
+        CatalogProduct(productID: "pass", entitlements: ["premium"], duration: CalendarDuration(iso8601: "P1D"))
+    ])
+
+    @Test("what a consumable still gives by its duration is let go of only when it is over, whatever the limit")
+    func passes() throws {
+        var book = StatementBook()
+        for day in 0..<5 {
+            let pass = Statements.transaction(
+                "\(day)", product: "pass", from: Double(day), until: nil, type: "Consumable")
+            _ = book.join(try DeviceTransaction(pass))
+        }
+        for (day, left) in [(2.5, ["2", "3", "4"]), (3.5, ["3", "4"]), (4.9, ["4"]), (5, [])] {
+            _ = book.prune(
+                limit: 0, catalog: Self.catalog, isNeeded: { _ in false },
+                at: Timestamp(milliseconds: Statements.instant(day)))
+            #expect(book.transactions.keys.sorted() == left, "day \(day)")
+        }
+    }
+
     private func filled(_ count: Int, kind: String) throws -> StatementBook {
         var book = StatementBook()
         for index in 0..<count {
@@ -98,7 +118,8 @@ struct StatementTests {
                 _ = book.join(try DeviceTransaction(statement))
             }
             let now = Timestamp(milliseconds: Statements.instant(30))
-            let isSmaller = book.prune(isNeeded: { $0.payload.transactionID == "1000" }, at: now)
+            let isSmaller = book.prune(
+                catalog: Self.catalog, isNeeded: { $0.payload.transactionID == "1000" }, at: now)
             #expect(isSmaller)
             #expect(book.transactions.count == limit, "\(kind)")
             // What is needed stays, though it is the oldest.
@@ -110,6 +131,11 @@ struct StatementTests {
                 let transaction = try #require(again.transactions[id])
                 check(&book, transaction, .nothing)
             }
+            // One of them is unfinished, as after a refund that was taken back: it is needed until it is finished.
+            var needy = book
+            let unfinished = try #require(again.transactions["1001"])
+            let learned = needy.join(unfinished, isUnfinished: true)
+            #expect(learned == .news && needy.transactions["1001"] != nil && needy.letGo["1001"] == nil)
             let read = StatementBook(StatementFile(try written(book)))
             #expect(read.letGo == book.letGo)
         }
@@ -118,7 +144,7 @@ struct StatementTests {
     @Test("what the server does not hold, or the store is yet to be told about, is let go of by nobody")
     func neededStays() throws {
         var book = try filled(StatementBook.transactionLimit + 10, kind: "consumable")
-        let isSmaller = book.prune(isNeeded: { _ in true }, at: .latest)
+        let isSmaller = book.prune(catalog: Self.catalog, isNeeded: { _ in true }, at: .latest)
         #expect(!isSmaller && book.transactions.count == StatementBook.transactionLimit + 10)
     }
 

@@ -20,6 +20,8 @@ struct DeviceFold: Sendable {
     let serverConfirmedAt: Timestamp?
     /// What goes on beyond its end for now.
     private let extensions: [PeriodExtension]
+    /// What the server knows and does not give to the customer: not shown beyond what the store confirms.
+    private let onlyWhileConfirmed: Set<String>
 
     /// - Parameter leeway: ``EntitlementConfiguration/renewalLeeway``, in milliseconds.
     init(_ ledger: DeviceLedger, leeway: Int64 = 0) {
@@ -38,6 +40,7 @@ struct DeviceFold: Sendable {
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }
         let told = answer?.originalTransactionIDs ?? []
         var refunded: Set<String> = []
+        var onlyWhileConfirmed: Set<String> = []
 
         let groups = Dictionary(grouping: ledger.book.transactions.values.filter(ledger.isOurs)) {
             $0.payload.originalTransactionID
@@ -48,6 +51,11 @@ struct DeviceFold: Sendable {
                 (ledger.book.renewals[original] ?? []).allSatisfy(memory.hasAnswered)
             {
                 continue
+            }
+            switch ledger.standing(of: original, transactions) {
+            case .counts: break
+            case .countsWhileConfirmed: onlyWhileConfirmed.insert(original)
+            case .isOfOthers: continue
             }
             if transactions.contains(where: { $0.payload.revocation != nil && memory?.hasAnswered($0) != true }) {
                 refunded.insert(original)
@@ -68,6 +76,7 @@ struct DeviceFold: Sendable {
         self.facts = facts
         self.answer = answer
         self.refunded = refunded
+        self.onlyWhileConfirmed = onlyWhileConfirmed
         self.confirmedAt = confirmedAt
         serverConfirmedAt = memory?.confirmedAt
         extensions = PeriodExtension.all(
@@ -76,6 +85,16 @@ struct DeviceFold: Sendable {
 
     private func isConfirmed(_ instant: Timestamp?, at now: Timestamp, bound: Int64?) -> Bool {
         bound.map { now <= (instant ?? .earliest).adding(milliseconds: $0) } ?? true
+    }
+
+    /// The facts without what may be another person's: the server does not give it to the customer, and the store has not
+    /// confirmed it for longer than `bound`, in milliseconds.
+    func facts(at now: Timestamp, bound: Int64?) -> CustomerFacts {
+        var facts = facts
+        for original in onlyWhileConfirmed where !isConfirmed(confirmedAt[original], at: now, bound: bound) {
+            facts.originals[original] = nil
+        }
+        return facts
     }
 
     /// The same facts without what nobody has confirmed for longer than `bound`, in milliseconds.
@@ -90,6 +109,7 @@ struct DeviceFold: Sendable {
     ///
     /// - Parameter bound: how long what nobody confirms still gives access, in milliseconds; `nil`: for ever.
     func entitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
+        let facts = facts(at: now, bound: bound)
         var shown = Self.byID(facts.answers(at: now).map { Entitlement($0, facts) })
         if let bound {
             let confirmed = Self.byID(confirmed(at: now, bound: bound).answers(at: now).map { Entitlement($0, facts) })
@@ -199,7 +219,7 @@ extension CustomerFacts {
 
 extension ServerAnswer {
     /// The original transactions it tells of.
-    fileprivate var originalTransactionIDs: Set<String> {
+    var originalTransactionIDs: Set<String> {
         Set(timelines.flatMap { $0.intervals.compactMap(\.originalTransactionID) })
     }
 

@@ -23,8 +23,10 @@ extension DeviceLedger {
     }
 
     /// Every purchase and renewal of the customer that is known, the newest first.
-    func history() -> [PurchaseRecord] {
-        let facts = DeviceFold(self).facts
+    ///
+    /// - Parameter bound: how long what nobody confirms counts, in milliseconds; `nil`: for ever.
+    func history(at now: Timestamp, bound: Int64?) -> [PurchaseRecord] {
+        let facts = DeviceFold(self).facts(at: now, bound: bound)
         let records = facts.originals.values.flatMap { state in
             state.winningStatements().filter { facts.ownership.currentOwner(of: $0.fact) == facts.customer }
                 .map { statement in

@@ -54,11 +54,11 @@ struct FinishGate: Hashable, Sendable {
     ///     may be older than the finishing of the same content.
     ///   - isUnacknowledged: whether the app is yet to say that it has granted it.
     mutating func offer(_ transactionID: String, content: Digest, reading: Int?, isUnacknowledged: Bool = false) {
-        if let known = finished[transactionID], known.content == content {
-            // Listed by a reading that began after it was finished: the store did not keep it.
-            guard let reading, reading > known.reading else { return }
-        }
         guard var candidate = candidates[transactionID] else {
+            if let known = finished[transactionID], known.content == content {
+                // Listed by a reading that began after it was finished: the store did not keep it.
+                guard let reading, reading > known.reading else { return }
+            }
             candidates[transactionID] = Candidate(content: content, isUnacknowledged: isUnacknowledged)
             return
         }

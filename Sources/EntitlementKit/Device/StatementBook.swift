@@ -27,8 +27,13 @@ struct StatementBook: Sendable {
     /// When the store last listed an original transaction among the current entitlements although what it paid for had
     /// run out: by the store's own word it is in grace, or about to be renewed.
     private(set) var current: [String: Timestamp] = [:]
-    /// The transactions that the app has granted, and taken back where they were refunded.
-    private(set) var acknowledged: Set<String> = []
+    /// The Apple accounts that the store showed purchases of when it was last read to its end, and since, by their app
+    /// transaction ids; `nil`: not known.
+    private(set) var accounts: Set<String>?
+    /// Whether this process has read that by itself, rather than from the disk.
+    private var hasReadAccounts = false
+    /// How the app has last acknowledged each transaction.
+    private(set) var acknowledged: [String: Acknowledgement] = [:]
     /// What the transactions said that were let go, so that the store's next list does not bring them back.
     private(set) var letGo: [String: String] = [:]
 
@@ -44,16 +49,23 @@ struct StatementBook: Sendable {
     private static let confirmationStep: Int64 = 3_600_000
 
     /// Joins a transaction.
-    mutating func join(_ transaction: DeviceTransaction) -> Learning {
+    ///
+    /// - Parameter isUnfinished: whether the store waits to be told that it is finished with. Then it is needed again even
+    ///   where it was let go of: its refund may have been taken back, so that it reads as it did before.
+    mutating func join(_ transaction: DeviceTransaction, isUnfinished: Bool = false) -> Learning {
         let id = transaction.payload.transactionID
         guard let known = transactions[id] else {
-            guard letGo[id] != transaction.contentHash.hex else { return .nothing }
+            guard isUnfinished || letGo[id] != transaction.contentHash.hex else { return .nothing }
             letGo[id] = nil
             transactions[id] = transaction
             return .news
         }
         guard known.precedes(transaction) else { return .nothing }
         transactions[id] = transaction
+        // The app is to be told of a refund, and of one that was taken back, whatever it has acknowledged before.
+        if acknowledged[id] != nil, (known.payload.revocation == nil) != (transaction.payload.revocation == nil) {
+            acknowledged[id] = Acknowledgement(at: transaction, .withdrawn)
+        }
         return known.contentHash == transaction.contentHash ? .newerDate : .news
     }
 
@@ -167,6 +179,19 @@ struct StatementBook: Sendable {
         return Set(current.keys) != before
     }
 
+    /// The store was read to its end, and shows purchases of these accounts alone; returns whether that is news.
+    mutating func showsOnly(_ accounts: Set<String>) -> Bool {
+        defer { (self.accounts, hasReadAccounts) = (accounts, true) }
+        return self.accounts != accounts
+    }
+
+    /// The store shows something of these accounts; returns whether that is news.
+    mutating func shows(_ accounts: Set<String>) -> Bool {
+        guard let known = self.accounts, !known.isSuperset(of: accounts) else { return false }
+        self.accounts = known.union(accounts)
+        return true
+    }
+
     mutating func letGo(of transaction: DeviceTransaction) {
         let id = transaction.payload.transactionID
         transactions[id] = nil
@@ -176,9 +201,16 @@ struct StatementBook: Sendable {
     }
 
     /// The app has granted what a transaction paid for, or taken it back after a refund.
-    mutating func acknowledge(_ transaction: DeviceTransaction) { acknowledged.insert(transaction.acknowledgement) }
+    mutating func acknowledge(_ transaction: DeviceTransaction) {
+        acknowledged[transaction.payload.transactionID] = Acknowledgement(
+            at: transaction, transaction.payload.revocation == nil ? .granted : .takenBack)
+    }
 
-    func isAcknowledged(_ transaction: DeviceTransaction) -> Bool { acknowledged.contains(transaction.acknowledgement) }
+    /// Whether it has done so as the transaction reads now.
+    func isAcknowledged(_ transaction: DeviceTransaction) -> Bool {
+        acknowledged[transaction.payload.transactionID]?.deed
+            == (transaction.payload.revocation == nil ? .granted : .takenBack)
+    }
 
     /// What the newest statement about a transaction says; `nil` where there is none.
     func content(of transactionID: String) -> Digest? { transactions[transactionID]?.contentHash }
@@ -195,11 +227,6 @@ struct StatementBook: Sendable {
 }
 
 extension DeviceTransaction {
-    /// What an app acknowledges: the purchase, and its refund by itself.
-    fileprivate var acknowledgement: String {
-        payload.transactionID + (payload.revocation == nil ? "" : "/revoked")
-    }
-
     /// As the fold orders statements about one period.
     fileprivate func precedes(_ other: DeviceTransaction) -> Bool {
         let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
@@ -236,6 +263,7 @@ extension StatementBook {
         confirmed = file.confirmed
         noted = file.confirmed
         current = file.current
+        accounts = file.accounts
         acknowledged = file.acknowledged
         // What was let go of stands in the file until that is written anew.
         for (id, content) in file.letGo where transactions[id].map({ $0.contentHash.hex == content }) ?? true {
@@ -252,7 +280,8 @@ extension StatementBook {
         confirmed.merge(other.confirmed) { max($0, $1) }
         noted.merge(other.noted) { max($0, $1) }
         current.merge(other.current) { max($0, $1) }
-        acknowledged.formUnion(other.acknowledged)
+        if !hasReadAccounts { accounts = other.accounts ?? accounts }
+        acknowledged.merge(other.acknowledged) { max($0, $1) }
         letGo.merge(other.letGo) { $1 }
         for id in transactions.keys { letGo[id] = nil }
     }
@@ -261,12 +290,12 @@ extension StatementBook {
     var rows: [StatementRow] {
         var rows = [StatementRow.current(current)]
         if let appTransaction { rows.append(.app(appTransaction)) }
+        if let accounts { rows.append(.accounts(accounts)) }
         rows += transactions.values.map { .transaction($0) }
         rows += renewals.values.joined().map { .renewal($0) }
         rows += noted.map { .confirmed($0.key, $0.value) }
         // What was let go of is finished, and does not come again.
-        let known = acknowledged.intersection(transactions.values.map(\.acknowledgement))
-        rows += known.map { .acknowledged($0) }
+        rows += acknowledged.filter { transactions[$0.key] != nil }.map { .acknowledged($0.key, $0.value) }
         rows += letGo.map { .letGo($0.key, $0.value) }
         return rows
     }

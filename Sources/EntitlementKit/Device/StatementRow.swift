@@ -6,7 +6,8 @@ import Foundation
 /// One line of the file of statements: a JSON object with one member.
 ///
 /// A line is added when there is something new, so that a customer who has much costs no more to keep than one who has
-/// little. Lines join in whatever order they stand, but for the list of what is current, of which the last one counts.
+/// little. Lines join in whatever order they stand, but for the lists of what is current and of the accounts that the store
+/// shows, of each of which the last one counts.
 struct StatementRow: Sendable {
     /// The same for what says the same.
     let id: String
@@ -45,8 +46,20 @@ struct StatementRow: Sendable {
             value: .object(listed.mapValues { .string($0.description) }))
     }
 
-    static func acknowledged(_ acknowledgement: String) -> StatementRow {
-        StatementRow(id: "acknowledged \(acknowledgement)", member: "acknowledged", value: .string(acknowledgement))
+    static func accounts(_ accounts: Set<String>) -> StatementRow {
+        let list = accounts.sorted()
+        return StatementRow(
+            id: accountsPrefix + list.joined(separator: " "), member: "accounts",
+            value: .array(list.map { .string($0) }))
+    }
+
+    static func acknowledged(_ transactionID: String, _ acknowledgement: Acknowledgement) -> StatementRow {
+        let (deed, at) = (acknowledgement.deed, acknowledgement.signedDate)
+        return StatementRow(
+            id: "acknowledged \(transactionID) \(deed.rawValue) \(at.milliseconds)", member: "acknowledged",
+            value: .object([
+                transactionID: .object(["deed": .string(deed.rawValue), "at": .string(at.description)])
+            ]))
     }
 
     static func letGo(_ transactionID: String, _ content: String) -> StatementRow {
@@ -54,7 +67,11 @@ struct StatementRow: Sendable {
             id: "letGo \(transactionID) \(content)", member: "letGo", value: .object([transactionID: .string(content)]))
     }
 
-    static let currentPrefix = "current "
+    private static let currentPrefix = "current "
+    private static let accountsPrefix = "accounts "
+
+    /// What it takes the place of; `nil`: of nothing.
+    fileprivate var place: String? { [Self.currentPrefix, Self.accountsPrefix].first { id.hasPrefix($0) } }
 
     /// About how many bytes its line has.
     var size: Int {
@@ -78,8 +95,9 @@ struct StatementFile: Sendable {
     private(set) var renewals: [String] = []
     private(set) var confirmed: [String: Timestamp] = [:]
     private(set) var current: [String: Timestamp] = [:]
+    private(set) var accounts: Set<String>?
     private(set) var letGo: [String: String] = [:]
-    private(set) var acknowledged: Set<String> = []
+    private(set) var acknowledged: [String: Acknowledgement] = [:]
     /// How many lines were read.
     private(set) var lineCount = 0
     /// Whether there are lines that this version does not understand.
@@ -108,10 +126,12 @@ struct StatementFile: Sendable {
             confirmed.merge(row.members.compactMapValues(\.instant)) { max($0, $1) }
         } else if let row = row["current"] {
             current = row.members.compactMapValues(\.instant)
+        } else if let row = row["accounts"] {
+            accounts = Set(row.entries.compactMap(\.text))
         } else if let row = row["letGo"] {
             letGo.merge(row.members.compactMapValues(\.text)) { $1 }
-        } else if let row = row["acknowledged"]?.text {
-            acknowledged.insert(row)
+        } else if let row = row["acknowledged"] {
+            acknowledged.merge(row.members.compactMapValues { Acknowledgement($0) }) { max($0, $1) }
         } else {
             return false
         }
@@ -125,7 +145,8 @@ struct StatementRowLog: Sendable {
     private static let freeSize = 1 << 16
 
     private var known: Set<String> = []
-    private var current: String?
+    /// The last ones of what takes another's place.
+    private var last: [String: String] = [:]
     /// The length of the file, in bytes, about.
     private var size = 0
 
@@ -142,9 +163,9 @@ struct StatementRowLog: Sendable {
     mutating func note(_ rows: [StatementRow], replacing: Bool) {
         if replacing { self = StatementRowLog() }
         for row in rows {
-            if row.id.hasPrefix(StatementRow.currentPrefix) {
-                if let current { known.remove(current) }
-                current = row.id
+            if let place = row.place {
+                if let last = last[place] { known.remove(last) }
+                last[place] = row.id
             }
             known.insert(row.id)
             size += row.size

@@ -5,7 +5,8 @@ extension EntitlementStore {
     /// The purchases of ``EntitlementConfiguration/acknowledgedKinds`` that your app is yet to grant, now and from now on.
     ///
     /// Each is verified and on disk. It comes again at every launch until it is acknowledged, and once more when it was
-    /// refunded (``PurchaseRecord/revocationDate``). Your app may die between granting and acknowledging: grant by
+    /// refunded (``PurchaseRecord/revocationDate``), and when the store has taken that refund back: what comes last of a
+    /// transaction says whether it is to be granted. Your app may die between granting and acknowledging: grant by
     /// ``PurchaseRecord/transactionID``, so that what comes twice counts once.
     public nonisolated var unacknowledgedPurchases: AsyncStream<PurchaseRecord> {
         // What does not fit in comes with the next stream.
@@ -18,28 +19,44 @@ extension EntitlementStore {
     private func listen(_ continuation: AsyncStream<PurchaseRecord>.Continuation) {
         start()
         guard !isStopped else { return continuation.finish() }
+        // What nobody was told of yet comes to all at once, when it is on disk.
+        for record in unacknowledged where wasTold(record) { continuation.yield(record) }
         let number = purchaseListeners.add(continuation)
         continuation.onTermination = { [weak self] _ in
             Task { await self?.removePurchaseListener(number) }
         }
-        for record in unacknowledged.sorted(by: { $0.transactionID < $1.transactionID }) { continuation.yield(record) }
+        tellUnacknowledged()
+    }
+
+    private func wasTold(_ record: PurchaseRecord) -> Bool {
+        toldPurchases[record.transactionID] == (record.revocationDate != nil)
     }
 
     private func removePurchaseListener(_ number: Int) { purchaseListeners.remove(number) }
 
-    /// Your app has granted a purchase, or taken it back after a refund; returns whether that is on disk.
+    /// Your app has granted a purchase, or taken it back after a refund, as it came from ``unacknowledgedPurchases``.
     ///
     /// From then on it does not come again, and is finished once the server holds it.
+    ///
+    /// - Returns: whether that is on disk. It is not where the disk fails, nor where the purchase was refunded meanwhile, or
+    ///   that refund taken back: then it comes once more.
     @discardableResult
-    public func acknowledge(_ transactionID: String) async -> Bool {
+    public func acknowledge(_ purchase: PurchaseRecord) async -> Bool {
         await ready()
-        guard let transaction = ledger.book.transactions[transactionID] else { return false }
+        guard let transaction = ledger.book.transactions[purchase.transactionID],
+            (transaction.payload.revocation == nil) == (purchase.revocationDate == nil)
+        else { return false }
         ledger.book.acknowledge(transaction)
         disk.note(.statements)
         guard await persist() else { return false }
-        gate.acknowledged(transactionID)
+        // It may have come to read otherwise while it was written.
+        if !isUnacknowledged(transaction.payload.transactionID) { gate.acknowledged(purchase.transactionID) }
         publish()
         return true
+    }
+
+    private func isUnacknowledged(_ transactionID: String) -> Bool {
+        ledger.book.transactions[transactionID].map(isUnacknowledged) ?? false
     }
 
     func isUnacknowledged(_ transaction: DeviceTransaction) -> Bool {
@@ -48,7 +65,7 @@ extension EntitlementStore {
     }
 
     private var unacknowledged: [PurchaseRecord] {
-        gate.unacknowledged.compactMap { id in
+        gate.unacknowledged.sorted().compactMap { id in
             ledger.book.transactions[id].map {
                 PurchaseRecord($0, isSynced: ledger.hasAnswered($0))
             }
@@ -59,9 +76,9 @@ extension EntitlementStore {
     func tellUnacknowledged() {
         // Not before it is on disk: what is granted must not be forgotten.
         guard !disk.outdated.contains(.statements) else { return }
-        for record in unacknowledged.sorted(by: { $0.transactionID < $1.transactionID }) {
-            let key = record.transactionID + (record.revocationDate == nil ? "" : "/revoked")
-            if toldPurchases.insert(key).inserted { purchaseListeners.send(record) }
+        for record in unacknowledged where !wasTold(record) {
+            toldPurchases[record.transactionID] = record.revocationDate != nil
+            purchaseListeners.send(record)
         }
     }
 }

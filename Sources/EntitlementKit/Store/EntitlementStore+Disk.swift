@@ -159,6 +159,8 @@ extension EntitlementStore {
                 report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
             }
         }
+        // What could not be written before may be told now.
+        tellUnacknowledged()
         return isComplete
     }
 

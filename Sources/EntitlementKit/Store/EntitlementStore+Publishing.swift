@@ -4,7 +4,7 @@ import EntitlementCore
 extension EntitlementStore {
     /// How long something that nobody confirms still gives access, in milliseconds; `nil`: for ever, as without a server
     /// there is only the store, and one that shows nothing says nothing.
-    private var bound: Int64? { server == nil ? nil : configuration.offlineBound.milliseconds }
+    var bound: Int64? { server == nil ? nil : configuration.offlineBound.milliseconds }
 
     /// Evaluates what is known at the current time, tells whoever listens where anything changed, and finishes what may
     /// be finished with it.

@@ -67,7 +67,7 @@ extension EntitlementStore {
     @discardableResult
     func receive(_ reading: StoreReading) async -> [DeviceTransaction] {
         var intake = Intake()
-        for statement in reading.transactions { take(statement, &intake) }
+        for statement in reading.transactions { take(statement, isUnfinished: reading.isUnfinished, &intake) }
         for status in reading.subscriptions {
             guard let transaction = take(status.transaction, &intake) else { continue }
             take(status.renewal, of: transaction, &intake)
@@ -80,6 +80,7 @@ extension EntitlementStore {
             if ledger.book.confirm(transaction.payload.originalTransactionID, at: now) { intake.isChanged = true }
             if reading.isUnfinished { offerToFinish(transaction, reading: reading.number) }
         }
+        noteAccounts(reading, &intake)
         if case .part(.current, _) = reading.origin {
             let now = min(now, Timestamp(clock.now()))
             if ledger.book.listed(intake.transactions, at: now) { intake.isChanged = true }
@@ -102,11 +103,24 @@ extension EntitlementStore {
         return intake.transactions
     }
 
+    /// Notes whose purchases the store shows.
+    private func noteAccounts(_ reading: StoreReading, _ intake: inout Intake) {
+        let accounts = Set(intake.transactions.compactMap(\.payload.appTransactionID))
+        if ledger.book.shows(accounts) { intake.isChanged = true }
+        guard case .part(let part, let number) = reading.origin else {
+            return storeAccounts.took(deliveryOf: accounts, begun: calls.begun)
+        }
+        if let all = storeAccounts.took(part, of: number, showing: accounts), ledger.book.showsOnly(all) {
+            intake.isChanged = true
+        }
+    }
+
     /// Lets go of statements that are over, where there are too many.
     private func prune() {
         let (ledger, needsServer) = (ledger, server != nil)
         let (gate, now) = (gate, now)
         let isSmaller = self.ledger.book.prune(
+            limit: configuration.transactionLimit, catalog: ledger.completed(ledger.catalog),
             isNeeded: { transaction in
                 if gate.isWaiting(transaction.payload.transactionID) { return true }
                 return needsServer && !ledger.hasAnswered(transaction)
@@ -131,7 +145,9 @@ extension EntitlementStore {
     }
 
     @discardableResult
-    private func take(_ statement: SignedStatement, _ intake: inout Intake) -> DeviceTransaction? {
+    private func take(
+        _ statement: SignedStatement, isUnfinished: Bool = false, _ intake: inout Intake
+    ) -> DeviceTransaction? {
         do throws(StatementRefusal) {
             let transaction = try DeviceTransaction(statement)
             guard transaction.payload.bundleID == configuration.bundleID else {
@@ -143,7 +159,7 @@ extension EntitlementStore {
                 intake.isChanged = true
                 disk.mustReplaceRows = true
             }
-            switch ledger.book.join(transaction) {
+            switch ledger.book.join(transaction, isUnfinished: isUnfinished) {
             case .nothing: break
             case .newerDate: intake.isChanged = true
             case .news:

@@ -28,7 +28,7 @@ extension EntitlementStore {
     /// Every purchase and renewal of the customer that is known, the newest first.
     public func history() async -> [PurchaseRecord] {
         await ready()
-        return ledger.history()
+        return ledger.history(at: now, bound: bound)
     }
 
     /// The server's last answer about the customer in signed form, a JSON Web Token; `nil` where there is none.

@@ -34,6 +34,7 @@ public actor EntitlementStore {
     /// Whether the store was read to its end since the app was launched.
     var isStoreRead = false
     var calls = StoreCalls()
+    var storeAccounts = StoreAccounts()
     /// Who waits for a call at most so long.
     var waits: [Int: @Sendable () async -> Void] = [:]
     var waitCount = 0
@@ -44,8 +45,8 @@ public actor EntitlementStore {
     var stateListeners = Listeners<Entitlements>()
     var syncListeners = Listeners<SyncEvent>()
     var purchaseListeners = Listeners<PurchaseRecord>()
-    /// What listeners were told of, by transaction and content.
-    var toldPurchases: Set<String> = []
+    /// What listeners were told of last about each transaction: its refund, or the purchase.
+    var toldPurchases: [String: Bool] = [:]
     weak var syncDelegate: (any EntitlementSyncDelegate)?
 
     private var observer: Task<Void, Never>?

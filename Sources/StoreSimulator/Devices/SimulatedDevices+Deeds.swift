@@ -104,6 +104,34 @@ extension SimulatedDevices {
         }
     }
 
+    /// Whether a transaction's money went back.
+    package func isRefunded(transaction id: String) -> Bool {
+        payment(id).map { $0.payment.revocation != nil } ?? false
+    }
+
+    /// Whether an app that forgot a transaction might miss it at an instant: the last one of a subscription, what was bought
+    /// for good, and what a consumable still gives.
+    package func isNeeded(_ id: String, at instant: Int64) -> Bool {
+        guard let (key, payment) = payment(id) else { return false }
+        switch payment.product.kind {
+        case .autoRenewable: return storyteller.book(key).last.transactionID == id
+        case .nonConsumable, .nonRenewing: return true
+        case .consumable:
+            let mapping = storyteller.world.mappings.first { $0.productID == payment.product.id }
+            guard let duration = mapping?.duration.flatMap({ CalendarDuration(iso8601: $0) }) else { return false }
+            return SimulatedCalendar.adding(duration, to: payment.purchaseDate) > instant
+        }
+    }
+
+    private func payment(_ id: String) -> (key: OriginalKey, payment: Payment)? {
+        for key in originals.values.joined() {
+            if let payment = storyteller.book(key).payments.first(where: { $0.transactionID == id }) {
+                return (key, payment)
+            }
+        }
+        return nil
+    }
+
     /// Whether an original renews at all.
     package func isSubscription(_ key: OriginalKey) -> Bool { storyteller.book(key).renewal != nil }
 

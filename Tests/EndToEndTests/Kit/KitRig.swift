@@ -249,16 +249,11 @@ final class KitRig {
             "\(context) \(when)")
     }
 
-    /// The published state is live and what the record says now.
-    ///
-    /// - Parameter comparesEnded: whether what gives no access has to read alike, too.
-    func expectDevice(
-        _ device: KitDevice, _ state: Entitlements, as customer: String, _ when: String = "", comparesEnded: Bool = true
-    ) throws {
+    /// The published state is live and what the record says now, of what has ended, too.
+    func expectDevice(_ device: KitDevice, _ state: Entitlements, as customer: String, _ when: String = "") throws {
         let instant = service.clock.instant
         let expected = store.with { $0.record }.customer(CustomerKey(environment(device), customer)).answer(at: instant)
-        let lines = state.all.filter { comparesEnded || $0.givesAccess }.map { KitLine($0) }
-        let wanted = expected.filter { comparesEnded || $0.givesAccess }.map { KitLine($0) }
+        let (lines, wanted) = (state.all.map { KitLine($0) }, expected.map { KitLine($0) })
         #expect(
             state.isLive && lines == wanted,
             "\(context) \(when), device \(device.number): \(state.kind) \(lines) instead of \(wanted); it heard \(device.proxy.heard)"

@@ -28,6 +28,13 @@ extension KitStory {
         }
     }
 
+    /// Somebody who buys a lot, one after the other.
+    func buyingCoins(_ count: Int, on device: KitDevice) -> @Sendable () async -> Void {
+        let products = (0..<count).map { $0 % 3 == 2 ? StoreWorld.ProductID.dayPass : StoreWorld.ProductID.coins }
+        let purchases = products.map { buying($0, on: device, times: 1) }
+        return { for purchase in purchases { await purchase() } }
+    }
+
     /// What the store answers from now on, or how it signs.
     mutating func changeTheStoresMood(_ device: KitDevice) {
         guard random.chance(60) else {
@@ -56,6 +63,12 @@ extension KitStory {
         let finished = rig.store.with { store in
             Set(store.finishCalls.filter { $0.device == device.number }.map(\.transactionID))
                 .filter { store.isConsumable($0) }
+        }
+        for id in finished {
+            let isRefunded = rig.store.with { $0.isRefunded(transaction: id) }
+            #expect(
+                device.wallet.isGranted(id) == !isRefunded,
+                "\(rig.context), device \(device.number), \(id), refunded: \(isRefunded)")
         }
         let granted = device.wallet.granted
         #expect(granted == finished, "\(rig.context), device \(device.number) granted \(granted), finished \(finished)")

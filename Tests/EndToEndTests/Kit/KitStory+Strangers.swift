@@ -22,7 +22,6 @@ extension KitStory {
         await device.kill()
         device.wallet.mayForget()
         strangers[device.number] = rig.account(other)
-        hadStrangers.insert(device.number)
         try? FileManager.default.removeItem(at: device.directory)
         guard FileManager.default.fileExists(atPath: other.directory.path) else { return }
         try FileManager.default.copyItem(at: other.directory, to: device.directory)
@@ -34,10 +33,13 @@ extension KitStory {
             && !visits.values.contains(rig.account(device))
     }
 
-    /// What came with others' files is given no longer than anything that nobody confirms.
-    mutating func letStrangersFilesRunOut() {
-        guard !strangers.isEmpty else { return }
-        rig.service.clock.advance(by: Self.strangersBound)
+    /// What came with others' files is shown no longer than anything that nobody confirms; and no longer than until server
+    /// and store were asked, where the store shows something that the device's own Apple account owns.
+    mutating func letStrangersFilesRunOut() throws {
+        let silent = try strangers.keys.filter { number in
+            try rig.store.with { try $0.currentEntitlements(of: number).isEmpty }
+        }
+        if !silent.isEmpty { rig.service.clock.advance(by: Self.strangersBound) }
         strangers = [:]
     }
 }

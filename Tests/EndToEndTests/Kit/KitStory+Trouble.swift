@@ -58,6 +58,9 @@ extension KitStory {
             }
             note("the server is restored")
             (hasBackup, wasRestored) = (false, true)
+            try await noteHeld()
+            // It takes its time.
+            rig.service.clock.advance(by: Span.minute)
             #expect(try await rig.service.restore(), "\(rig.context)")
             // What the store has told the server it tells again, and the app's own server knows who logged in.
             rig.forgetDelivered()

@@ -21,8 +21,10 @@ struct KitStory {
     var visits: [Int: Int] = [:]
     /// Whose files a device got, by the Apple account.
     var strangers: [Int: Int] = [:]
-    /// The devices that ever got others' files.
-    var hadStrangers: Set<Int> = []
+    /// What each device had let go of when it was looked at last, by transaction.
+    var letGo: [Int: Set<String>] = [:]
+    /// The transactions that the server was seen to hold at any time.
+    var held: Set<String> = []
     /// Whether the server was backed up in this story, and not restored since.
     var hasBackup = false
     /// Whether it was restored, and the store is yet to tell everything again.
@@ -46,6 +48,7 @@ struct KitStory {
             rig.context = "seed \(seed), step \(step), after \(trace.joined(separator: "; "))"
             rig.expectNoViolation()
             await expectNothingOfOthers()
+            try await expectOnlyNeedlessLetGo()
             if random.chance(5) { try await settle() }
         }
         try await settle()
@@ -72,6 +75,8 @@ struct KitStory {
     /// A device whose app is configured as some apps are.
     private mutating func addDevice(account: Int?) throws {
         let (isGuarded, grants, asksForTokens) = (random.chance(30), random.chance(40), random.chance(50))
+        // Instead of thousands.
+        let limit = random.chance(50) ? Int(random.number(in: 0...6)) : nil
         // Some verify nothing, as before there was a way to; the server refuses what is forged all the same.
         let believesDisk = !isGuarded && random.chance(10)
         let service = rig.service
@@ -83,11 +88,12 @@ struct KitStory {
                     CustomerToken(try await service.token(request.customerID))
                 }
             }
+            if let limit { configuration.transactionLimit = limit }
             if believesDisk { configuration.statementVerifier = nil }
             if isGuarded { service.guardAgainstForgers(&configuration) }
         }
         note(
-            "\(rig.devices.map { rig.environment($0) }), guarded: \(isGuarded), believes its disk: \(believesDisk), grants: \(grants), asks for tokens: \(asksForTokens)"
+            "\(rig.devices.map { rig.environment($0) }), guarded: \(isGuarded), believes its disk: \(believesDisk), grants: \(grants), asks for tokens: \(asksForTokens), keeps \(limit ?? 2000)"
         )
     }
 
@@ -144,6 +150,12 @@ struct KitStory {
         let call: @Sendable () async -> Void
         switch random.number(in: 0...10) {
         case 0...5:
+            if random.chance(25) {
+                let count = Int(random.number(in: 3...8))
+                note("buy \(count) times coins on \(device.number)")
+                call = buyingCoins(count, on: device)
+                break
+            }
             let times = random.chance(15) ? 2 : 1
             note("buy \(product) on \(device.number)\(times > 1 ? ", pressed twice" : "")")
             call = buying(product, on: device, times: times)
@@ -211,6 +223,9 @@ struct KitStory {
                 store.setAutoRenew(key, draw % 2 == 0)
                 return ("auto-renew \(draw % 2 == 0)", [])
             }
+        }
+        if let id = rig.store.with({ $0.transactionIDs(of: key).last }) {
+            for device in rig.devices { device.wallet.changed(id) }
         }
         note("\(word) \(key.originalTransactionID)")
     }
@@ -297,7 +312,7 @@ extension KitStory {
         for call in calls { await call.value }
         calls = []
         if wasRestored { try await expectDevicesToTell() }
-        letStrangersFilesRunOut()
+        try letStrangersFilesRunOut()
         try await rig.deliver()
         for device in rig.devices {
             signInAgain(device)
@@ -309,16 +324,15 @@ extension KitStory {
         }
         // Whatever one device reported, the others are told when they ask again.
         for device in rig.devices { _ = await device.kit.refresh() }
+        // What came of that, such as renewal information that the answer came before, is told, too.
+        for device in rig.devices { await device.kit.settled() }
         let head = try await rig.service.admin.head()
         for device in rig.devices {
             let customer = logins[rig.account(device)] ?? rig.customer(device)
             if let visited = visits[device.number], !loggedIn.contains(device.number) {
                 try expectVisitor(device, await device.kit.refresh(), as: customer, on: visited)
             } else {
-                // What others' files said stays in the list of what has ended.
-                try rig.expectDevice(
-                    device, await device.kit.refresh(), as: customer,
-                    comparesEnded: !hadStrangers.contains(device.number))
+                try rig.expectDevice(device, await device.kit.refresh(), as: customer)
             }
             try await rig.expectServer(customer, in: rig.environment(device))
         }

@@ -13,10 +13,10 @@ import Testing
 /// | another Apple account | `switchAccount` | `KitAccountTests`, `ConflictTests` |
 /// | tokens | apps with and without a `tokenProvider`, days that pass | `TokenTests` |
 /// | finishing | stores that are not ready, `finish` that hangs, refunds | `FinishingTests`, `RefundTests`, `KitRaceTests` |
-/// | consumables | `grant`: at once, twice, late, at a later launch | `ConsumableTests` |
+/// | consumables | `grant`: at once, twice, late, at a later launch; refunds, also taken back | `ConsumableTests` |
 /// | files | `KitTampering`, an extension beside the app | `KitDiskTests`, `SharedDiskTests`, `FileStorageTests` |
-/// | forged disks and proxies | `forge`, `.forgery`, others' files (`copyFiles`) | `ForgedDiskTests`, `StatementChainTests`, `RealDevicesTests` |
-/// | pruning | not drawn: it begins at 2000 statements | `StatementTests` |
+/// | forged disks and proxies | `forge`, `.forgery`, others' files (`copyFiles`) | `ForgedDiskTests`, `StatementChainTests`, `OthersPurchasesTests` |
+/// | pruning | devices that keep a few transactions, eager buyers of coins (`expectOnlyNeedlessLetGo`) | `StatementTests` |
 /// | a stalled StoreKit | calls that hang | `StalledStoreTests` |
 /// | no flash at expiry | renewals, grace and ends while time passes | `EndOfPeriodTests` |
 /// | launch before first unlock | locked files | `KitDiskTests`, `LockedDeviceTests` |

@@ -15,6 +15,8 @@ final class KitWallet: Sendable {
     private struct State {
         var manner = Manner.atOnce
         var granted: Set<String> = []
+        /// Whether each transaction is granted, or was taken back, by what came of it last.
+        var standing: [String: Bool] = [:]
         /// What is acknowledged for good, each with the launch that was told so.
         var acknowledged: [String: ObjectIdentifier] = [:]
         var waiting: [PurchaseRecord] = []
@@ -36,6 +38,17 @@ final class KitWallet: Sendable {
     /// The transactions that were granted, or taken back.
     var granted: Set<String> { state.withLock { $0.granted } }
 
+    /// Whether a transaction is granted, or was taken back, by what came of it last; `nil`: it never came.
+    func isGranted(_ transactionID: String) -> Bool? { state.withLock { $0.standing[transactionID] } }
+
+    /// The store refunds a transaction, or takes that back: whatever was acknowledged, it comes again.
+    func changed(_ transactionID: String) {
+        state.withLock { state in
+            state.acknowledged[transactionID] = nil
+            state.acknowledged[transactionID + PurchaseRecord.refunded] = nil
+        }
+    }
+
     /// What was told again although it had been acknowledged.
     var complaints: [String] { state.withLock { $0.complaints } }
 
@@ -48,6 +61,7 @@ final class KitWallet: Sendable {
             if let launch = state.acknowledged[purchase.key], launch != ObjectIdentifier(process), !state.mayForget {
                 state.complaints.append("\(purchase.key) came again on device \(device) after it was acknowledged")
             }
+            state.standing[purchase.transactionID] = purchase.revocationDate == nil
             if state.manner == .late { state.waiting.append(purchase) }
             return state.manner == .late
         }
@@ -67,17 +81,15 @@ final class KitWallet: Sendable {
         state.withLock { _ = $0.granted.insert(purchase.transactionID) }
         store.grant(purchase.transactionID, on: device)
         for _ in 0..<(manner == .twice ? 2 : 1) {
-            guard await kit.acknowledge(purchase.transactionID), !process.isDead else { continue }
-            state.withLock { state in
-                // A refund that is taken back is told as the purchase once more.
-                if purchase.revocationDate != nil { state.acknowledged[purchase.transactionID] = nil }
-                state.acknowledged[purchase.key] = ObjectIdentifier(process)
-            }
+            guard await kit.acknowledge(purchase), !process.isDead else { continue }
+            state.withLock { $0.acknowledged[purchase.key] = ObjectIdentifier(process) }
         }
     }
 }
 
 extension PurchaseRecord {
     /// The purchase, and its refund by itself.
-    fileprivate var key: String { transactionID + (revocationDate == nil ? "" : " refunded") }
+    fileprivate var key: String { transactionID + (revocationDate == nil ? "" : Self.refunded) }
+
+    fileprivate static let refunded = " refunded"
 }

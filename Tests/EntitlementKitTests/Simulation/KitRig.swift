@@ -72,6 +72,12 @@ struct KitRig {
 
     func gives(_ id: String = "premium") async -> Bool { await store.current.givesAccess(to: id) }
 
+    /// The app has granted a transaction as it reads now.
+    func acknowledge(_ transactionID: String) async -> Bool {
+        guard let known = await store.ledger.book.transactions[transactionID] else { return false }
+        return await store.acknowledge(PurchaseRecord(known, isSynced: false))
+    }
+
     func waitUntilGives(_ gives: Bool = true, _ id: String = "premium") async {
         await eventually("\(id) \(gives)") { await self.gives(id) == gives }
     }

@@ -88,6 +88,7 @@ struct ConflictTests {
         #expect(await rig.store.current.customerID == "apple:A")
         #expect(await rig.store.purchase("monthly").purchase?.entitlements.givesAccess(to: "premium") == true)
         await eventually("finished") { rig.device.state.finished.contains("2") }
+        rig.device.edit { $0.current.append(Statements.transaction("2", app: "B")) }
         await rig.store.settled()
         let state = await rig.store.current
         #expect(state.givesAccess(to: "premium") && state.givesAccess(to: "forever") && state.isLive)
@@ -110,6 +111,54 @@ struct ConflictTests {
         await rig.waitUntilGives(false)
         await rig.store.settled()
         #expect(rig.server.received.count { $0.customerID == "apple:B" } == 2)
+    }
+
+    @Test(
+        "it is shown as long as the store shows that account's purchases, or shows nothing; and comes back with them")
+    func anotherAppleAccountLeaves() async {
+        let (own, bought) = (
+            Statements.transaction("1", product: "lifetime", until: nil), Statements.transaction("2", app: "B")
+        )
+        var rig = KitRig {
+            $0.purchase = .success(.success(bought))
+            $0.current = [own]
+        }
+        await rig.launch()
+        // The store's lists hang, and show only what they were asked before: what was just bought is given all the same.
+        let door = Door()
+        rig.device.edit { $0.doors[.currentEntitlements] = door }
+        let (store, clock) = (rig.store, rig.clock)
+        async let refreshed = whileTimePasses(on: clock) { await store.refresh() }
+        await eventually("the list") { await door.visitors > 0 }
+        #expect(await rig.store.purchase("monthly").purchase?.entitlements.givesAccess(to: "premium") == true)
+        await door.open()
+        rig.device.edit { $0.doors = [:] }
+        _ = await refreshed
+        await rig.store.settled()
+        #expect(await rig.gives())
+        // A store that is not ready lists nothing.
+        for nothing in [true, false] {
+            rig.device.edit { $0.current = nothing ? [] : [bought] }
+            rig = await rig.relaunched()
+            await rig.launch()
+            await rig.store.refresh()
+            #expect(await rig.gives())
+        }
+        // It is signed in to its own account again.
+        rig.device.edit { $0.current = [own] }
+        await rig.store.refresh()
+        await rig.store.settled()
+        #expect(await !rig.gives())
+        #expect(await rig.gives("forever"))
+        #expect(await rig.store.current.all.map(\.id) == ["forever"])
+        #expect(await rig.store.history().map(\.transactionID) == ["1"])
+        rig.server.edit { $0.mood = .unreachable }
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await !rig.gives())
+        rig.device.edit { $0.current = [bought] }
+        await rig.store.refresh()
+        #expect(await rig.gives())
     }
 
     @Test("what bears another's account token, or was bought with another copy of the app, is not shown")

@@ -1,3 +1,4 @@
+import AppStorePayloads
 import Foundation
 import Testing
 
@@ -14,7 +15,7 @@ struct ConsumableTests {
             Task { [weak self] in
                 for await purchase in purchases {
                     await self?.grant(purchase)
-                    if acknowledging { await store.acknowledge(purchase.transactionID) }
+                    if acknowledging { await store.acknowledge(purchase) }
                 }
             }
         }
@@ -88,12 +89,101 @@ struct ConsumableTests {
         await eventually("finished") { rig.device.state.finished == ["1", "1"] }
     }
 
+    @Test(
+        "a refund that is taken back is told as the purchase once more, as often as that happens, and across launches")
+    func takenBack() async {
+        var rig = rig()
+        var wallet = Wallet()
+        await wallet.listen(to: rig.store, acknowledging: true)
+        await rig.launch()
+        rig.device.push(Self.coins("1"))
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+        for round in 1...2 {
+            let day = Double(round) * 0.2
+            rig.device.push(Self.coins("1", revoked: day))
+            await eventually("taken back") { await wallet.granted.last == "1 refunded" }
+            await eventually("finished") { rig.device.state.finished.count == round * 2 }
+            // The same content as at first, signed later.
+            rig.device.push(
+                Statements.transaction(
+                    "1", product: "coins", until: nil, signed: day + 0.1, type: "Consumable"))
+            await eventually("granted again") { await wallet.granted.count == round * 2 + 1 }
+            await eventually("finished") { rig.device.state.finished.count == round * 2 + 1 }
+        }
+        #expect(await wallet.granted == ["1", "1 refunded", "1", "1 refunded", "1"])
+        // Refunded once more; the app takes it back, and dies before it says so. Then that refund is taken back, too.
+        let forgetful = Wallet()
+        rig = await rig.relaunched()
+        await forgetful.listen(to: rig.store, acknowledging: false)
+        await rig.launch()
+        rig.device.push(Self.coins("1", revoked: 0.7))
+        await eventually("taken back") { await forgetful.granted == ["1 refunded"] }
+        await rig.store.settled()
+        rig = await rig.relaunched()
+        wallet = Wallet()
+        await rig.launch()
+        rig.device.push(
+            Statements.transaction("1", product: "coins", until: nil, signed: 0.8, type: "Consumable"))
+        await rig.store.settled()
+        await wallet.listen(to: rig.store, acknowledging: true)
+        await eventually("granted again") { await wallet.granted == ["1"] }
+        await eventually("finished") { rig.device.state.finished.count == 6 }
+        rig = await rig.relaunched()
+        let last = Wallet()
+        await last.listen(to: rig.store, acknowledging: true)
+        await rig.launch()
+        rig.device.push(Statements.transaction("2"))
+        await eventually("finished") { rig.device.state.finished.last == "2" }
+        #expect(await last.granted.isEmpty)
+    }
+
+    @Test("what a full disk could not take is told to nobody, old listener or new, before it is there, and then once")
+    func fullDisk() async {
+        let rig = rig()
+        let (early, late) = (Wallet(), Wallet())
+        await early.listen(to: rig.store, acknowledging: false)
+        await rig.launch()
+        await rig.storage.setFull(true)
+        rig.device.push(Self.coins("1"))
+        await eventually("known") { await rig.store.ledger.book.transactions["1"] != nil }
+        await late.listen(to: rig.store, acknowledging: false)
+        await rig.store.settled()
+        #expect(await early.granted.isEmpty)
+        #expect(await late.granted.isEmpty)
+        await rig.storage.setFull(false)
+        await rig.store.identify(customerID: "c-1", token: "t")
+        await rig.store.settled()
+        rig.device.push(Self.coins("2"))
+        for wallet in [early, late] { await eventually("told") { await wallet.granted == ["1", "2"] } }
+    }
+
+    @Test("an acknowledgement of the purchase is none of a refund that came meanwhile")
+    func crossing() async throws {
+        let rig = rig()
+        await rig.launch()
+        rig.device.push(Self.coins("1"))
+        await eventually("known") { await rig.store.ledger.book.transactions["1"] != nil }
+        let bought = PurchaseRecord(try DeviceTransaction(Self.coins("1")), isSynced: false)
+        rig.device.push(Self.coins("1", revoked: 0.5))
+        await eventually("refunded") {
+            await rig.store.ledger.book.transactions["1"]?.payload.revocation != nil
+        }
+        #expect(await !rig.store.acknowledge(bought))
+        await rig.store.settled()
+        #expect(rig.device.state.finished.isEmpty)
+        let wallet = Wallet()
+        await wallet.listen(to: rig.store, acknowledging: true)
+        await eventually("taken back") { await wallet.granted == ["1 refunded"] }
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+    }
+
     @Test("an app that did not ask for it has its consumables finished as before")
-    func notAsked() async {
+    func notAsked() async throws {
         let rig = KitRig()
         await rig.launch()
         rig.device.push(Self.coins("1"))
         await eventually("finished") { rig.device.state.finished == ["1"] }
-        #expect(await !rig.store.acknowledge("unknown"))
+        let unknown = try DeviceTransaction(Self.coins("2"))
+        #expect(await !rig.store.acknowledge(PurchaseRecord(unknown, isSynced: false)))
     }
 }

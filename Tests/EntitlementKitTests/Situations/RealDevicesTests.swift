@@ -77,19 +77,21 @@ struct RealDevicesTests {
     }
 
     @Test(
-        "files that came from another person's device make nobody of them, and give what is theirs for the bound at most"
-    )
-    func othersBackup() async {
+        "files that came from another person's device make nobody of them, and show what is theirs until server and store were asked, or for the bound at most",
+        arguments: [true, false])
+    func othersBackup(_ storeShowsSomething: Bool) async {
         var rig = KitRig {
             $0.appTransaction = Statements.appTransaction("A", signed: 0.9)
             $0.current = [Statements.transaction("1", until: 300)]
         }
         await rig.launch()
         await rig.store.settled()
+        let own = Statements.transaction("7", product: "lifetime", until: nil, app: "B")
         // Restored onto a device of somebody who has had the app for longer.
         let theirs = ScriptedStore {
             $0.appTransaction = Statements.appTransaction("B", signed: 0.5)
-            $0.current = [Statements.transaction("7", product: "lifetime", until: nil, app: "B")]
+            $0.current = storeShowsSomething ? [own] : []
+            $0.all = [own]
         }
         let before = rig.server.received.count
         rig = await rig.relaunched(device: theirs)
@@ -100,10 +102,15 @@ struct RealDevicesTests {
         for received in rig.server.received.dropFirst(before + 1) where received.request.signedTransactions.isEmpty {
             #expect(received.customerID == "apple:B")
         }
-        rig.clock.advance(days: 8)
         await rig.store.refresh()
-        #expect(await !rig.gives())
+        #expect(await rig.gives() == !storeShowsSomething)
+        if !storeShowsSomething { rig.clock.advance(days: 8) }
+        await rig.store.refresh()
+        await rig.store.settled()
+        #expect(await rig.store.current.all.map(\.id) == ["forever"])
         #expect(await rig.gives("forever"))
+        let reader = EntitlementReader(configuration: rig.configuration, storage: rig.storage, clock: rig.clock)
+        #expect(await reader.current().all.map(\.id) == ["forever"])
     }
 
     @Test("a store that signs everything anew at each call costs no write at each")
