@@ -164,16 +164,20 @@ struct TimeTests {
 }
 
 /// Everything a stream of events has told so far.
-actor Collected {
-    private(set) var events: [SyncEvent] = []
+actor Collected<Value: Sendable> {
+    private(set) var values: [Value] = []
 
-    var kinds: [SyncEvent.Kind] { events.map(\.kind) }
-
-    init(_ stream: AsyncStream<SyncEvent>) {
-        Task { for await event in stream { await append(event) } }
+    init(_ stream: AsyncStream<Value>) {
+        Task { for await value in stream { await append(value) } }
     }
 
-    private func append(_ event: SyncEvent) { events.append(event) }
+    private func append(_ value: Value) { values.append(value) }
+}
+
+extension Collected<SyncEvent> {
+    var events: [SyncEvent] { values }
+
+    var kinds: [SyncEvent.Kind] { values.map(\.kind) }
 }
 
 extension EntitlementStore {

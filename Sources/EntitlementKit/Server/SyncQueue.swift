@@ -185,15 +185,18 @@ struct SyncQueue: Sendable {
     ///
     /// - Parameters:
     ///   - mayBeContent: whether something in the batch may be the cause, so that it is taken apart.
+    ///   - isServersWord: whether the server itself said so; a gateway before one that is away knows nothing of content.
     ///   - retryAfter: what the server asked for, in milliseconds.
     mutating func settle(
-        failed batch: Batch, mayBeContent: Bool, retryAfter: Int64, uptime: Int64
+        failed batch: Batch, mayBeContent: Bool, isServersWord: Bool = true, retryAfter: Int64, uptime: Int64
     ) -> [Failure] {
         flights -= 1
         quietUntil = max(quietUntil, uptime + retryAfter)
         let company = mayBeContent ? max(1, batch.keys.count / 4) : Self.batchLimit
         return keys(of: batch).map {
-            fail($0, company: company, uptime: uptime, notBefore: retryAfter, isRefused: mayBeContent)
+            fail(
+                $0, company: company, uptime: uptime, notBefore: retryAfter,
+                isRefused: mayBeContent && isServersWord)
         }
     }
 

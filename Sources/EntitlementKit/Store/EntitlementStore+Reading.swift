@@ -38,7 +38,25 @@ extension EntitlementStore {
             let reading = await part.read(store, number: number)
             calls.end(part)
             guard !isStopped else { return }
+            if part == .current { noteListed(isEmpty: reading.transactions.isEmpty) }
             await receive(reading)
+        }
+    }
+
+    /// After how long a store is looked at again that has listed nothing as owned since the process began, in milliseconds.
+    private static let secondLooks: [Int64] = [3_000, 12_000, 45_000]
+
+    /// A store that lists nothing may not be ready yet, and does not tell when it is: so it is looked at a few times more.
+    private func noteListed(isEmpty: Bool) {
+        guard isEmpty else {
+            calls.emptyLooks = Self.secondLooks.count
+            return schedule(&lookTimer, due: nil) { _ in }
+        }
+        guard lookTimer == nil, calls.emptyLooks < Self.secondLooks.count else { return }
+        schedule(&lookTimer, due: uptime + Self.secondLooks[calls.emptyLooks]) { store in
+            store.lookTimer = nil
+            store.calls.emptyLooks += 1
+            await store.readStore()
         }
     }
 

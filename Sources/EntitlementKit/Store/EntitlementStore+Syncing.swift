@@ -119,6 +119,8 @@ extension EntitlementStore {
         var detail: String
         /// What was posted may be the cause.
         var mayBeContent = false
+        /// The server itself said so, rather than somebody on the way to it.
+        var isServersWord = false
         /// The token that was not taken.
         var refusedToken: String?
         /// In milliseconds.
@@ -160,6 +162,7 @@ extension EntitlementStore {
                 SendFailure(
                     reason: .refused, detail: problem?.detail ?? "HTTP status \(response.status)",
                     mayBeContent: !isUnauthorized && response.status != 429 && response.status != 503,
+                    isServersWord: problem != nil,
                     refusedToken: isUnauthorized ? token : nil,
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
@@ -169,7 +172,9 @@ extension EntitlementStore {
         else {
             log(.error, .sync, "the server's answer could not be understood")
             return .failure(
-                SendFailure(reason: .refused, detail: "the answer could not be understood", mayBeContent: true))
+                SendFailure(
+                    reason: .refused, detail: "the answer could not be understood", mayBeContent: true,
+                    isServersWord: (try? WireJSON.decode(WireValue.self, from: body)) != nil))
         }
         let results = PostingResults(
             wire, transactions: posting.transactions.count, renewals: posting.renewals.count)
@@ -236,7 +241,8 @@ extension EntitlementStore {
             return queue.settle(again: batch)
         }
         let failures = queue.settle(
-            failed: batch, mayBeContent: failure.mayBeContent, retryAfter: failure.retryAfter, uptime: uptime)
+            failed: batch, mayBeContent: failure.mayBeContent,
+            isServersWord: failure.isServersWord, retryAfter: failure.retryAfter, uptime: uptime)
         // One statement that a server cannot take does not mean that it is away.
         if batch.asks || !failure.mayBeContent { note(.failed(failure.reason), of: posting) }
         publish()

@@ -63,6 +63,7 @@ public actor EntitlementStore {
     var patienceTimer: Timer?
     var tokenTimer: Timer?
     var foregroundTimer: Timer?
+    var lookTimer: Timer?
     /// Since when each product is being bought, in milliseconds of uptime.
     var purchases: [String: Int64] = [:]
     /// When the app last came to the front, in milliseconds of uptime.
@@ -165,6 +166,7 @@ public actor EntitlementStore {
         statusObserver?.cancel()
         let timers = [
             retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer, tokenTimer, foregroundTimer,
+            lookTimer,
         ]
         for timer in timers { timer?.task.cancel() }
         for task in work.values { task.cancel() }

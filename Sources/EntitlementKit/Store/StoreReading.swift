@@ -55,6 +55,8 @@ struct StoreCalls {
     /// The most calls of one kind under way at once: each may hang, and a new one may be answered all the same.
     static let limit = 3
 
+    /// How often it was looked again because nothing was listed as owned.
+    var emptyLooks = 0
     /// How many readings have begun.
     var begun = 0
     /// The number of the last one that ended, by its answers or by its time limit.

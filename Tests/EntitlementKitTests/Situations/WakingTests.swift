@@ -45,7 +45,7 @@ struct WakingTests {
 
     @Test("an app that is activated many times in a row reads the store twice: at once, and after the last time")
     func activations() async {
-        let rig = KitRig()
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
         await rig.launch()
         let (reads, asked) = (rig.device.count(.currentEntitlements), rig.server.received.count)
         for _ in 0..<50 {
