@@ -68,7 +68,13 @@ extension OriginalState {
 
     /// Why the store is to be asked whatever the time is; `nil` where nothing gives cause to.
     package var checkReason: CheckReason? {
-        if chains(.empty).contains(where: { $0.periods.contains(where: \.needsStoreCheck) }) { return .disputed }
+        // Only what a device stated later than the store is ever disputed.
+        if transactions.contains(where: { !$0.sources.includesStore }),
+            chains(.empty).contains(where: { $0.periods.contains(where: \.needsStoreCheck) })
+        {
+            return .disputed
+        }
+        guard renewals.contains(where: { $0.fact.isGraceWithoutEnd }) else { return nil }
         let own = ofStoreAlone
         guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil,
             let newest = own.newestRenewal(of: period), newest.isGraceWithoutEnd, newest.graceEnd == nil

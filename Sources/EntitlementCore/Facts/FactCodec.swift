@@ -314,6 +314,8 @@ package struct CanonicalReader {
     ) throws(Failure) -> [Value] {
         let length = try count()
         var values: [Value] = []
+        // What a list says of its length is not believed before its bytes are there.
+        values.reserveCapacity(min(length, (bytes.count - index) / 8))
         for _ in 0..<length { values.append(try read(&self)) }
         return values
     }

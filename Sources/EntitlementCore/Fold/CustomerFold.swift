@@ -74,21 +74,27 @@ package struct CustomerFacts: Sendable {
 
     /// One chain's segments, cut at transfers, each marked as this customer's or not.
     func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
-        state.segments(of: chain, policy: catalog.policy).flatMap { segment -> [OwnedSegment] in
+        var pieces: [OwnedSegment] = []
+        var (ownersIndex, owners) = (-1, [OwnerSpan]())
+        for segment in state.segments(of: chain, policy: catalog.policy) {
             let period = chain.periods[segment.periodIndex]
-            let owners = owners(of: period, originalID: originalID)
-            return owners.enumerated().compactMap { index, owner in
+            if ownersIndex != segment.periodIndex {
+                (ownersIndex, owners) = (segment.periodIndex, self.owners(of: period, originalID: originalID))
+            }
+            for (index, owner) in owners.enumerated() {
                 var piece = segment
                 piece.start = max(segment.start, owner.from)
                 piece.end = min(segment.end, index + 1 < owners.count ? owners[index + 1].from : .endless)
-                guard piece.start < piece.end else { return nil }
-                piece.positions = Set(segment.positions + owner.positions).sorted()
+                guard piece.start < piece.end else { continue }
+                if !owner.positions.isEmpty { piece.positions = Set(segment.positions + owner.positions).sorted() }
                 let next = owners[(index + 1)...].first { $0.customer != owner.customer }
-                return OwnedSegment(
-                    segment: piece, period: period, isOwned: owner.customer == customer,
-                    heldUntil: next?.from ?? .endless)
+                pieces.append(
+                    OwnedSegment(
+                        segment: piece, period: period, isOwned: owner.customer == customer,
+                        heldUntil: next?.from ?? .endless))
             }
         }
+        return pieces
     }
 
     /// Whose a period is from when on, the first span being before any transfer.

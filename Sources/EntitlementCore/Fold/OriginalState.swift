@@ -23,9 +23,17 @@ package struct StatementSources: OptionSet, Hashable, Sendable {
 
 /// A transaction statement the fold keeps, with the event it was first seen in.
 package struct StatedTransaction: Hashable, Sendable {
-    package let fact: TransactionFact
+    let statement: Shared<TransactionFact>
     package fileprivate(set) var sources: StatementSources
     package let position: Int64
+
+    package var fact: TransactionFact { statement.value }
+
+    fileprivate init(fact: TransactionFact, sources: StatementSources, position: Int64) {
+        statement = Shared(fact)
+        self.sources = sources
+        self.position = position
+    }
 }
 
 /// A renewal statement the fold keeps, with the event it was first seen in.

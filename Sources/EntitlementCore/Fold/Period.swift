@@ -12,8 +12,7 @@ package struct Period: Hashable, Sendable {
         case revoked
     }
 
-    /// The winning statement.
-    package let fact: TransactionFact
+    private let statement: Shared<TransactionFact>
     /// All transaction ids under which this period is known, in ascending order.
     package let transactionIDs: [String]
     /// When it begins; later than its purchase date where the store charged early.
@@ -29,6 +28,9 @@ package struct Period: Hashable, Sendable {
     package fileprivate(set) var positions: [Int64]
     /// A device states that a revocation is gone which the store itself stated.
     package let needsStoreCheck: Bool
+
+    /// The winning statement.
+    package var fact: TransactionFact { statement.value }
 
     /// Nothing is left of it: it was superseded before it began, or its neighbour covers all of it.
     fileprivate var isVoid: Bool {
@@ -87,8 +89,8 @@ extension OriginalState {
     ///
     /// Two statements are about one period when they name the same transaction or the same web order line item; where
     /// either has no line item, when they name the same product and purchase date.
-    private func periodGroups() -> [[StatedTransaction]] {
-        if transactions.count == 1 { return [transactions] }
+    private func periodGroups() -> [ArraySlice<StatedTransaction>] {
+        if isInOrder { return transactions.indices.map { transactions[$0...$0] } }
         var groups = DisjointSets(count: transactions.count)
         var seen: [PeriodLabel: Int] = [:]
         let purchasesWithoutLineItem = Set(
@@ -102,7 +104,27 @@ extension OriginalState {
                 if let first = seen[label] { groups.unite(first, index) } else { seen[label] = index }
             }
         }
-        return groups.sets().map { $0.map { transactions[$0] } }
+        return groups.sets().map { $0.map { transactions[$0] }[...] }
+    }
+
+    /// Whether dates, transaction ids and line items all ascend, as in nearly every life; then each statement is about a
+    /// period of its own.
+    private var isInOrder: Bool {
+        var lineItem: String?
+        for index in transactions.indices {
+            let fact = transactions[index].statement
+            if index > 0 {
+                let previous = transactions[index - 1].statement
+                guard previous.value.purchaseDate < fact.value.purchaseDate,
+                    previous.value.transactionID < fact.value.transactionID
+                else { return false }
+            }
+            if let next = fact.value.webOrderLineItemID {
+                if let lineItem, lineItem >= next { return false }
+                lineItem = next
+            }
+        }
+        return true
     }
 }
 
@@ -145,14 +167,15 @@ private struct DisjointSets {
 
 extension Period {
     /// Weighs the statements about one period; `nil` when it grants nothing because nobody says how long it runs.
-    fileprivate init?(statements: [StatedTransaction], catalog: Catalog) {
+    fileprivate init?(statements: ArraySlice<StatedTransaction>, catalog: Catalog) {
         guard let (winner, needsStoreCheck) = Self.winner(of: statements) else { return nil }
         let fact = winner.fact
         guard let expiry = Self.expiry(of: fact, catalog: catalog) else { return nil }
-        self.fact = fact
+        statement = winner.statement
         self.expiry = expiry
         self.needsStoreCheck = needsStoreCheck
-        transactionIDs = Set(statements.map(\.fact.transactionID)).sorted()
+        transactionIDs =
+            statements.count == 1 ? [fact.transactionID] : Set(statements.map(\.fact.transactionID)).sorted()
         start = fact.purchaseDate
         end = max(expiry, fact.purchaseDate)
         ending = .ranOut
@@ -166,8 +189,9 @@ extension Period {
     /// The statement about a period that counts: the newest, unless only a device says that a revocation is gone which
     /// the store stated.
     fileprivate static func winner(
-        of statements: [StatedTransaction]
+        of statements: ArraySlice<StatedTransaction>
     ) -> (winner: StatedTransaction, needsStoreCheck: Bool)? {
+        if statements.count == 1, let only = statements.first { return (only, false) }
         guard let newest = statements.max(by: { $0.fact.precedes($1.fact) }) else { return nil }
         let newestOfStore = statements.filter(\.sources.includesStore).max { $0.fact.precedes($1.fact) }
         if !newest.sources.includesStore, newest.fact.revocation == nil,
@@ -247,7 +271,9 @@ extension Period {
             if latest.map({ chain[$0].end < period.end }) ?? true { latest = chain.count }
             chain.append(period)
         }
-        for index in chain.indices { chain[index].positions = Set(chain[index].positions).sorted() }
+        for index in chain.indices where chain[index].positions.count > 1 {
+            chain[index].positions = Set(chain[index].positions).sorted()
+        }
         return chain
     }
 
