@@ -21,6 +21,10 @@ package struct CatalogDocument: Hashable, Sendable {
     package static let entitlementIDLimit = 128
     /// The longest leeway, in seconds: 30 days.
     package static let leewayLimit: Int64 = 30 * 86_400
+    /// The longest grace period of what is sold on the web, in days: after 60 nothing is collected any more.
+    package static let webGraceLimit: Int64 = 60
+    /// The longest id of Stripe's, in bytes.
+    package static let stripeIDLimit = 255
 
     /// What to do about members that mean nothing here.
     package enum UnknownMembers: Sendable {
@@ -42,8 +46,7 @@ package struct CatalogDocument: Hashable, Sendable {
     }
 
     var members: [String: WireValue] {
-        let policy = catalog.policy
-        return [
+        [
             "products": .array(
                 catalog.products.map { product in
                     var members: [String: WireValue] = [
@@ -51,15 +54,37 @@ package struct CatalogDocument: Hashable, Sendable {
                         "entitlements": .array(product.entitlements.map(WireValue.string)),
                     ]
                     if let duration = product.duration { members["duration"] = .string(duration.text) }
+                    if let stripe = product.stripe { members["stripe"] = Self.members(of: stripe) }
+                    if !product.isInAppStore { members["app_store"] = .bool(false) }
                     return .object(members)
                 }),
-            "policy": .object([
-                "grace_gives_access": .bool(policy.graceGivesAccess),
-                "billing_retry_gives_access": .bool(policy.billingRetryGivesAccess),
-                "leeway_seconds": .int(policy.leewaySeconds),
-                "prorated_refund": .string(policy.proratedRefund.rawValue),
-            ]),
+            "policy": .object(policyMembers),
         ]
+    }
+
+    /// What is said of the web stands there only in a catalog that speaks of it: any other is written as it always was, so
+    /// that exports and answers made before still say what the log does.
+    private var policyMembers: [String: WireValue] {
+        let policy = catalog.policy
+        var members: [String: WireValue] = [
+            "grace_gives_access": .bool(policy.graceGivesAccess),
+            "billing_retry_gives_access": .bool(policy.billingRetryGivesAccess),
+            "leeway_seconds": .int(policy.leewaySeconds),
+            "prorated_refund": .string(policy.proratedRefund.rawValue),
+        ]
+        if catalog.speaksOfWeb {
+            members["web_grace_days"] = .int(policy.webGraceDays)
+            members["web_dispute"] = .string(policy.webDispute.rawValue)
+        }
+        return members
+    }
+
+    private static func members(of stripe: StripeProduct) -> WireValue {
+        var members: [String: WireValue] = [
+            "price": .string(stripe.price), "mode": .string(stripe.mode.rawValue),
+        ]
+        if let product = stripe.product { members["product"] = .string(product) }
+        return .object(members)
     }
 
     /// Reads a document and holds it to its limits.
@@ -75,11 +100,16 @@ package struct CatalogDocument: Hashable, Sendable {
         let listed = try members.array("products", limit: Self.productLimit)
         var products: [CatalogProduct] = []
         var seen: Set<String> = []
+        var prices: Set<String> = []
         for (index, value) in listed.enumerated() {
             let product = try Self.product(value, path: "products[\(index)]", unknownMembers)
             guard seen.insert(product.productID).inserted else {
                 throw CatalogDocumentError(
                     path: "products[\(index)].product_id", reason: "is the id of an earlier product too")
+            }
+            if let price = product.stripe?.price, !prices.insert(price).inserted {
+                throw CatalogDocumentError(
+                    path: "products[\(index)].stripe.price", reason: "is the price of an earlier product too")
             }
             products.append(product)
         }
@@ -91,7 +121,7 @@ package struct CatalogDocument: Hashable, Sendable {
         _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
     ) throws(CatalogDocumentError) -> CatalogProduct {
         let members = try CatalogMembers(
-            value, path: path, known: ["product_id", "entitlements", "duration"], unknownMembers)
+            value, path: path, known: ["product_id", "entitlements", "duration", "stripe", "app_store"], unknownMembers)
         let productID = try members.identifier("product_id", limit: productIDLimit)
         var entitlements: [String] = []
         for (index, value) in try members.array("entitlements", limit: entitlementLimit).enumerated() {
@@ -110,7 +140,30 @@ package struct CatalogDocument: Hashable, Sendable {
             }
             duration = read
         }
-        return CatalogProduct(productID: productID, entitlements: entitlements, duration: duration)
+        let stripe = try members["stripe"].map { value throws(CatalogDocumentError) in
+            try stripeProduct(value, path: path + ".stripe", unknownMembers)
+        }
+        let isInAppStore = try members.bool("app_store") ?? true
+        guard isInAppStore || stripe != nil else {
+            throw CatalogDocumentError(
+                path: path + ".app_store", reason: "is false, and nothing says how it is sold instead: add stripe")
+        }
+        return CatalogProduct(
+            productID: productID, entitlements: entitlements, duration: duration, stripe: stripe,
+            isInAppStore: isInAppStore)
+    }
+
+    private static func stripeProduct(
+        _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
+    ) throws(CatalogDocumentError) -> StripeProduct {
+        let members = try CatalogMembers(value, path: path, known: ["price", "product", "mode"], unknownMembers)
+        let price = try members.identifier("price", limit: stripeIDLimit)
+        let product: String? =
+            members["product"] == nil ? nil : try members.identifier("product", limit: stripeIDLimit)
+        guard case .string(let word)? = members["mode"], let mode = StripeProduct.Mode(rawValue: word) else {
+            throw CatalogDocumentError(path: path + ".mode", reason: "must be \"subscription\" or \"payment\"")
+        }
+        return StripeProduct(price: price, product: product, mode: mode)
     }
 
     private static func policy(
@@ -118,8 +171,10 @@ package struct CatalogDocument: Hashable, Sendable {
     ) throws(CatalogDocumentError) -> AccessPolicy {
         let members = try CatalogMembers(
             value, path: "policy",
-            known: ["grace_gives_access", "billing_retry_gives_access", "leeway_seconds", "prorated_refund"],
-            unknownMembers)
+            known: [
+                "grace_gives_access", "billing_retry_gives_access", "leeway_seconds", "prorated_refund",
+                "web_grace_days", "web_dispute",
+            ], unknownMembers)
         var policy = AccessPolicy()
         if let value = try members.bool("grace_gives_access") { policy.graceGivesAccess = value }
         if let value = try members.bool("billing_retry_gives_access") { policy.billingRetryGivesAccess = value }
@@ -136,6 +191,20 @@ package struct CatalogDocument: Hashable, Sendable {
                     path: "policy.prorated_refund", reason: "must be \"ends_access\" or \"keeps_access\"")
             }
             policy.proratedRefund = word
+        }
+        if let value = members["web_grace_days"] {
+            guard case .int(let days) = value, (0...webGraceLimit).contains(days) else {
+                throw CatalogDocumentError(
+                    path: "policy.web_grace_days", reason: "must be a whole number from 0 to \(webGraceLimit)")
+            }
+            policy.webGraceDays = days
+        }
+        if let value = members["web_dispute"] {
+            guard case .string(let text) = value, let word = WebDisputePolicy(rawValue: text) else {
+                throw CatalogDocumentError(
+                    path: "policy.web_dispute", reason: "must be \"suspends_access\" or \"keeps_access\"")
+            }
+            policy.webDispute = word
         }
         return policy
     }

@@ -84,6 +84,8 @@ extension WireValue {
             ])
         case .storeRequest(let fact):
             self = WireValue(fact)
+        case .web(let fact):
+            self = WireValue(fact)
         case .forgetting(let fact):
             self = .object([
                 "identities": .array(fact.identities.map { WireValue($0) }),
@@ -171,7 +173,7 @@ extension WireValue {
         ])
     }
 
-    private init(_ instant: Timestamp?) { self = instant.map { .string($0.description) } ?? .null }
+    init(_ instant: Timestamp?) { self = instant.map { .string($0.description) } ?? .null }
 
-    private init(_ identity: IdentityRef?) { self = identity.map { .string(String($0.number)) } ?? .null }
+    init(_ identity: IdentityRef?) { self = identity.map { .string(String($0.number)) } ?? .null }
 }

@@ -59,6 +59,8 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable {
         /// An upgrade that has not been seen itself.
         case upgradedElsewhere = "upgraded_elsewhere"
         case revocation
+        /// The subscription was ended before its time.
+        case cancellation
 
         /// `nil` for a period that does not end.
         package init?(_ period: EntitlementCore.Period) {
@@ -67,6 +69,7 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable {
             case .superseded: self = .superseded
             case .upgradedElsewhere: self = .upgradedElsewhere
             case .revoked: self = .revocation
+            case .cancelled: self = .cancellation
             }
         }
     }

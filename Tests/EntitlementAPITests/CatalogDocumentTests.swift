@@ -39,6 +39,77 @@ struct CatalogDocumentTests {
         #expect(try CatalogDocument(parsing: bytes, unknownMembers: .refused).catalog == catalog)
     }
 
+    @Test("what is sold on the web is read, and answered as it was written")
+    func web() throws {
+        let catalog = try parse(
+            """
+            {"products":[{"product_id":"pro","entitlements":["premium"],
+            "stripe":{"price":"price_1","product":"prod_1","mode":"subscription"}},
+            {"product_id":"lifetime","entitlements":["premium"],"stripe":{"price":"price_2","mode":"payment"},
+            "app_store":false}],"policy":{"web_grace_days":3,"web_dispute":"keeps_access"}}
+            """)
+        #expect(
+            catalog.product("pro")?.stripe == StripeProduct(price: "price_1", product: "prod_1", mode: .subscription))
+        #expect(catalog.product("pro")?.isInAppStore == true && catalog.product("lifetime")?.isInAppStore == false)
+        #expect(catalog.policy == AccessPolicy(webGraceDays: 3, webDispute: .keepsAccess))
+        let bytes = try CatalogDocument(catalog).encoded(writtenAt: 7)
+        #expect(try CatalogDocument(parsing: bytes, unknownMembers: .refused).catalog == catalog)
+        #expect(catalog.productID(of: WebProduct(price: "price_9", product: "prod_1")) == "pro")
+        #expect(catalog.productID(of: WebProduct(price: "price_2", product: "prod_1")) == "lifetime")
+        #expect(catalog.productID(of: WebProduct(price: "price_9", product: nil)) == nil)
+    }
+
+    @Test(
+        "what is wrong of what is sold on the web is named by its path",
+        arguments: [
+            (#"{"product_id":"a","entitlements":[],"stripe":"price_1"}"#, "products[0].stripe"),
+            (#"{"product_id":"a","entitlements":[],"stripe":{"mode":"payment"}}"#, "products[0].stripe.price"),
+            (
+                #"{"product_id":"a","entitlements":[],"stripe":{"price":"","mode":"payment"}}"#,
+                "products[0].stripe.price"
+            ),
+            (#"{"product_id":"a","entitlements":[],"stripe":{"price":"p"}}"#, "products[0].stripe.mode"),
+            (#"{"product_id":"a","entitlements":[],"stripe":{"price":"p","mode":"setup"}}"#, "products[0].stripe.mode"),
+            (
+                #"{"product_id":"a","entitlements":[],"stripe":{"price":"p","mode":"payment","product":1}}"#,
+                "products[0].stripe.product"
+            ),
+            (
+                #"{"product_id":"a","entitlements":[],"stripe":{"price":"p","mode":"payment","prize":1}}"#,
+                "products[0].stripe.prize"
+            ),
+            (#"{"product_id":"a","entitlements":[],"app_store":false}"#, "products[0].app_store"),
+            (#"{"product_id":"a","entitlements":[],"app_store":0}"#, "products[0].app_store"),
+            (
+                #"{"product_id":"a","entitlements":[],"stripe":{"price":"p","mode":"payment"}},"#
+                    + #"{"product_id":"b","entitlements":[],"stripe":{"price":"p","mode":"payment"}}"#,
+                "products[1].stripe.price"
+            ),
+        ])
+    func wrongWebProduct(products: String, path: String) {
+        do {
+            _ = try parse(#"{"products":[\#(products)]}"#)
+            Issue.record("read: \(products)")
+        } catch {
+            #expect(error.path == path)
+        }
+    }
+
+    @Test(
+        "the policy for the web has limits",
+        arguments: [
+            (#"{"web_grace_days":-1}"#, "policy.web_grace_days"), (#"{"web_grace_days":61}"#, "policy.web_grace_days"),
+            (#"{"web_grace_days":"7"}"#, "policy.web_grace_days"), (#"{"web_dispute":"ends"}"#, "policy.web_dispute"),
+        ])
+    func wrongWebPolicy(policy: String, path: String) {
+        do {
+            _ = try parse(#"{"products":[],"policy":\#(policy)}"#)
+            Issue.record("read: \(policy)")
+        } catch {
+            #expect(error.path == path)
+        }
+    }
+
     @Test(
         "what is wrong is named by its path",
         arguments: [

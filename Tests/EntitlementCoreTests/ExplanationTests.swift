@@ -163,7 +163,7 @@ struct ExplanationTests {
 
     @Test("the table has every reason there is")
     func completeness() {
-        let told = Self.reasons.map(\.expected).joined(separator: " ")
+        let told = (Self.reasons.map(\.expected) + WebExplanationTests.cases.map(\.expected)).joined(separator: " ")
         for reason in ReasonCode.allCases { #expect(told.contains(" \(reason.rawValue) "), "\(reason)") }
     }
 

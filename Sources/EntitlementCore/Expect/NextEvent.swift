@@ -49,6 +49,7 @@ extension OriginalState {
     /// It rests on the store's own word: that a device told of a renewal first does not excuse the store's silence. Only what
     /// the store never spoke of is predicted from what devices say.
     package var nextEvent: NextEvent? {
+        if let web { return web.nextEvent }
         let own = ofStoreAlone
         guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil else { return nil }
         if period.ending == .upgradedElsewhere { return NextEvent(.periodEnd, at: period.end) }

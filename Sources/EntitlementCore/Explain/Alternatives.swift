@@ -122,7 +122,7 @@ struct Alternatives {
             return nil
         }
         return Alternative(
-            loss: loss, state: item.segment.state, productID: product, source: .appStore,
+            loss: loss, state: item.segment.state, productID: product, source: item.period.origin,
             originalTransactionID: originalID, positions: item.segment.positions, sentence: sentence)
     }
 

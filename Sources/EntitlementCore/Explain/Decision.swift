@@ -63,7 +63,7 @@ struct ShownReading {
     /// The period of the instant; `nil` for a grant.
     func period(at instant: Timestamp) -> Period? {
         switch source.giver {
-        case .chain(let chain): chain.periods.last { $0.start <= instant }
+        case .chain(let chain): chain.periods.last { $0.opening <= instant }
         case .grant: nil
         }
     }
@@ -71,7 +71,7 @@ struct ShownReading {
     /// What followed, by the reading's start, the last period of its product; `nil` for a grant.
     var successor: Period? {
         guard case .chain(let chain) = source.giver else { return nil }
-        let begun = chain.periods.prefix { $0.start <= reading.start }
+        let begun = chain.periods.prefix { $0.opening <= reading.start }
         guard let last = begun.lastIndex(where: { $0.fact.productID == reading.productID }), last + 1 < begun.count
         else { return nil }
         return begun[last + 1]

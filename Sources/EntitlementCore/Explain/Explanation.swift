@@ -47,6 +47,7 @@ package struct Explainer: Sendable {
     package var products: [CatalogProduct] {
         let named = facts.originals.values.flatMap { state in
             state.transactions.map(\.fact.productID) + state.renewals.compactMap(\.fact.autoRenewProductID)
+                + (state.web?.chains(facts.catalog).flatMap(\.periods).map(\.fact.productID) ?? [])
         }
         return Set(named).sorted().map {
             facts.catalog.product($0) ?? CatalogProduct(productID: $0, entitlements: [])

@@ -28,6 +28,12 @@ package struct Outlook: Hashable, Sendable {
         case transfer
         case catalogMapping = "catalog_mapping"
         case policy
+        /// The payment of a renewal that is due is heard of.
+        case payment
+        /// The dispute is won or withdrawn.
+        case disputeWon = "dispute_won"
+        /// A paused subscription goes on.
+        case resumption
     }
 
     package let code: Code
@@ -45,8 +51,8 @@ struct OutlookFinder {
     let timeline: EntitlementTimeline?
     let considered: [Alternative]
 
-    private var entitlementID: String { verdict.decision.entitlementID }
-    private var policy: AccessPolicy { facts.catalog.policy }
+    var entitlementID: String { verdict.decision.entitlementID }
+    var policy: AccessPolicy { facts.catalog.policy }
 
     func all() -> [Outlook] {
         var outlook: [Outlook] = []
@@ -99,7 +105,9 @@ struct OutlookFinder {
             return [
                 Outlook(
                     code: .refundReversal, at: nil,
-                    sentence: "If the store reverses the refund, the period reads as if it had never been refunded."),
+                    sentence:
+                        "If the \(reading.source == .webCheckout ? "refund fails or is cancelled" : "store reverses the refund"),"
+                        + " the period reads as if it had never been refunded."),
                 purchase(),
             ]
         case .familyRevoked:
@@ -127,6 +135,8 @@ struct OutlookFinder {
             return ofGrant(shown)
         case .grantRevoked:
             return [grant(), purchase()]
+        case .renewalPending, .pastDue, .dispute, .cancelled, .paused:
+            return ofWeb(shown, product)
         }
     }
 
@@ -135,7 +145,7 @@ struct OutlookFinder {
         let end = shown.reading.end
         var outlook: [Outlook] = []
         // Where anything but plain expiry follows, `knownNext` says so.
-        if shown.next.map({ $0.reason == .expired || $0.reason == .leeway }) ?? true {
+        if shown.next.map({ [.expired, .leeway, .renewalPending].contains($0.reason) }) ?? true {
             if period.isSubscription, answer?.willRenew == true {
                 outlook.append(renewal(product, by: period.expiry))
             }
@@ -195,6 +205,8 @@ struct OutlookFinder {
                 code: .knownNext, at: until, sentence: "As far as is known it opens on \(until.inWords).")
         }
         guard let next = timeline.readings.first(where: { $0.start > instant }) else { return nil }
+        // That a renewal will be under way is no news.
+        if next.reason == .renewalPending, shown.reading.reason == .paidPeriod { return nil }
         let gives = policy.givesAccess(next.state)
         if next.reason == .expired || next.state == shown.reading.state && next.reason == shown.reading.reason {
             // The next period of the same kind is known.
@@ -225,7 +237,9 @@ struct OutlookFinder {
         }
         return Outlook(
             code: .renewal, at: date,
-            sentence: "The store is to renew \(product) by \(date.inWords); that renewal has not been heard of yet.")
+            sentence: verdict.decision.source == .webCheckout
+                ? "\(product) is to be renewed on \(date.inWords); that payment has not been heard of yet."
+                : "The store is to renew \(product) by \(date.inWords); that renewal has not been heard of yet.")
     }
 
     private func refund(_ product: String) -> Outlook {
@@ -244,11 +258,11 @@ struct OutlookFinder {
         }
     }
 
-    private func grant() -> Outlook {
+    func grant() -> Outlook {
         Outlook(code: .grant, at: nil, sentence: "A grant of \(entitlementID) would open it from then on.")
     }
 
-    private func policyChange(_ word: String) -> Outlook {
+    func policyChange(_ word: String) -> Outlook {
         Outlook(
             code: .policy, at: nil,
             sentence: "A catalog whose policy gives access in \(word) would open it, also for the past.")
@@ -256,7 +270,7 @@ struct OutlookFinder {
 
     private static let productsNamed = 5
 
-    private func purchase() -> Outlook {
+    func purchase() -> Outlook {
         let products = facts.catalog.products.filter { $0.entitlements.contains(entitlementID) }.map(\.productID)
         guard !products.isEmpty else {
             return Outlook(

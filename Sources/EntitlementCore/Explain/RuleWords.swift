@@ -21,6 +21,7 @@ struct RuleWords {
         if let grant = shown.grant { return clause(reading, of: grant) }
         let product = reading.productID ?? ""
         guard let period = shown.period(at: instant) else { return "\(product) reads \(reading.state.rawValue)" }
+        if period.web != nil, let clause = webClause(product, period, reading) { return clause }
         switch reading.reason {
         case .paidPeriod:
             return paid(product, period, reading)
@@ -60,7 +61,7 @@ struct RuleWords {
             return "\(product) is no longer shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
             return "\(product) is another customer's since \(reading.start.inWords)"
-        case .grant, .grantRevoked:
+        case .grant, .grantRevoked, .renewalPending, .pastDue, .dispute, .cancelled, .paused:
             return "\(product) reads \(reading.state.rawValue)"
         }
     }

@@ -4,12 +4,52 @@ package struct CatalogProduct: Hashable, Sendable {
     package let entitlements: [String]
     /// How long a consumable or non-renewing purchase runs; the store signs no end for these.
     package let duration: CalendarDuration?
+    /// How it is sold on the web; `nil` where it is not.
+    package let stripe: StripeProduct?
+    /// Whether the App Store sells it, too.
+    package let isInAppStore: Bool
 
-    package init(productID: String, entitlements: [String], duration: CalendarDuration? = nil) {
+    package init(
+        productID: String, entitlements: [String], duration: CalendarDuration? = nil, stripe: StripeProduct? = nil,
+        isInAppStore: Bool = true
+    ) {
         self.productID = productID
         self.entitlements = entitlements
         self.duration = duration
+        self.stripe = stripe
+        self.isInAppStore = isInAppStore
     }
+
+    fileprivate var isOfAppStoreAlone: Bool { stripe == nil && isInAppStore }
+}
+
+/// What Stripe calls a product of the catalog.
+package struct StripeProduct: Hashable, Sendable {
+    /// How it is sold: Stripe's `mode` of a checkout session.
+    package enum Mode: String, Hashable, Sendable, CaseIterable {
+        case subscription
+        case payment
+    }
+
+    /// `price_…`: what a checkout sells, and what a paid line is looked for by first.
+    package let price: String
+    /// `prod_…`: every other price of it counts as this product, too.
+    package let product: String?
+    package let mode: Mode
+
+    package init(price: String, product: String? = nil, mode: Mode) {
+        self.price = price
+        self.product = product
+        self.mode = mode
+    }
+}
+
+/// What a dispute does to the access that was paid for, while nobody has won it.
+package enum WebDisputePolicy: String, Hashable, Sendable, Codable, CaseIterable {
+    /// From its beginning on there is none.
+    case suspendsAccess = "suspends_access"
+    /// It stays until the dispute is lost.
+    case keepsAccess = "keeps_access"
 }
 
 /// What a prorated refund does to the access it was paid for.
@@ -24,15 +64,28 @@ package struct AccessPolicy: Hashable, Sendable {
     package var billingRetryGivesAccess: Bool
     package var leewaySeconds: Int64
     package var proratedRefund: ProratedRefundPolicy
+    /// How many days a subscription bought on the web is in its grace period while its charge is tried again; Stripe names
+    /// no end.
+    package var webGraceDays: Int64
+    package var webDispute: WebDisputePolicy
 
     package init(
         graceGivesAccess: Bool = true, billingRetryGivesAccess: Bool = false, leewaySeconds: Int64 = 0,
-        proratedRefund: ProratedRefundPolicy = .endsAccess
+        proratedRefund: ProratedRefundPolicy = .endsAccess, webGraceDays: Int64 = Self.defaultWebGraceDays,
+        webDispute: WebDisputePolicy = .suspendsAccess
     ) {
         self.graceGivesAccess = graceGivesAccess
         self.billingRetryGivesAccess = billingRetryGivesAccess
         self.leewaySeconds = leewaySeconds
         self.proratedRefund = proratedRefund
+        self.webGraceDays = webGraceDays
+        self.webDispute = webDispute
+    }
+
+    package static let defaultWebGraceDays: Int64 = 7
+
+    fileprivate var saysNothingOfWeb: Bool {
+        webGraceDays == Self.defaultWebGraceDays && webDispute == .suspendsAccess
     }
 
     package func givesAccess(_ state: EntitlementState) -> Bool {
@@ -54,6 +107,9 @@ package struct Catalog: Hashable, Sendable {
     package let products: [CatalogProduct]
     package let policy: AccessPolicy
     private let byID: [String: CatalogProduct]
+    /// The ids of products by what Stripe calls them; empty where nothing is sold on the web.
+    private let byPrice: [String: String]
+    private let byStripeProduct: [String: String]
 
     /// Of two products with one id the later is kept; validation of input is the edge's.
     package init(products: [CatalogProduct], policy: AccessPolicy = AccessPolicy()) {
@@ -61,12 +117,32 @@ package struct Catalog: Hashable, Sendable {
         self.byID = byID
         self.products = byID.values.sorted { $0.productID < $1.productID }
         self.policy = policy
+        var byPrice: [String: String] = [:]
+        var byStripeProduct: [String: String] = [:]
+        // Where several name the same, the smallest id stands for it.
+        for product in self.products.reversed() {
+            guard let stripe = product.stripe else { continue }
+            byPrice[stripe.price] = product.productID
+            if let name = stripe.product { byStripeProduct[name] = product.productID }
+        }
+        (self.byPrice, self.byStripeProduct) = (byPrice, byStripeProduct)
     }
 
     /// Before any catalog was applied nothing is mapped.
     package static let empty = Catalog(products: [])
 
     package func product(_ id: String) -> CatalogProduct? { byID[id] }
+
+    /// The id of the product that was sold on the web: by its price, else by its product; `nil` where the catalog names
+    /// neither.
+    package func productID(of sold: WebProduct) -> String? {
+        sold.price.flatMap { byPrice[$0] } ?? sold.product.flatMap { byStripeProduct[$0] }
+    }
+
+    /// Whether it says anything of what is sold on the web.
+    package var speaksOfWeb: Bool {
+        !policy.saysNothingOfWeb || !products.allSatisfy(\.isOfAppStoreAlone)
+    }
 }
 
 /// How an entitlement reads at an instant.

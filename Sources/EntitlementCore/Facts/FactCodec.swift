@@ -21,8 +21,9 @@ package enum FactCodec {
             writer.byte(1)
             writer.notification(fact)
         case .catalog(let catalog):
-            writer.byte(2)
-            writer.catalog(catalog)
+            // One that says nothing of the web has the form that earlier versions wrote.
+            writer.byte(catalog.speaksOfWeb ? 22 : 2)
+            if catalog.speaksOfWeb { writer.webCatalog(catalog) } else { writer.catalog(catalog) }
         case .link(let fact):
             // A command's has a form of its own: it is the only one that earlier versions wrote.
             writer.byte(fact.cause == .command ? 3 : 20)
@@ -79,6 +80,9 @@ package enum FactCodec {
         case .storeRequest(let fact):
             writer.byte(21)
             writer.storeRequest(fact)
+        case .web(let fact):
+            writer.byte(23)
+            writer.web(fact)
         }
         return writer.bytes
     }
@@ -141,6 +145,8 @@ package enum FactCodec {
                     identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer()),
                     cause: try reader.linkCause()))
         case 21: fact = .storeRequest(try reader.storeRequest())
+        case 22: fact = .catalog(try reader.webCatalog())
+        case 23: fact = .web(try reader.web())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

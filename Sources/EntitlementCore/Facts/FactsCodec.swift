@@ -2,13 +2,14 @@
 // same facts, joins to them what it alone knows yet, and cannot come to another answer.
 
 extension CustomerFacts {
-    /// The version of the form below.
+    /// The versions of the form below: of a catalog that says nothing of the web, and of one that does.
     private static let codecVersion: UInt8 = 1
+    private static let webCodecVersion: UInt8 = 2
 
     /// The canonical bytes; the same facts give the same bytes.
     package func encoded() -> [UInt8] {
         var writer = CanonicalWriter()
-        writer.byte(Self.codecVersion)
+        writer.byte(catalog.speaksOfWeb ? Self.webCodecVersion : Self.codecVersion)
         writer.integer(Int64(OriginalState.foldVersion))
         writer.integer(customer.number)
         writer.count(originals.count)
@@ -19,7 +20,7 @@ extension CustomerFacts {
         writer.count(grants.count)
         for grant in grants.sorted(by: { $0.position < $1.position }) { writer.grant(grant) }
         ownership.write(to: &writer)
-        writer.catalog(catalog)
+        if catalog.speaksOfWeb { writer.webCatalog(catalog) } else { writer.catalog(catalog) }
         return writer.bytes
     }
 
@@ -34,7 +35,8 @@ extension CustomerFacts {
 
     private init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
         let version = try reader.byte()
-        guard version == Self.codecVersion else { throw .unknownVersion(version) }
+        let speaksOfWeb = version == Self.webCodecVersion
+        guard version == Self.codecVersion || speaksOfWeb else { throw .unknownVersion(version) }
         let fold = try reader.integer()
         guard fold == Int64(OriginalState.foldVersion) else { throw .invalid("facts for fold version \(fold)") }
         let customer = IdentityRef(try reader.integer())
@@ -47,7 +49,7 @@ extension CustomerFacts {
         let ownership = try OwnershipMap(from: &reader)
         self.init(
             customer: customer, originals: originals, grants: grants, ownership: ownership,
-            catalog: try reader.catalog())
+            catalog: speaksOfWeb ? try reader.webCatalog() : try reader.catalog())
         try reader.finish()
     }
 }

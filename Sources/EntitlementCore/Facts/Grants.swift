@@ -17,7 +17,7 @@ package struct GrantBook: Hashable, Sendable {
             grants[revocation.grantID]?.revokedAt = recordedAt
             grants[revocation.grantID]?.revokedPosition = position
         case .notification, .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .drift,
-            .forgetting, .access, .storeRequest:
+            .forgetting, .access, .storeRequest, .web:
             break
         }
     }

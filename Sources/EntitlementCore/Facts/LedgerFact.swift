@@ -14,6 +14,7 @@ package enum LedgerFact: Hashable, Sendable {
     case forgetting(ForgettingFact)
     case access(AccessFact)
     case storeRequest(StoreRequestFact)
+    case web(WebFact)
 }
 
 extension LedgerFact {
@@ -28,7 +29,7 @@ extension LedgerFact {
     /// These events are looked for by name.
     package var eventType: String? {
         switch self {
-        case .notification, .statements: nil
+        case .notification, .statements, .web: nil
         case .catalog: "catalog_applied"
         case .link: "linked"
         case .claim: "claimed"
@@ -54,6 +55,7 @@ extension LedgerFact {
         case .transferUndo(let fact): fact.originalTransactionID
         case .conflict(let fact): fact.originalTransactionID
         case .storeRequest(let fact): fact.originalTransactionID
+        case .web(let fact): fact.originalTransactionID
         case .catalog, .link, .grant, .grantRevocation, .drift, .forgetting, .access: nil
         }
     }
@@ -64,7 +66,7 @@ extension LedgerFact {
         case .notification(let fact): fact.transaction.map { [$0] } ?? []
         case .statements(let fact): fact.transactions
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting, .access, .storeRequest:
+            .forgetting, .access, .storeRequest, .web:
             []
         }
     }
@@ -75,7 +77,7 @@ extension LedgerFact {
         case .notification(let fact): fact.renewal.map { [$0] } ?? []
         case .statements(let fact): fact.renewals
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting, .access, .storeRequest:
+            .forgetting, .access, .storeRequest, .web:
             []
         }
     }
@@ -85,6 +87,7 @@ extension LedgerFact {
         switch self {
         case .notification(let fact): fact.remarks
         case .statements(let fact): fact.remarks
+        case .web(let fact): fact.remarks
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
             .forgetting, .access, .storeRequest:
             []
@@ -127,6 +130,8 @@ extension LedgerFact {
         case .forgetting(var fact):
             fact.identities = fact.identities.map(replace)
             return .forgetting(fact)
+        case .web(let fact):
+            return .web(fact.replacingIdentities(replace))
         }
     }
 }

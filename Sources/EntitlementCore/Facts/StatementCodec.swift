@@ -57,6 +57,7 @@ extension CanonicalWriter {
         flag(fact.isGraceWithoutEnd)
     }
 
+    /// A catalog that says nothing of the web: the only form there was before it could.
     mutating func catalog(_ catalog: Catalog) {
         count(catalog.products.count)
         for product in catalog.products {
@@ -69,6 +70,21 @@ extension CanonicalWriter {
         flag(catalog.policy.billingRetryGivesAccess)
         integer(catalog.policy.leewaySeconds)
         text(catalog.policy.proratedRefund.rawValue)
+    }
+
+    /// A catalog that speaks of the web, too: after the form above what each product adds, and the policy.
+    mutating func webCatalog(_ catalog: Catalog) {
+        self.catalog(catalog)
+        for product in catalog.products {
+            flag(product.isInAppStore)
+            optional(product.stripe) { writer, stripe in
+                writer.text(stripe.price)
+                writer.optional(stripe.product) { $0.text($1) }
+                writer.text(stripe.mode.rawValue)
+            }
+        }
+        integer(catalog.policy.webGraceDays)
+        text(catalog.policy.webDispute.rawValue)
     }
 
     mutating func statements(_ fact: StatementsFact) {
@@ -101,15 +117,15 @@ extension CanonicalWriter {
 
 extension CanonicalReader {
     // Closures do not infer typed throws, so the optional readers below are written once and named.
-    private mutating func optionalText() throws(Failure) -> String? {
+    mutating func optionalText() throws(Failure) -> String? {
         try flag() ? try text() : nil
     }
 
-    private mutating func optionalInteger() throws(Failure) -> Int64? {
+    mutating func optionalInteger() throws(Failure) -> Int64? {
         try flag() ? try integer() : nil
     }
 
-    private mutating func optionalTimestamp() throws(Failure) -> Timestamp? {
+    mutating func optionalTimestamp() throws(Failure) -> Timestamp? {
         try flag() ? try timestamp() : nil
     }
 
@@ -169,6 +185,34 @@ extension CanonicalReader {
                 proratedRefund: refund))
         guard catalog.products == products else { throw .invalid("a catalog out of order") }
         return catalog
+    }
+
+    mutating func webCatalog() throws(Failure) -> Catalog {
+        let plain = try catalog()
+        var products: [CatalogProduct] = []
+        for product in plain.products {
+            let isInAppStore = try flag()
+            products.append(
+                CatalogProduct(
+                    productID: product.productID, entitlements: product.entitlements, duration: product.duration,
+                    stripe: try flag() ? try stripeProduct() : nil, isInAppStore: isInAppStore))
+        }
+        var policy = plain.policy
+        policy.webGraceDays = try integer()
+        let word = try text()
+        guard let dispute = WebDisputePolicy(rawValue: word) else { throw .invalid("a policy of \(word)") }
+        policy.webDispute = dispute
+        let catalog = Catalog(products: products, policy: policy)
+        guard catalog.speaksOfWeb else { throw .invalid("a catalog of the web that says nothing of it") }
+        return catalog
+    }
+
+    private mutating func stripeProduct() throws(Failure) -> StripeProduct {
+        let price = try text()
+        let product = try optionalText()
+        let word = try text()
+        guard let mode = StripeProduct.Mode(rawValue: word) else { throw .invalid("a mode of \(word)") }
+        return StripeProduct(price: price, product: product, mode: mode)
     }
 
     mutating func statements() throws(Failure) -> StatementsFact {

@@ -1,8 +1,11 @@
 /// What of the log is about one app: all that whoever is bound to it may hear of.
 ///
 /// Facts are left out before they are folded, so every answer is that of a ledger to which nothing of other apps was ever
-/// told. Three things hold in every app: the catalog, grants, and links, of which only those are kept that lead from what
-/// names somebody here to whose it is.
+/// told. Four things hold in every app: the catalog, grants, what was bought on the web, and links, of which only those are
+/// kept that lead from what names somebody here to whose it is.
+///
+/// A web checkout sells a product of the catalog, not of an app's store, and names no app: whoever bought it holds what it
+/// gives in each of them, as with a grant. Else the app in which they sign in would not know that they have paid.
 package struct AppScope: Hashable, Sendable {
     package let bundleID: String
 
@@ -36,7 +39,7 @@ package struct AppScope: Hashable, Sendable {
         let kept = Set(purchases.map(\.position))
         return events.filter { event in
             switch event.fact {
-            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest:
+            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest, .web:
                 kept.contains(event.position)
             case .catalog, .grant, .grantRevocation: true
             case .link(let link): known.contains(link.identity)
@@ -63,7 +66,7 @@ package struct AppScope: Hashable, Sendable {
 
     /// Goes through one original transaction's facts, in the order of their positions, and tells which are about the app.
     ///
-    /// What names no app, such as a claim, is about the one that was named first.
+    /// What names no app, such as a claim, is about the one that was named first; what was bought on the web is about each.
     package struct Life: Sendable {
         private let scope: AppScope
         private var isOfApp: Bool?
@@ -71,7 +74,7 @@ package struct AppScope: Hashable, Sendable {
         package init(of scope: AppScope) { self.scope = scope }
 
         package mutating func keeps(_ fact: LedgerFact) -> Bool {
-            guard let names = scope.names(fact) else { return isOfApp ?? false }
+            guard let names = fact.isOfWeb ? true : scope.names(fact) else { return isOfApp ?? false }
             isOfApp = isOfApp ?? names
             return names
         }
@@ -88,6 +91,9 @@ extension LedgerFact {
         return ids
     }
 
+    /// Whether it states what was bought on the web.
+    package var isOfWeb: Bool { if case .web = self { true } else { false } }
+
     /// Everybody whom a fact about an original transaction names.
     fileprivate var namedIdentities: [IdentityRef] {
         switch self {
@@ -96,6 +102,7 @@ extension LedgerFact {
         case .claim(let fact): [fact.customer]
         case .transfer(let fact): [fact.customer]
         case .conflict(let fact): [fact.claimant]
+        case .web(let fact): fact.owners.map(\.customer)
         case .catalog, .link, .transferUndo, .grant, .grantRevocation, .drift, .forgetting, .access, .storeRequest: []
         }
     }

@@ -232,7 +232,7 @@ extension Reading {
         let familyShared = fact.ownership == .known(.familyShared)
         self.init(
             start: item.segment.start, end: item.segment.end, state: item.segment.state, reason: item.segment.reason,
-            source: .appStore, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
+            source: item.period.origin, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
             ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
             isSubscription: item.period.isSubscription, positions: item.segment.positions,
             periodEnd: min(item.period.end, item.heldUntil), sourceID: fact.originalTransactionID)

@@ -103,6 +103,7 @@ package struct CustomerHistory: Sendable {
     private static func isShared(_ events: [HistoryEvent], by identities: Set<IdentityRef>) -> Bool {
         var firstClaim: IdentityRef?
         var bearsNoIdentity = false
+        var sold: WebOriginal?
         for event in events {
             switch event.fact {
             case .notification, .statements:
@@ -112,11 +113,15 @@ package struct CustomerHistory: Sendable {
                 if identities.contains(fact.customer) { return true }
             case .claim(let fact):
                 firstClaim = firstClaim ?? fact.customer
+            case .web(let fact):
+                sold = sold ?? fact.originalTransactionID.map { WebOriginal($0) }
+                sold?.join(fact, position: event.position)
             case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access,
                 .storeRequest:
                 continue
             }
         }
+        if let owner = sold?.statedOwner { return identities.contains(owner) }
         return bearsNoIdentity && (firstClaim.map { identities.contains($0) } ?? false)
     }
 
@@ -174,6 +179,8 @@ extension LedgerFact {
             case .grant(let fact): [fact.customer]
             case .grantRevocation(let fact): [fact.customer]
             case .drift(let fact): [fact.customer]
+            // Whom it names may not be whose it is; that is told from all that is known of the original.
+            case .web: []
             case .catalog, .transferUndo, .forgetting, .access, .storeRequest: []
             }
         return named.contains(where: identities.contains)

@@ -43,6 +43,9 @@ extension CustomerFacts {
                 guard let signed = renewal.fact.signedDate, signed > instant else { continue }
                 next = min(next, signed)
             }
+            for stated in state.web?.subscriptions ?? [] where stated.statedAt > instant {
+                next = min(next, stated.statedAt)
+            }
         }
         return next
     }
@@ -71,8 +74,15 @@ extension CustomerFacts {
         case .expired, .revoked:
             return false
         case .active, .inGracePeriod, .inBillingRetry:
-            return originals[originalID]?.renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact
-                .autoRenews
+            return originals[originalID]?.willRenew(at: instant)
         }
+    }
+}
+
+extension OriginalState {
+    /// What the newest statement about the renewal by an instant says; `nil` where nothing is known.
+    package func willRenew(at instant: Timestamp) -> Bool? {
+        if let web { return web.willRenew(at: instant) }
+        return renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact.autoRenews
     }
 }

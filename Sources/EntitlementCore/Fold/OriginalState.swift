@@ -78,6 +78,8 @@ package struct OriginalState: Hashable, Sendable {
     package private(set) var lastPosition: Int64 = 0
     /// Whether it was ever claimed or transferred, so that whoever reads it knows to look for who owns it.
     package private(set) var hasOwnershipEvents = false
+    /// What is known of it where it was bought on the web; `nil` of what the App Store sold.
+    package private(set) var web: WebOriginal?
 
     package init() {}
 
@@ -108,6 +110,11 @@ package struct OriginalState: Hashable, Sendable {
         case .claim, .transfer, .transferUndo:
             isChanged = !hasOwnershipEvents
             hasOwnershipEvents = true
+        case .web(let fact):
+            guard fact.originalTransactionID == originalTransactionID else { break }
+            var known = web ?? WebOriginal(originalTransactionID)
+            isChanged = known.join(fact, position: position) || web == nil
+            web = known
         case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access, .storeRequest:
             break
         }
@@ -127,6 +134,7 @@ package struct OriginalState: Hashable, Sendable {
         state.transactions = transactions.map {
             StatedTransaction(fact: $0.fact.replacingIdentities(replace), sources: $0.sources, position: $0.position)
         }
+        state.web = web?.replacingIdentities(replace)
         return state
     }
 
@@ -319,6 +327,7 @@ extension OriginalState {
         writer.integer(lastPosition)
         let marks = Marks(of: self)
         if !marks.isEmpty { writer.byte(marks.rawValue) }
+        web?.write(to: &writer)
         return writer.bytes
     }
 
@@ -344,6 +353,7 @@ extension OriginalState {
             let marks = Marks(rawValue: try reader.byte())
             hasOwnershipEvents = marks.contains(.hasOwnershipEvents)
             isThinned = marks.contains(.isThinned)
+            if marks.contains(.isOfWeb) { web = try WebOriginal(from: &reader) }
             guard !marks.isEmpty, marks == Marks(of: self) else { throw .trailingBytes }
         }
         try reader.finish()
@@ -355,6 +365,7 @@ extension OriginalState {
 
         static let hasOwnershipEvents = Marks(rawValue: 1)
         static let isThinned = Marks(rawValue: 2)
+        static let isOfWeb = Marks(rawValue: 4)
 
         init(rawValue: UInt8) { self.rawValue = rawValue }
 
@@ -362,6 +373,7 @@ extension OriginalState {
             self = []
             if state.hasOwnershipEvents { insert(.hasOwnershipEvents) }
             if state.isThinned { insert(.isThinned) }
+            if state.web != nil { insert(.isOfWeb) }
         }
     }
 }

@@ -56,7 +56,7 @@ package struct OwnershipMap: Hashable, Sendable {
         case .transferUndo(let undo):
             custody[undo.originalTransactionID]?.takeBack(undo, position: position, recordedAt: recordedAt)
         case .notification, .statements, .catalog, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access,
-            .storeRequest:
+            .storeRequest, .web:
             break
         }
     }

@@ -10,6 +10,8 @@ package struct Period: Hashable, Sendable {
         case upgradedElsewhere
         /// The store took it back.
         case revoked
+        /// The subscription that paid for it was ended before its time.
+        case cancelled
     }
 
     private let statement: Shared<TransactionFact>
@@ -28,9 +30,13 @@ package struct Period: Hashable, Sendable {
     package fileprivate(set) var positions: [Int64]
     /// A device states that a revocation is gone which the store itself stated.
     package let needsStoreCheck: Bool
+    private let sold: Shared<WebPeriod>?
 
-    /// The winning statement.
+    /// The winning statement; of what was bought on the web, what was paid, in the terms of a transaction.
     package var fact: TransactionFact { statement.value }
+
+    /// What is so only of what was bought on the web; `nil` of what the App Store sold.
+    package var web: WebPeriod? { sold?.value }
 
     /// Nothing is left of it: it was superseded before it began, or its neighbour covers all of it.
     fileprivate var isVoid: Bool {
@@ -46,6 +52,30 @@ package struct Period: Hashable, Sendable {
     }
 }
 
+extension Period {
+    /// Where it was bought.
+    package var origin: EntitlementOrigin { sold == nil ? .appStore : .webCheckout }
+
+    /// From when on it is this period that is read.
+    var opening: Timestamp { sold?.value.opening ?? start }
+
+    init(
+        fact: TransactionFact, start: Timestamp, end: Timestamp, expiry: Timestamp, ending: End, revokedAt: Timestamp?,
+        positions: [Int64], web: WebPeriod
+    ) {
+        statement = Shared(fact)
+        transactionIDs = [fact.transactionID]
+        self.start = start
+        self.end = end
+        self.expiry = expiry
+        self.ending = ending
+        self.revokedAt = revokedAt
+        self.positions = positions
+        needsStoreCheck = false
+        sold = Shared(web)
+    }
+}
+
 /// Periods of one original transaction that follow each other and never overlap, in order.
 package struct PeriodChain: Hashable, Sendable {
     package let periods: [Period]
@@ -55,6 +85,7 @@ extension OriginalState {
     /// All periods under a catalog: one chain of the periods that exclude each other, and one for each consumable or
     /// non-renewing purchase, since repeats of those overlap.
     package func chains(_ catalog: Catalog) -> [PeriodChain] {
+        if let web, transactions.isEmpty { return web.chains(catalog) }
         var excluding: [Period] = []
         var overlapping: [PeriodChain] = []
         for group in periodGroups() {
@@ -66,12 +97,14 @@ extension OriginalState {
             }
         }
         let chained = Period.chained(excluding)
-        return (chained.isEmpty ? [] : [PeriodChain(periods: chained)]) + overlapping
+        let chains = (chained.isEmpty ? [] : [PeriodChain(periods: chained)]) + overlapping
+        return web.map { chains + $0.chains(catalog) } ?? chains
     }
 
     /// The statement that counts about each period, also about those that grant nothing, such as coins.
     package func winningStatements() -> [(fact: TransactionFact, transactionIDs: Set<String>)] {
-        periodGroups().compactMap { group in
+        if let web { return web.paidTransactions().map { ($0, [$0.transactionID]) } }
+        return periodGroups().compactMap { group in
             Period.winner(of: group).map { ($0.winner.fact, Set(group.map(\.fact.transactionID))) }
         }
     }
@@ -174,6 +207,7 @@ extension Period {
         statement = winner.statement
         self.expiry = expiry
         self.needsStoreCheck = needsStoreCheck
+        sold = nil
         transactionIDs =
             statements.count == 1 ? [fact.transactionID] : Set(statements.map(\.fact.transactionID)).sorted()
         start = fact.purchaseDate

@@ -28,6 +28,16 @@ package enum ReasonCode: String, Hashable, Sendable, Codable, CaseIterable {
     case grantRevoked = "grant_revoked"
     /// The original transaction was transferred, or its next period belongs to another customer.
     case ownedByAnother = "owned_by_another"
+    /// A subscription bought on the web goes on, and what is due for it was not paid yet.
+    case renewalPending = "renewal_pending"
+    /// The charge for a subscription bought on the web failed, and is tried again.
+    case pastDue = "past_due"
+    /// The payment is disputed, or the dispute was lost.
+    case dispute
+    /// The subscription was ended before the time that was paid for.
+    case cancelled
+    /// The subscription is paused.
+    case paused
 }
 
 /// A stretch of one state inside the life of one original transaction, with the events it rests on.
@@ -53,6 +63,7 @@ extension OriginalState {
     /// Reads a chain of periods together with the renewal history: what holds, and why, from the first period's
     /// start without gaps.
     package func segments(of chain: PeriodChain, policy: AccessPolicy) -> [Segment] {
+        if let web, chain.periods.first?.web != nil { return web.segments(of: chain, policy: policy) }
         var segments: [Segment] = []
         for (index, period) in chain.periods.enumerated() {
             let isLast = index + 1 == chain.periods.count
@@ -87,7 +98,12 @@ extension OriginalState {
 }
 
 extension Period {
-    fileprivate var revocationReason: ReasonCode {
+    var revocationReason: ReasonCode {
+        switch web?.withdrawal {
+        case .dispute: return .dispute
+        case .refund: return .refunded
+        case nil: break
+        }
         if fact.revocation?.kind == .known(.familyRevoke) { return .familyRevoked }
         // Before revocationType existed a family revocation was told from a refund by the ownership alone.
         if fact.revocation?.kind == nil, fact.ownership == .known(.familyShared) { return .familyRevoked }
@@ -96,11 +112,12 @@ extension Period {
 }
 
 /// Appends segments one after the other, clipped to the start of the next period.
-private struct SegmentBuilder {
-    let periodIndex: Int
-    let limit: Timestamp
+struct SegmentBuilder {
+    private let periodIndex: Int
+    private let limit: Timestamp
     private(set) var segments: [Segment] = []
-    private var cursor = Timestamp.earliest
+    /// Where the next begins.
+    private(set) var cursor = Timestamp.earliest
 
     init(periodIndex: Int, limit: Timestamp) {
         self.periodIndex = periodIndex
@@ -124,7 +141,7 @@ private struct SegmentBuilder {
     /// revocation.
     ///
     /// After one that was superseded nothing does, since the next begins where it ends.
-    mutating func appendTail(of period: Period, statements: [StatedRenewal], policy: AccessPolicy) {
+    fileprivate mutating func appendTail(of period: Period, statements: [StatedRenewal], policy: AccessPolicy) {
         let revokedAt = period.revokedAt ?? .endless
         if period.ending == .upgradedElsewhere {
             let until = min(period.expiry, revokedAt)
@@ -132,13 +149,21 @@ private struct SegmentBuilder {
         }
         if let first = statements.firstIndex(where: { $0.fact.graceEnd != nil || $0.fact.readsBillingRetry }) {
             appendBilling(of: period, words: Array(statements[first...]), until: revokedAt)
-        } else if period.ending == .ranOut, policy.leewaySeconds > 0, period.end != .endless {
-            let leeway = policy.leewaySeconds.multipliedReportingOverflow(by: 1000)
-            let leewayEnd = period.end.adding(milliseconds: leeway.overflow ? .max : leeway.partialValue)
-            append(.active, .leeway, until: min(leewayEnd, revokedAt), positions: period.positions)
+        } else if period.ending == .ranOut {
+            appendLeeway(after: period, until: revokedAt, policy)
         }
         append(.expired, .expired, until: revokedAt, positions: period.positions)
         append(.revoked, period.revocationReason, until: .endless, positions: period.positions)
+    }
+
+    /// What the policy leaves open after a period that simply ran out.
+    mutating func appendLeeway(
+        after period: Period, until bound: Timestamp, positions: [Int64]? = nil, _ policy: AccessPolicy
+    ) {
+        guard policy.leewaySeconds > 0, period.end != .endless else { return }
+        let leeway = policy.leewaySeconds.multipliedReportingOverflow(by: 1000)
+        let end = period.end.adding(milliseconds: leeway.overflow ? .max : leeway.partialValue)
+        append(.active, .leeway, until: min(end, bound), positions: positions ?? period.positions)
     }
 
     /// The first statement of a grace end or billing retry speaks from the expiry on, each later one from its signed

@@ -85,8 +85,8 @@ package struct DeviceDrift: Sendable {
             return isForgotten ? .ended(cause, by: .forgotten) : .open(cause)
         case .notification, .statements, .link, .claim, .transfer, .transferUndo, .conflict:
             break
-        case .catalog, .grant, .grantRevocation, .access, .storeRequest:
-            // Products are compared, not entitlements.
+        case .catalog, .grant, .grantRevocation, .access, .storeRequest, .web:
+            // The store's products are compared, not entitlements.
             return .open(cause)
         }
         guard !isTooLarge else { return .open(cause == .none ? .tooMuchKnown : cause) }
@@ -181,7 +181,7 @@ package enum DriftTeller: Hashable, Sendable {
         case (.notification, .device), (.statements, .device): self = .device
         case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _): self = .ownership
         case (.catalog, _), (.conflict, _), (.grant, _), (.grantRevocation, _), (.drift, _), (.forgetting, _),
-            (.access, _), (.storeRequest, _):
+            (.access, _), (.storeRequest, _), (.web, _):
             return nil
         }
     }

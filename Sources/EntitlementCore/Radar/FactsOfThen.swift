@@ -37,6 +37,8 @@ extension CustomerHistory {
                 known.append(event.with(.statements(fact)))
             case .transfer, .transferUndo:
                 if event.recordedAt <= instant { known.append(event) }
+            case .web(let fact):
+                if fact.statedAt <= instant { known.append(event) }
             case .catalog, .link, .claim, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access,
                 .storeRequest:
                 known.append(event)

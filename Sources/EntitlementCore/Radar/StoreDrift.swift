@@ -29,7 +29,7 @@ package enum StoreDrift {
                 position: before.lastPosition)
             return after.tellsOtherwise(than: before) ? .foundWhenAsked : nil
         case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
-            .forgetting, .access, .storeRequest:
+            .forgetting, .access, .storeRequest, .web:
             return nil
         }
     }

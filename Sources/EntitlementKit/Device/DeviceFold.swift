@@ -291,7 +291,9 @@ extension Entitlement.ExpirationReason {
         case .refunded: self = .refunded
         case .familyRevoked: self = .familyRevoked
         case .grantRevoked: self = .grantRevoked
-        case .billingGivenUp, .billingRetry, .gracePeriod: self = .billingError
+        case .billingGivenUp, .billingRetry, .gracePeriod, .renewalPending, .pastDue: self = .billingError
+        case .dispute: self = .refunded
+        case .cancelled, .paused: self = .cancelled
         case .upgradedElsewhere, .replaced: self = .replaced
         case .ownedByAnother: self = .ownedByAnother
         case .expired: self.init(intent: original?.renewals.last?.fact.expirationIntent)

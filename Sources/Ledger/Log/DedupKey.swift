@@ -52,6 +52,7 @@ extension LedgerFact {
         case .access(.keyCreated(let fact)): Self.creationKey(ofSecret: fact.secretHash)
         case .access(.keyRevoked(let fact)): Self.revocationKey(ofSecret: fact.secretHash)
         case .storeRequest(let fact): fact.settles.map(Self.settlementKey)
+        case .web(let fact): fact.eventID.map { ("stripe:" + $0, fact.payloadHash) }
         case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
             .drift, .forgetting, .access(.passKeys):
             nil

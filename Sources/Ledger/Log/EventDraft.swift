@@ -151,6 +151,7 @@ extension LedgerFact {
             guard let transaction = transactions.first else { return (nil, nil) }
             guard let token = transaction.accountToken else { return (transaction.appTransaction, nil) }
             return (token, transaction.appTransaction)
+        case .web(let fact): return (fact.owners.first?.customer, nil)
         case .link(let fact): return (fact.identity, fact.customer)
         case .claim(let fact): return (fact.customer, nil)
         case .transfer(let fact): return (fact.customer, nil)

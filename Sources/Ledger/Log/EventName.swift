@@ -58,6 +58,12 @@ extension LedgerFact {
             }
             if names.isEmpty, originalTransactionID == nil, hasEvidence { add(EventName.nobody, .report) }
             return names
+        case .web(let fact):
+            let named = Set(fact.owners.map(\.customer)).sorted().map { name($0, .owner) }
+            if named.isEmpty, fact.originalTransactionID == nil, hasEvidence {
+                return [name(EventName.nobody, .report)]
+            }
+            return named
         case .link(let fact):
             let ends = fact.identity == fact.customer ? [fact.identity] : [fact.identity, fact.customer]
             return ends.map { name($0, .ownership) }

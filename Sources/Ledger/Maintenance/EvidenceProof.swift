@@ -99,6 +99,9 @@ extension LedgerFact {
         case .statements(var fact):
             fact.remarks = []
             return .statements(fact)
+        case .web(var fact):
+            fact.remarks = []
+            return .web(fact)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
             .catalog, .access, .storeRequest:
             return self

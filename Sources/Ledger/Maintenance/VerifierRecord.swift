@@ -83,9 +83,9 @@ struct RecordCheck: Sendable {
         let isSigned: Bool
         switch (fact, record.source) {
         case (.notification, .notification), (.notification, .serverAPI), (.statements, .device),
-            (.statements, .serverAPI):
+            (.statements, .serverAPI), (.web, .notification), (.web, .serverAPI):
             isSigned = true
-        case (.notification, _), (.statements, _):
+        case (.notification, _), (.statements, _), (.web, _):
             throw differs("its source, \(record.source.rawValue), makes no such statements")
         case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _), (.conflict, _), (.grant, _),
             (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _), (.access, _),

@@ -42,7 +42,7 @@ package struct EvidenceReading: Sendable {
         case .statements(let stated):
             return try derive(evidence, of: event, like: stated)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
-            .catalog, .access, .storeRequest:
+            .catalog, .access, .storeRequest, .web:
             throw EvidenceFault(description: "is there, though the event is of no signed statement")
         }
     }

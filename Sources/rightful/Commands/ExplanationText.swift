@@ -36,12 +36,16 @@ struct ExplanationText {
         let part = answer.document.catalog
         guard let date = part.recordedAt else { return "no catalog" }
         let policy = answer.policy
-        let words = [
+        var words = [
             "grace \(policy.graceGivesAccess ? "gives" : "gives no") access",
             "billing retry \(policy.billingRetryGivesAccess ? "gives" : "gives no") access",
             "leeway \(policy.leewaySeconds) s",
             policy.proratedRefund == .endsAccess ? "prorated refunds end access" : "prorated refunds keep access",
         ]
+        if policy.webGraceDays != AccessPolicy.defaultWebGraceDays {
+            words.append("grace on the web \(policy.webGraceDays) days")
+        }
+        if policy.webDispute == .keepsAccess { words.append("open disputes keep access") }
         return "catalog of position \(part.position), \(date.inWords): \(words.joined(separator: ", "))"
     }
 

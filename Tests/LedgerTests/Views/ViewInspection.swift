@@ -174,6 +174,9 @@ struct ViewInspection: Sendable {
                     if transaction.accountToken != nil, let app = transaction.appTransaction { add(app, 1) }
                 }
                 if stated.isEmpty, original.isEmpty, event.record.evidenceHash != nil { add(IdentityRef(0), 3) }
+            case .web(let fact):
+                for owner in Set(fact.owners.map(\.customer)) { add(owner, 0) }
+                if fact.owners.isEmpty, original.isEmpty, event.record.evidenceHash != nil { add(IdentityRef(0), 3) }
             case .link(let fact):
                 add(fact.identity, 2)
                 add(fact.customer, 2)

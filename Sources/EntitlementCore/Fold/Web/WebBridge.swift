@@ -1,0 +1,229 @@
+// Between the end of what was paid for and the next payment Stripe's own word about the subscription speaks: a renewal is
+// charged about an hour after the period has ended, and ending access meanwhile would lock every subscriber out.
+
+/// What a statement about a subscription says of an item after its paid time.
+private enum BridgeWord {
+    /// It goes on, and the next payment is under way; until then the item's own period runs.
+    case goesOn(until: Timestamp)
+    /// It goes on by a statement that knows of no later period yet.
+    case goesOnWithoutPeriod
+    case pastDue
+    case unpaid
+    case over(ReasonCode)
+}
+
+extension WebOriginal {
+    /// How long a renewal may be under way.
+    static let pendingLimit: Int64 = 72 * 3_600_000
+    /// How long one is taken to be under way of which nothing has been heard.
+    static let unheardLimit: Int64 = 3_600_000
+    /// How long after the paid end something may still be collected.
+    static let collectionLimit: Int64 = 60 * Timestamp.millisecondsPerDay
+
+    /// Reads a chain of paid periods together with what was said of the subscription: what holds, and why, from the first
+    /// period's start without gaps.
+    func segments(of chain: PeriodChain, policy: AccessPolicy) -> [Segment] {
+        var segments: [Segment] = []
+        for (index, period) in chain.periods.enumerated() {
+            let isLast = index + 1 == chain.periods.count
+            let next = isLast ? Timestamp.endless : chain.periods[index + 1].opening
+            var builder = SegmentBuilder(periodIndex: index, limit: next)
+            let reason: ReasonCode = period.expiry == .endless ? .oneTimePurchase : .paidPeriod
+            builder.append(.active, reason, until: period.end, from: period.opening, positions: period.positions)
+            switch period.ending {
+            case .revoked:
+                break
+            case .cancelled:
+                append(.expired, .cancelled, after: period, to: &builder)
+            case .superseded, .upgradedElsewhere:
+                append(.expired, .expired, after: period, to: &builder)
+            case .ranOut:
+                if period.web?.isBridged == true {
+                    appendBridge(after: period, policy: policy, to: &builder)
+                } else {
+                    builder.appendLeeway(after: period, until: period.revokedAt ?? .endless, policy)
+                    append(.expired, .expired, after: period, to: &builder)
+                }
+            }
+            builder.append(.revoked, period.revocationReason, until: .endless, positions: period.positions)
+            segments.append(contentsOf: builder.segments)
+        }
+        return segments
+    }
+
+    /// Until a later withdrawal, which outranks it.
+    private func append(
+        _ state: EntitlementState, _ reason: ReasonCode, after period: Period, positions: [Int64]? = nil,
+        to builder: inout SegmentBuilder
+    ) {
+        builder.append(state, reason, until: period.revokedAt ?? .endless, positions: positions ?? period.positions)
+    }
+
+    private func appendBridge(after period: Period, policy: AccessPolicy, to builder: inout SegmentBuilder) {
+        let paidEnd = period.end
+        let endedAt = ending?.value.endedAt ?? .endless
+        let bound = min(paidEnd.adding(milliseconds: Self.collectionLimit), period.revokedAt ?? .endless, endedAt)
+        let item = period.web?.item
+        let words = subscriptions.compactMap { stated in
+            word(of: stated.value, on: item, after: paidEnd).map { (stated: stated, word: $0) }
+        }
+        let first = words.partitioningIndex { paidEnd <= $0.stated.statedAt }
+        var positions = period.positions
+        if first < words.endIndex {
+            for index in first..<words.endIndex {
+                let (stated, word) = words[index]
+                let until = index + 1 < words.endIndex ? max(paidEnd, words[index + 1].stated.statedAt) : .endless
+                positions = Set(period.positions + [words[first].stated.position, stated.position]).sorted()
+                append(word, after: period, until: min(bound, until), positions: positions, policy, to: &builder)
+            }
+        } else if let before = words.last, before.word.isMeantToGoOn(before.stated.value) {
+            positions = Set(period.positions + [before.stated.position]).sorted()
+            let until = paidEnd.adding(milliseconds: Self.unheardLimit)
+            builder.append(.active, .renewalPending, until: min(bound, until), positions: positions)
+        } else {
+            if let before = words.last { positions = Set(period.positions + [before.stated.position]).sorted() }
+            builder.appendLeeway(after: period, until: period.revokedAt ?? .endless, positions: positions, policy)
+        }
+        if let ending, endedAt != .endless { positions = Set(positions + [ending.position]).sorted() }
+        append(.expired, builder.reasonOfEnd, after: period, positions: positions, to: &builder)
+    }
+
+    /// What one statement says from where the one before stopped to speak.
+    private func append(
+        _ word: BridgeWord, after period: Period, until bound: Timestamp, positions: [Int64], _ policy: AccessPolicy,
+        to builder: inout SegmentBuilder
+    ) {
+        let paidEnd = period.end
+        switch word {
+        case .goesOn(let periodEnd):
+            let until = min(paidEnd.adding(milliseconds: Self.pendingLimit), periodEnd)
+            builder.append(.active, .renewalPending, until: min(until, bound), positions: positions)
+            builder.append(.inBillingRetry, .billingRetry, until: bound, positions: positions)
+        case .goesOnWithoutPeriod:
+            let until = paidEnd.adding(milliseconds: Self.unheardLimit)
+            builder.append(.active, .renewalPending, until: min(until, bound), positions: positions)
+            builder.append(.expired, .expired, until: bound, positions: positions)
+        case .pastDue:
+            let until = graceEnd(after: period, policy)
+            builder.append(.inGracePeriod, .pastDue, until: min(until, bound), positions: positions)
+            builder.append(.inBillingRetry, .billingRetry, until: bound, positions: positions)
+        case .unpaid:
+            builder.append(.inBillingRetry, .billingRetry, until: bound, positions: positions)
+        case .over(let reason):
+            if reason == .expired, builder.cursor <= paidEnd {
+                builder.appendLeeway(after: period, until: period.revokedAt ?? .endless, positions: positions, policy)
+            }
+            builder.append(.expired, reason, until: bound, positions: positions)
+        }
+    }
+
+    /// When the policy's grace after a paid period ends.
+    func graceEnd(after period: Period, _ policy: AccessPolicy) -> Timestamp {
+        let grace = policy.webGraceDays.multipliedReportingOverflow(by: Timestamp.millisecondsPerDay)
+        return period.end.adding(milliseconds: grace.overflow ? .max : grace.partialValue)
+    }
+
+    /// What a statement says of an item; `nil` for a status that this version does not know, which says nothing.
+    private func word(of fact: WebSubscription, on item: String?, after paidEnd: Timestamp) -> BridgeWord? {
+        let status: WebSubscriptionStatus
+        switch fact.status {
+        case .known(let known): status = known
+        case .unknown: return fact.endedAt == nil ? nil : .over(.expired)
+        }
+        if fact.endedAt != nil { return .over(.expired) }
+        if fact.collectionPause != nil { return .over(.paused) }
+        switch status {
+        case .paused: return .over(.paused)
+        case .canceled, .incomplete, .incompleteExpired: return .over(.expired)
+        case .active, .trialing, .pastDue, .unpaid: break
+        }
+        guard fact.holds(item) else { return .over(.expired) }
+        switch status {
+        case .pastDue: return .pastDue
+        case .unpaid: return .unpaid
+        case .active, .trialing, .paused, .canceled, .incomplete, .incompleteExpired:
+            let periodEnd = fact.periodEnd(of: item) ?? .earliest
+            return periodEnd > paidEnd ? .goesOn(until: periodEnd) : .goesOnWithoutPeriod
+        }
+    }
+
+    /// What Stripe has to say next of a subscription; `nil` where it has nothing more to say by itself.
+    ///
+    /// A catalog is not asked: a renewal of what it does not know is due as well.
+    var nextEvent: NextEvent? {
+        let periods = chains(.empty).flatMap(\.periods).filter { $0.web?.isBridged == true }
+        guard let last = periods.max(by: { $0.end < $1.end }), last.ending == .ranOut, ending == nil else { return nil }
+        let paidEnd = last.end
+        let newest = subscriptions.last { !$0.value.status.isUnknown }
+        guard let newest, newest.statedAt >= paidEnd else { return NextEvent(.periodEnd, at: paidEnd) }
+        switch word(of: newest.value, on: last.web?.item, after: paidEnd) {
+        case .goesOn, .goesOnWithoutPeriod:
+            return NextEvent(.periodEnd, at: paidEnd.adding(milliseconds: Self.unheardLimit))
+        case .pastDue, .unpaid:
+            return NextEvent(.retryEnd, at: paidEnd.adding(milliseconds: Self.collectionLimit))
+        case .over, nil:
+            return nil
+        }
+    }
+
+    /// Whether the newest statement by an instant says that the subscription renews; `nil` where none does.
+    package func willRenew(at instant: Timestamp) -> Bool? {
+        subscriptions.last { $0.statedAt <= instant && !$0.value.status.isUnknown }?.value.willRenew
+    }
+}
+
+extension BridgeWord {
+    fileprivate func isMeantToGoOn(_ fact: WebSubscription) -> Bool {
+        switch self {
+        case .goesOn, .goesOnWithoutPeriod, .pastDue: fact.willRenew
+        case .unpaid, .over: false
+        }
+    }
+}
+
+extension WebSubscription {
+    /// Whether it renews by itself, as far as this statement says.
+    package var willRenew: Bool {
+        let isRunning =
+            switch status {
+            case .known(.active), .known(.trialing), .known(.pastDue): true
+            case .known(.incomplete), .known(.incompleteExpired), .known(.canceled), .known(.unpaid), .known(.paused),
+                .unknown:
+                false
+            }
+        return isRunning && !cancelsAtPeriodEnd && cancelAt == nil && collectionPause == nil && endedAt == nil
+    }
+
+    /// Whether an item is part of it; a line without an item is of all of it.
+    fileprivate func holds(_ item: String?) -> Bool {
+        guard let item else { return true }
+        return hasMoreItems || items.isEmpty || items.contains { $0.item == item }
+    }
+
+    /// When the item's own period ends; where it is not listed, when the latest does.
+    fileprivate func periodEnd(of item: String?) -> Timestamp? {
+        let own = items.first { $0.item == item }
+        return own == nil ? latestPeriodEnd : own?.periodEnd
+    }
+}
+
+extension Known {
+    fileprivate var isUnknown: Bool {
+        switch self {
+        case .known: false
+        case .unknown: true
+        }
+    }
+}
+
+extension SegmentBuilder {
+    /// Why what was appended last comes to its end without anything else.
+    fileprivate var reasonOfEnd: ReasonCode {
+        guard let last = segments.last else { return .expired }
+        return switch last.state {
+        case .inGracePeriod, .inBillingRetry: .billingGivenUp
+        case .expired: last.reason
+        case .active, .revoked: .expired
+        }
+    }
+}

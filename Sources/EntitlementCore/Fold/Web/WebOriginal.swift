@@ -1,0 +1,333 @@
+/// A statement of a web checkout that the fold keeps, with the event it was first seen in.
+package struct WebStated<Value: Hashable & Sendable>: Hashable, Sendable {
+    package let value: Value
+    /// The event's `created`, or when it was read.
+    package let statedAt: Timestamp
+    package let hash: Digest
+    package let position: Int64
+
+    fileprivate func with<Other>(_ other: Other) -> WebStated<Other> {
+        WebStated<Other>(value: other, statedAt: statedAt, hash: hash, position: position)
+    }
+
+    /// Same event, same content.
+    fileprivate func isSame(as other: WebStated) -> Bool { statedAt == other.statedAt && hash == other.hash }
+
+    fileprivate func precedes(_ other: WebStated) -> Bool {
+        statedAt != other.statedAt ? statedAt < other.statedAt : hash < other.hash
+    }
+}
+
+/// A line of a paid invoice, with what is to be known of the invoice.
+package struct WebPaidLine: Hashable, Sendable {
+    package let line: WebLine
+    package let invoiceID: String
+    package let paidAt: Timestamp?
+    package let amountPaid: Int64?
+}
+
+/// Everything known about one original that was bought on the web: the join of all that events and readings state.
+///
+/// Like that of the App Store's statements the join is a set union followed by dropping what can no longer matter, so
+/// permuting, duplicating or delaying deliveries cannot change what is kept, apart from positions.
+package struct WebOriginal: Hashable, Sendable {
+    /// How many distinct statements about a subscription are kept whatever they say; of more, only the first and the last
+    /// of each day that say the same.
+    package static let exactStatements = 512
+
+    /// `sub_…`, `pi_…` or `cs_…`.
+    package let originalTransactionID: String
+    /// The history of the subscription, oldest first.
+    package private(set) var subscriptions: [WebStated<WebSubscription>] = []
+    /// Of each line the newest statement, in the order of their ids.
+    package private(set) var lines: [WebStated<WebPaidLine>] = []
+    /// What was said of the one-time payment, each once, oldest first.
+    package private(set) var payments: [WebStated<WebPayment>] = []
+    /// Of each refund the newest statement, in the order of their ids.
+    package private(set) var refunds: [WebStated<WebRefund>] = []
+    /// Of each dispute the newest statement, the first by which it is lost, and the newest about its money; in the order
+    /// of their ids, oldest first.
+    package private(set) var disputes: [WebStated<WebDispute>] = []
+    /// Each once, in the order in which they were stated.
+    package private(set) var ties: [WebStated<WebPaymentTie>] = []
+    /// Each once, the one that counts first.
+    package private(set) var owners: [WebStated<WebOwner>] = []
+    /// More than `exactStatements` came.
+    package private(set) var isThinned = false
+
+    init(_ originalTransactionID: String) { self.originalTransactionID = originalTransactionID }
+
+    /// Joins what a fact states; returns whether what is kept has changed.
+    @discardableResult
+    mutating func join(_ fact: WebFact, position: Int64) -> Bool {
+        let before = self
+        func stated<Value>(_ value: Value) -> WebStated<Value> {
+            WebStated(value: value, statedAt: fact.statedAt, hash: fact.payloadHash, position: position)
+        }
+        if let subscription = fact.subscription { join(stated(subscription)) }
+        for invoice in fact.invoices {
+            for line in invoice.lines {
+                let paid = WebPaidLine(
+                    line: line, invoiceID: invoice.invoiceID, paidAt: invoice.paidAt, amountPaid: invoice.amountPaid)
+                lines.joinNewest(stated(paid), id: \.line.lineID) { $0.precedes($1) }
+            }
+        }
+        if let payment = fact.payment { payments.joinEarliest(stated(payment)) { $0.precedes($1) } }
+        for refund in fact.refunds {
+            refunds.joinNewest(stated(refund), id: \.refundID) { $0.isOutweighed(by: $1) }
+        }
+        for dispute in fact.disputes { disputes.join(stated(dispute)) }
+        for tie in fact.ties { ties.joinEarliest(stated(tie)) { $0.isOrdered(before: $1) } }
+        for owner in fact.owners { owners.joinEarliest(stated(owner)) { $0.isOrdered(before: $1) } }
+        return self != before
+    }
+
+    private mutating func join(_ stated: WebStated<WebSubscription>) {
+        let index = subscriptions.partitioningIndex { !$0.isOrdered(before: stated) }
+        if index < subscriptions.endIndex, subscriptions[index].isSame(as: stated) { return }
+        subscriptions.insert(stated, at: index)
+        if isThinned || subscriptions.count > Self.exactStatements {
+            isThinned = true
+            subscriptions = subscriptions.thinned()
+        }
+    }
+
+    /// The same state with every identity replaced; the order of identities must stay what it was.
+    func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> WebOriginal {
+        var state = self
+        state.owners = owners.map {
+            $0.with(WebOwner(place: $0.value.place, customer: replace($0.value.customer)))
+        }
+        return state
+    }
+
+    /// Who it was sold to, links not followed; `nil` where nobody said.
+    package var statedOwner: IdentityRef? { owners.first?.value.customer }
+
+    /// Whom metadata names beside the owner: somebody should look at that, and it changes nothing.
+    package var contradictingOwners: [IdentityRef] {
+        guard let owner = owners.first?.value else { return [] }
+        let others = owners.map(\.value).filter { $0.place != .clientReference && $0.customer != owner.customer }
+        return owner.place == .clientReference ? [] : Set(others.map(\.customer)).sorted()
+    }
+
+    /// Whether it is a subscription that was ended, and when.
+    ///
+    /// That is terminal, so whichever statement says so, they should say the same.
+    var ending: WebStated<WebSubscription>? { subscriptions.last { $0.value.endedAt != nil } }
+}
+
+extension WebStated<WebSubscription> {
+    /// The order of the history: when it was said, then the ended one, the later period end, the hash.
+    fileprivate func isOrdered(before other: WebStated) -> Bool {
+        if statedAt != other.statedAt { return statedAt < other.statedAt }
+        if (value.endedAt != nil) != (other.value.endedAt != nil) { return value.endedAt == nil }
+        let (end, otherEnd) = (value.latestPeriodEnd ?? .earliest, other.value.latestPeriodEnd ?? .earliest)
+        if end != otherEnd { return end < otherEnd }
+        return hash < other.hash
+    }
+}
+
+extension WebStated<WebRefund> {
+    /// Of two in one second the one that is further on counts.
+    fileprivate func isOutweighed(by other: WebStated) -> Bool {
+        if statedAt != other.statedAt { return statedAt < other.statedAt }
+        let (stage, otherStage) = (value.stage, other.value.stage)
+        return stage != otherStage ? stage < otherStage : hash < other.hash
+    }
+}
+
+extension WebRefund {
+    fileprivate var stage: Int {
+        switch status {
+        case .unknown, nil: 0
+        case .known(.pending): 1
+        case .known(.requiresAction): 2
+        case .known(.succeeded): 3
+        case .known(.failed), .known(.canceled): 4
+        }
+    }
+}
+
+extension WebStated<WebDispute> {
+    fileprivate func isOutweighed(by other: WebStated) -> Bool {
+        if statedAt != other.statedAt { return statedAt < other.statedAt }
+        let (isClosed, otherIsClosed) = (value.isClosed, other.value.isClosed)
+        return isClosed != otherIsClosed ? otherIsClosed : hash < other.hash
+    }
+}
+
+extension WebDispute {
+    fileprivate var isClosed: Bool {
+        switch status {
+        case .known(.won), .known(.lost), .known(.prevented), .known(.warningClosed): true
+        case .known(.warningNeedsResponse), .known(.warningUnderReview), .known(.needsResponse), .known(.underReview),
+            .unknown:
+            false
+        }
+    }
+}
+
+extension WebStated<WebPaymentTie> {
+    fileprivate func isOrdered(before other: WebStated) -> Bool {
+        if !isSame(as: other) { return precedes(other) }
+        // None and an empty one are two, so the order must tell them apart.
+        func words(_ tie: WebPaymentTie) -> [String] {
+            [tie.paymentIntent, tie.charge, tie.invoice, tie.amount.map(String.init)].map { $0.map { "=" + $0 } ?? "" }
+        }
+        return words(value).lexicographicallyPrecedes(words(other.value))
+    }
+}
+
+extension WebStated<WebOwner> {
+    /// Where it is written, then who said so first: whose something is does not move when somebody writes another name.
+    fileprivate func isOrdered(before other: WebStated) -> Bool {
+        if value.place != other.value.place { return value.place < other.value.place }
+        if !isSame(as: other) { return precedes(other) }
+        return value.customer < other.value.customer
+    }
+}
+
+extension Array {
+    /// Keeps of all statements with one id the one that outweighs the others, in the order of ids.
+    fileprivate mutating func joinNewest<Value>(
+        _ stated: WebStated<Value>, id: (Value) -> String,
+        isOutweighed: (WebStated<Value>, WebStated<Value>) -> Bool
+    ) where Element == WebStated<Value> {
+        let key = id(stated.value)
+        let index = partitioningIndex { !(id($0.value) < key) }
+        guard index < endIndex, id(self[index].value) == key else { return insert(stated, at: index) }
+        if isOutweighed(self[index], stated) { self[index] = stated }
+    }
+
+    /// Keeps of all statements that say the same the first.
+    fileprivate mutating func joinEarliest<Value>(
+        _ stated: WebStated<Value>, isOrdered: (WebStated<Value>, WebStated<Value>) -> Bool
+    ) where Element == WebStated<Value> {
+        if let known = firstIndex(where: { $0.value == stated.value }) {
+            guard isOrdered(stated, self[known]) else { return }
+            remove(at: known)
+        }
+        insert(stated, at: partitioningIndex { isOrdered(stated, $0) })
+    }
+}
+
+extension [WebStated<WebDispute>] {
+    fileprivate mutating func join(_ stated: WebStated<WebDispute>) {
+        let id = stated.value.disputeID
+        let start = partitioningIndex { !($0.value.disputeID < id) }
+        let end = self[start...].firstIndex { $0.value.disputeID != id } ?? endIndex
+        var rivals = Array(self[start..<end])
+        guard !rivals.contains(where: { $0.isSame(as: stated) }) else { return }
+        rivals.append(stated)
+        rivals.sort { $0.isOutweighed(by: $1) }
+        let newest = rivals.indices.last
+        let firstLost = rivals.firstIndex { $0.value.status == .known(.lost) }
+        let lastFunds = rivals.lastIndex { $0.value.funds != nil }
+        let kept = Set([newest, firstLost, lastFunds].compactMap(\.self)).sorted().map { rivals[$0] }
+        replaceSubrange(start..<end, with: kept)
+    }
+}
+
+/// The statements of one day that say the same.
+private struct DayContent: Hashable {
+    let day: Int64
+    let content: WebSubscription
+}
+
+extension [WebStated<WebSubscription>] {
+    /// The first and the last statement of each day that say the same.
+    ///
+    /// Which are dropped does not depend on the order in which they come: what is neither could never be either again.
+    fileprivate func thinned() -> [WebStated<WebSubscription>] {
+        var ends: [DayContent: (first: Int, last: Int)] = [:]
+        func key(_ stated: Element) -> DayContent {
+            DayContent(day: stated.statedAt.daysSinceEpoch, content: stated.value)
+        }
+        for (index, stated) in enumerated() { ends[key(stated), default: (index, index)].last = index }
+        return enumerated().filter { index, stated in
+            guard let ends = ends[key(stated)] else { return true }
+            return index == ends.first || index == ends.last
+        }.map(\.element)
+    }
+}
+
+extension WebOriginal {
+    /// Whether a fact says more than what is known, whenever it was said: what decides whether a reading is worth an event.
+    package func learns(from fact: WebFact) -> Bool {
+        var joined = self
+        joined.join(fact, position: .max)
+        if let subscription = fact.subscription {
+            let before = subscriptions.last { $0.statedAt <= fact.statedAt }
+            if before?.value != subscription { return true }
+        }
+        return joined.lines.map(\.value) != lines.map(\.value) || joined.payments.count != payments.count
+            || joined.refunds.map(\.value) != refunds.map(\.value) || !joined.saysSameOfDisputes(as: self)
+            || joined.ties.count != ties.count || Set(joined.owners.map(\.value)) != Set(owners.map(\.value))
+    }
+
+    private func saysSameOfDisputes(as other: WebOriginal) -> Bool {
+        Set(disputes.map(\.value)) == Set(other.disputes.map(\.value))
+    }
+}
+
+extension WebOriginal {
+    func write(to writer: inout CanonicalWriter) {
+        writer.text(originalTransactionID)
+        writer.stated(subscriptions) { $0.webSubscription($1) }
+        writer.stated(lines) { writer, paid in
+            writer.webLine(paid.line)
+            writer.text(paid.invoiceID)
+            writer.optional(paid.paidAt) { $0.timestamp($1) }
+            writer.optional(paid.amountPaid) { $0.integer($1) }
+        }
+        writer.stated(payments) { $0.webPayment($1) }
+        writer.stated(refunds) { $0.webRefund($1) }
+        writer.stated(disputes) { $0.webDispute($1) }
+        writer.stated(ties) { $0.webTie($1) }
+        writer.stated(owners) { $0.webOwner($1) }
+        writer.flag(isThinned)
+    }
+
+    init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
+        self.init(try reader.text())
+        subscriptions = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webSubscription() }
+        lines = try reader.stated { reader throws(FactCodec.DecodingFailure) in
+            WebPaidLine(
+                line: try reader.webLine(), invoiceID: try reader.text(), paidAt: try reader.optionalTimestamp(),
+                amountPaid: try reader.optionalInteger())
+        }
+        payments = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webPayment() }
+        refunds = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webRefund() }
+        disputes = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webDispute() }
+        ties = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webTie() }
+        owners = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webOwner() }
+        isThinned = try reader.flag()
+    }
+}
+
+extension CanonicalWriter {
+    fileprivate mutating func stated<Value>(
+        _ values: [WebStated<Value>], _ write: (inout CanonicalWriter, Value) -> Void
+    ) {
+        list(values) { writer, stated in
+            writer.timestamp(stated.statedAt)
+            writer.digest(stated.hash)
+            writer.integer(stated.position)
+            write(&writer, stated.value)
+        }
+    }
+}
+
+extension CanonicalReader {
+    fileprivate mutating func stated<Value>(
+        _ read: (inout CanonicalReader) throws(Failure) -> Value
+    ) throws(Failure) -> [WebStated<Value>] {
+        var values: [WebStated<Value>] = []
+        for _ in 0..<(try count()) {
+            let (statedAt, hash, position) = (try timestamp(), try digest(), try integer())
+            values.append(WebStated(value: try read(&self), statedAt: statedAt, hash: hash, position: position))
+        }
+        return values
+    }
+}

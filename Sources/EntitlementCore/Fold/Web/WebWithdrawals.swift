@@ -1,0 +1,182 @@
+/// What takes paid time back from an instant on.
+package struct WebWithdrawal: Hashable, Sendable {
+    package enum Cause: Hashable, Sendable {
+        case refund
+        case dispute
+    }
+
+    package let at: Timestamp
+    package let cause: Cause
+    let positions: [Int64]
+}
+
+/// What was refunded and disputed of one original, under a policy: each acts on the periods of its own invoice or payment.
+struct WebWithdrawals {
+    private var ofInvoices: [String: WebWithdrawal] = [:]
+    private var ofPayments: [String: WebWithdrawal] = [:]
+
+    func first(ofInvoice id: String) -> WebWithdrawal? { ofInvoices[id] }
+
+    func first(ofPayment id: String) -> WebWithdrawal? { ofPayments[id] }
+
+    fileprivate mutating func add(_ withdrawal: WebWithdrawal, to subject: WebPaymentGroups.Subject) {
+        switch subject {
+        case .invoice(let id): ofInvoices.keepEarlier(withdrawal, of: id)
+        case .payment(let id): ofPayments.keepEarlier(withdrawal, of: id)
+        }
+    }
+}
+
+extension WebWithdrawal {
+    /// In the terms of a transaction; a dispute is no refund.
+    var revocation: Revocation { Revocation(date: at, kind: cause == .refund ? .known(.refundFull) : nil) }
+}
+
+extension [String: WebWithdrawal] {
+    /// At one instant the refund speaks.
+    fileprivate mutating func keepEarlier(_ withdrawal: WebWithdrawal, of id: String) {
+        if let known = self[id], known.at <= withdrawal.at { return }
+        self[id] = withdrawal
+    }
+}
+
+extension WebOriginal {
+    func withdrawals(_ policy: AccessPolicy) -> WebWithdrawals {
+        var withdrawals = WebWithdrawals()
+        if refunds.isEmpty, disputes.isEmpty { return withdrawals }
+        let groups = WebPaymentGroups(self)
+        var refunded: [WebPaymentGroups.Subject: [WebStated<WebRefund>]] = [:]
+        for refund in refunds where refund.value.status == .known(.succeeded) {
+            for subject in groups.subjects(paidBy: refund.value.paymentIntent, refund.value.charge) {
+                refunded[subject, default: []].append(refund)
+            }
+        }
+        for (subject, refunds) in refunded {
+            guard let refund = effective(refunds, whole: groups.whole(of: subject), policy) else { continue }
+            withdrawals.add(
+                WebWithdrawal(
+                    at: refund.created, cause: .refund, positions: refund.positions + groups.positions(of: subject)),
+                to: subject)
+        }
+        for (_, dispute) in Dictionary(grouping: disputes, by: \.value.disputeID).sorted(by: { $0.key < $1.key }) {
+            guard let newest = dispute.last, let (at, positions) = effective(dispute, policy) else { continue }
+            for subject in groups.subjects(paidBy: newest.value.paymentIntent, newest.value.charge) {
+                withdrawals.add(
+                    WebWithdrawal(at: at, cause: .dispute, positions: positions + groups.positions(of: subject)),
+                    to: subject)
+            }
+        }
+        return withdrawals
+    }
+
+    /// The refund from which on access ends: the one by which all is refunded, or the first, where a part ends it.
+    private func effective(
+        _ refunds: [WebStated<WebRefund>], whole: Int64?, _ policy: AccessPolicy
+    ) -> (created: Timestamp, positions: [Int64])? {
+        let ordered = refunds.sorted {
+            ($0.value.created, $0.value.refundID) < ($1.value.created, $1.value.refundID)
+        }
+        var (sum, positions): (Int64, [Int64]) = (0, [])
+        for refund in ordered {
+            sum = sum.addingReportingOverflow(refund.value.amount).partialValue
+            positions.append(refund.position)
+            let isFull = whole.map { sum >= $0 } ?? false
+            if isFull || policy.proratedRefund == .endsAccess { return (refund.value.created, positions) }
+        }
+        return nil
+    }
+
+    /// From when on a dispute takes back what is disputed; `nil` where it does not, or not any more.
+    ///
+    /// - Parameter statements: those kept of the one dispute, oldest first.
+    private func effective(
+        _ statements: [WebStated<WebDispute>], _ policy: AccessPolicy
+    ) -> (at: Timestamp, positions: [Int64])? {
+        guard let newest = statements.last else { return nil }
+        let isReinstated = statements.last { $0.value.funds != nil }?.value.funds == .reinstated
+        guard !isReinstated else { return nil }
+        switch newest.value.status {
+        case .known(.won), .known(.prevented), .known(.warningNeedsResponse), .known(.warningUnderReview),
+            .known(.warningClosed), .unknown:
+            return nil
+        case .known(.needsResponse), .known(.underReview):
+            return policy.webDispute == .suspendsAccess ? (newest.value.created, [newest.position]) : nil
+        case .known(.lost):
+            if policy.webDispute == .suspendsAccess { return (newest.value.created, [newest.position]) }
+            guard let lost = statements.first(where: { $0.value.status == .known(.lost) }) else { return nil }
+            return (lost.statedAt, [lost.position, newest.position])
+        }
+    }
+}
+
+/// Which payment paid for what: the payments and charges that are one, and the invoices they were made for.
+private struct WebPaymentGroups {
+    enum Subject: Hashable {
+        case invoice(String)
+        /// The original itself, which is a payment.
+        case payment(String)
+    }
+
+    private let original: WebOriginal
+    /// The other names of each payment intent and charge.
+    private var neighbours: [String: Set<String>] = [:]
+
+    init(_ original: WebOriginal) {
+        self.original = original
+        for tie in original.ties { join(tie.value.paymentIntent, tie.value.charge) }
+        for refund in original.refunds { join(refund.value.paymentIntent, refund.value.charge) }
+        for dispute in original.disputes { join(dispute.value.paymentIntent, dispute.value.charge) }
+    }
+
+    private mutating func join(_ left: String?, _ right: String?) {
+        guard let left, let right, left != right else { return }
+        neighbours[left, default: []].insert(right)
+        neighbours[right, default: []].insert(left)
+    }
+
+    /// A payment under all the names that are known for it.
+    private func names(_ ids: [String]) -> Set<String> {
+        var found = Set(ids)
+        var frontier = ids
+        while let next = frontier.popLast() {
+            for name in neighbours[next] ?? [] where found.insert(name).inserted { frontier.append(name) }
+        }
+        return found
+    }
+
+    func subjects(paidBy paymentIntent: String?, _ charge: String?) -> [Subject] {
+        let names = names([paymentIntent, charge].compactMap(\.self))
+        let invoices = original.ties.filter { tie in
+            [tie.value.paymentIntent, tie.value.charge].compactMap(\.self).contains(where: names.contains)
+        }.compactMap(\.value.invoice)
+        let own: [Subject] =
+            names.contains(original.originalTransactionID) ? [.payment(original.originalTransactionID)] : []
+        return own + Set(invoices).sorted().map { .invoice($0) }
+    }
+
+    /// What was paid in all; `nil` where nobody said.
+    func whole(of subject: Subject) -> Int64? {
+        switch subject {
+        case .invoice(let id):
+            original.lines.first { $0.value.invoiceID == id && $0.value.amountPaid != nil }?.value.amountPaid
+                ?? original.ties.filter { $0.value.invoice == id }.compactMap(\.value.amount).max()
+        case .payment(let id):
+            original.payments.compactMap(\.value.amount).max() ?? amount(ofPayment: id)
+        }
+    }
+
+    private func amount(ofPayment id: String) -> Int64? {
+        let names = names([id])
+        return original.ties.filter { tie in
+            [tie.value.paymentIntent, tie.value.charge].compactMap(\.self).contains(where: names.contains)
+        }.compactMap(\.value.amount).max()
+    }
+
+    /// The events that say what the payment was made for.
+    func positions(of subject: Subject) -> [Int64] {
+        switch subject {
+        case .invoice(let id): original.ties.filter { $0.value.invoice == id }.map(\.position)
+        case .payment: []
+        }
+    }
+}

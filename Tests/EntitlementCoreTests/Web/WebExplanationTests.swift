@@ -1,0 +1,133 @@
+import Testing
+
+@testable import EntitlementCore
+
+@Suite("Web checkout: explained")
+struct WebExplanationTests {
+    struct Case: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let told: [WebTold]
+        var policy = AccessPolicy()
+        let at: Double
+        /// Yes or no, the rule, and the events it rests on; the catalog is 1, whose it is 2, and what is told begins at 3.
+        let expected: String
+        let because: String
+        let outlook: [Outlook.Code]
+    }
+
+    private static let month = paidLine("1", from: 0, to: 30, by: "pi_1")
+    private static let pastDue = says("past_due", at: 30, until: 60)
+
+    static let cases: [Case] = [
+        Case(
+            testDescription: "paid", told: [month], at: 3, expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
+            outlook: [.expiry, .refund]),
+        Case(
+            testDescription: "a free trial",
+            told: [
+                paidLine("1", from: 0, to: 14, amount: 0), says("trialing", at: 0, until: 14, trial: (from: 0, to: 14)),
+            ], at: 3, expected: "yes paid_period [1, 2, 3, 4]",
+            because: "the free trial of pro runs from 1 January 2026, 00:00 UTC until 15 January 2026, 00:00 UTC",
+            outlook: [.renewal, .expiry, .refund]),
+        Case(
+            testDescription: "bought for ever", told: [paidOnce(at: 0, original: "sub_1")], at: 3,
+            expected: "yes one_time_purchase [1, 2, 3]",
+            because: "lifetime was bought on 1 January 2026, 00:00 UTC and does not run out", outlook: [.refund]),
+        Case(
+            testDescription: "a renewal under way", told: [month, says("active", at: 30, until: 60)], at: 31,
+            expected: "yes renewal_pending [1, 2, 3, 4]",
+            because:
+                "pro was paid until 31 January 2026, 00:00 UTC, and its renewal is not paid yet and has not failed",
+            outlook: [.payment, .renewal, .knownNext]),
+        Case(
+            testDescription: "a renewal never heard of", told: [month, says("active", at: 30, until: 60)], at: 34,
+            expected: "no billing_retry [1, 2, 3, 4]",
+            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and may still be collected",
+            outlook: [.renewal, .retryLimit, .policy]),
+        Case(
+            testDescription: "past due", told: [month, pastDue], at: 31, expected: "yes past_due [1, 2, 3, 4]",
+            because: "the charge for pro that was due on 31 January 2026, 00:00 UTC failed and is tried again, and the "
+                + "catalog's policy leaves a grace period until 7 February 2026, 00:00 UTC",
+            outlook: [.payment, .graceEnd, .knownNext]),
+        Case(
+            testDescription: "past due, and the policy is strict", told: [month, pastDue],
+            policy: AccessPolicy(graceGivesAccess: false), at: 31, expected: "no past_due [1, 2, 3, 4]",
+            because: "the charge for pro that was due on 31 January 2026, 00:00 UTC failed and is tried again, and the "
+                + "catalog's policy leaves a grace period until 7 February 2026, 00:00 UTC, in which the catalog's "
+                + "policy gives no access", outlook: [.payment, .graceEnd, .policy]),
+        Case(
+            testDescription: "given up", told: [month, pastDue], at: 95, expected: "no billing_given_up [1, 2, 3, 4]",
+            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and is no longer collected",
+            outlook: [.purchase, .grant]),
+        Case(
+            testDescription: "refunded", told: [month, refunded(at: 10)], at: 12,
+            expected: "no refunded [1, 2, 3, 4]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
+            outlook: [.refundReversal, .purchase]),
+        Case(
+            testDescription: "disputed", told: [month, disputed(at: 10)], at: 12, expected: "no dispute [1, 2, 3, 4]",
+            because: "the payment for pro was disputed on 11 January 2026, 00:00 UTC",
+            outlook: [.disputeWon, .purchase]),
+        Case(
+            testDescription: "ended early", told: [month, says("canceled", at: 12, ended: 12)], at: 13,
+            expected: "no cancelled [1, 2, 3, 4]",
+            because: "the subscription to pro was ended on 13 January 2026, 00:00 UTC, before the time that was paid "
+                + "for was over", outlook: [.purchase, .grant]),
+        Case(
+            testDescription: "paused", told: [month, says("paused", at: 30)], at: 31,
+            expected: "no paused [1, 2, 3, 4]",
+            because: "pro was paid until 31 January 2026, 00:00 UTC, and its subscription is paused since",
+            outlook: [.resumption, .grant]),
+        Case(
+            testDescription: "run out", told: [month], at: 31, expected: "no expired [1, 2, 3]",
+            because: "pro ran out on 31 January 2026, 00:00 UTC and no renewal of it is known",
+            outlook: [.renewal, .grant]),
+    ]
+
+    private static func history(_ told: [WebTold], policy: AccessPolicy, of customer: IdentityRef = alice)
+        -> CustomerHistory
+    {
+        let facts: [LedgerFact] =
+            [.catalog(Catalog(products: webProducts, policy: policy)), .web(owned(by: alice).fact)]
+            + told.map { .web($0.fact) }
+        let events = facts.enumerated().map { index, fact in
+            HistoryEvent(
+                position: Int64(index + 1), recordedAt: day(0), environment: index == 0 ? nil : .production,
+                source: "stripe", statementSource: .notification, type: "told", occurredAt: nil, fact: fact)
+        }
+        return CustomerHistory(of: customer, environment: .production, position: Int64(events.count), events: events)
+    }
+
+    @Test("every rule, in words, with what would change it", arguments: cases)
+    func rule(_ example: Case) {
+        let explanation = Self.history(example.told, policy: example.policy).explanation(at: example.at)
+        let decision = explanation.decision
+        #expect("\(decision.givesAccess ? "yes" : "no") \(decision.rule.code) \(explanation.cited)" == example.expected)
+        let opening = "On \(day(example.at).inWords), premium is \(decision.givesAccess ? "open" : "closed"), because "
+        #expect(decision.sentence == opening + example.because + ".")
+        #expect(explanation.outlook.map(\.code) == example.outlook)
+        #expect(decision.source == .webCheckout)
+    }
+
+    @Test("a lost dispute under a policy that waits for it says so")
+    func lost() {
+        let told = [Self.month, disputed(at: 10, told: 20, "lost")]
+        let decision = Self.history(told, policy: AccessPolicy(webDispute: .keepsAccess)).explanation(at: 21).decision
+        #expect(decision.sentence.hasSuffix("was disputed on 21 January 2026, 00:00 UTC and the dispute was lost."))
+    }
+
+    @Test("what is not mapped, or another's, is named with its source")
+    func alternatives() {
+        let stranger = Self.month.with {
+            $0.invoices[0].lines[0].product = WebProduct(price: "price_x", product: "prod_x")
+        }
+        let explanation = Self.history([stranger], policy: AccessPolicy()).explanation(at: 3)
+        #expect(explanation.considered.map(\.loss) == [.productNotMapped])
+        #expect(explanation.considered.map(\.source) == [.webCheckout])
+        #expect(explanation.considered.first?.sentence.hasPrefix("prod_x reads active") == true)
+        #expect(
+            Explainer(Self.history([Self.month], policy: AccessPolicy()), at: day(3)).products.map(\.productID) == [
+                "pro"
+            ])
+    }
+}
