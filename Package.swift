@@ -28,6 +28,8 @@ let modules = [
     // Pure: no clock, no I/O; the device links these too.
     Module("EntitlementCore"),
     Module("AppStorePayloads", imports: ["EntitlementCore"], system: ["Foundation"]),
+    // Reads JSON, and refers to people, with what AppStorePayloads has for that; the server alone links it.
+    Module("StripePayloads", imports: ["AppStorePayloads", "EntitlementCore"]),
     Module("EntitlementAPI", imports: ["EntitlementCore"], system: ["Foundation"]),
     Module(
         "EntitlementKit", imports: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
@@ -99,6 +101,7 @@ let alsoTestedWith: [String: [String]] = [
     "EmbeddedPostgres": ["TestSupport"],
     "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer", "StoreSimulator"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
+    "StripePayloads": ["OpenSSLCrypto"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]
 

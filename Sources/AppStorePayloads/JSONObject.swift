@@ -12,9 +12,11 @@ package struct JSONObject {
     package static let maximumByteCount = 1 << 20
 
     /// Parses the text of one object, in UTF-8.
-    package init(parsing bytes: [UInt8]) throws(PayloadError) {
-        guard bytes.count <= Self.maximumByteCount else {
-            throw .malformed("the payload has \(bytes.count) bytes; at most \(Self.maximumByteCount) are read")
+    ///
+    /// - Parameter limit: how many bytes it may have.
+    package init(parsing bytes: [UInt8], limit: Int = Self.maximumByteCount) throws(PayloadError) {
+        guard bytes.count <= limit else {
+            throw .malformed("the payload has \(bytes.count) bytes; at most \(limit) are read")
         }
         guard let document = JSONDocument(bytes), document.nodes.first?.kind == .object else {
             throw .malformed("the payload is not a JSON object")
@@ -30,6 +32,12 @@ package struct JSONObject {
     /// The member of that name; `nil` where it is absent or `null`.
     package subscript(name: String) -> JSONValue? {
         place(of: name).flatMap { JSONValue(document: document, unlessNull: $0) }
+    }
+
+    /// The object as it stands in the text that it was read from, byte for byte.
+    package var text: [UInt8] {
+        let node = document.nodes[index]
+        return Array(document.bytes[Int(node.start)..<Int(node.end)])
     }
 
     /// Whether there is a member of that name, `null` or not.

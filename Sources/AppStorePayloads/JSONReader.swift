@@ -20,7 +20,7 @@ struct JSONNode {
     var kind: Kind
     /// Where it begins in the text, in bytes.
     var start: Int32
-    /// Where it ends in the text, in bytes; unused of arrays and objects.
+    /// Where it ends in the text, in bytes; of arrays and objects behind their last bracket.
     var end: Int32
     /// The place in the list after this node and all it holds.
     var next: Int32
@@ -119,8 +119,9 @@ struct JSONReader {
 
     private mutating func close(_ kind: JSONNode.Kind) -> Bool {
         guard let index = open.popLast(), nodes[Int(index)].kind == kind else { return false }
-        nodes[Int(index)].next = Int32(nodes.count)
         position += 1
+        nodes[Int(index)].next = Int32(nodes.count)
+        nodes[Int(index)].end = Int32(position)
         return true
     }
 

@@ -31,6 +31,24 @@ struct JSONObjectTests {
         #expect(try json(text: #"{"n":\#(text)}"#)["n"]?.int64 == value)
     }
 
+    @Test("an object inside of a text is had as it stands there, byte for byte")
+    func innerText() throws {
+        let inner = #"{ "a" : [1, {"b":"}\""}] ,"c":{} }"#
+        let object = try json(text: "\u{FEFF} {\"x\": [0, \(inner)] , \"y\":{}} ")
+        #expect(object["x"]?.array?.last?.object?.text == Array(inner.utf8))
+        #expect(object["y"]?.object?.text == Array("{}".utf8))
+        #expect(object["x"]?.array?.last?.object?["c"]?.object?.text == Array("{}".utf8))
+        #expect(object.text.first == UInt8(ascii: "{") && object.text.last == UInt8(ascii: "}"))
+    }
+
+    @Test("whoever expects more may read more than a megabyte, up to its own limit")
+    func limit() throws {
+        let bytes = Array(#"{"a":"\#(String(repeating: "x", count: 1 << 20))"}"#.utf8)
+        #expect(throws: PayloadError.self) { try JSONObject(parsing: bytes) }
+        #expect(try JSONObject(parsing: bytes, limit: bytes.count)["a"]?.string?.utf8.count == 1 << 20)
+        #expect(throws: PayloadError.self) { try JSONObject(parsing: bytes, limit: bytes.count - 1) }
+    }
+
     @Test("booleans and numbers are not taken for each other")
     func booleansAreNotNumbers() throws {
         let object = try json(text: #"{"yes":true,"no":false,"one":1,"zero":0,"word":"true"}"#)

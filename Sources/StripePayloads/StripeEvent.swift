@@ -1,0 +1,143 @@
+package import AppStorePayloads
+package import EntitlementCore
+
+/// What one event of Stripe states, decoded from the body of a webhook or from a list of events.
+///
+/// Its identity is `eventID` with the fact's `payloadHash`: one event comes with several bodies, in the API version of each
+/// endpoint and with another `pending_webhooks` each time, and states the same in all of them.
+package struct StripeEvent: Hashable, Sendable {
+    /// `evt_…`.
+    package let eventID: String
+    /// Stripe's own word, such as `invoice.paid`; ``StripeEventType`` has the ones that are known.
+    package let type: String
+    package let created: Timestamp
+    package let environment: StoreEnvironment
+    package let fact: WebFact
+    /// The customer ids that the fact refers to.
+    package let identities: IdentityList
+    /// It carries no object, only which one it is about: without a look-up it states nothing.
+    package let isThin: Bool
+    /// What is to be read beside it, in this order.
+    package let followUps: [StripeFollowUp]
+
+    /// Whether it states anything that bears on what somebody holds, or whose it is.
+    package var states: Bool { fact.statesAnything }
+
+    /// Decodes an event's body; total: it is either read or refused, whatever the bytes are.
+    ///
+    /// - Parameter sha256: the hash of some bytes.
+    /// - Throws: `malformed` for what is no JSON object within the limits; `inconsistent` where something is missing without
+    ///   which it is not what it says it is.
+    package init(parsing bytes: [UInt8], sha256: ([UInt8]) -> Digest) throws(PayloadError) {
+        try self.init(JSONObject(parsing: bytes), sha256: sha256)
+    }
+
+    init(_ json: JSONObject, sha256: ([UInt8]) -> Digest) throws(PayloadError) {
+        let kind = json["object"]?.identifier
+        guard kind == "event" || kind == "v2.core.event" else {
+            throw .inconsistent("the payload's object is \(kind ?? "missing"), not event")
+        }
+        let id = try json.mandatory("id", of: "the event") { $0["id"]?.identifier }
+        let name = "the event \(id)"
+        eventID = id
+        type = try json.mandatory("type", of: name) { $0["type"]?.identifier }
+        guard let isLive = json["livemode"]?.bool else { throw .inconsistent("\(name) has no usable livemode") }
+        environment = isLive ? .production : .sandbox
+        isThin = kind == "v2.core.event"
+        if isThin {
+            created = try json.mandatory("created", of: name) {
+                $0["created"]?.string.flatMap { Timestamp(rfc3339: $0) }
+            }
+            let related = try json.mandatory("related_object.id", of: name) {
+                $0["related_object"]?.object?["id"]?.identifier
+            }
+            var fact = WebFact(type: type, eventID: id, statedAt: created, originalTransactionID: nil)
+            fact.remarks = ["thin_event"]
+            identities = IdentityList()
+            self.fact = fact.hashed(identities, sha256)
+            followUps = StripeLookup(id: related).map { [StripeFollowUp($0, .now)] } ?? []
+            return
+        }
+        created = try json.mandatory("created", of: name) { $0.instant("created") }
+        let object = try json.mandatory("data.object", of: name) { $0["data"]?.object?["object"]?.object }
+        var finding = StripeFinding(event: (type, created), environment: environment)
+        if let expected = StripeEventType.object(of: type) {
+            guard object["object"]?.identifier == expected else {
+                throw .inconsistent("\(name) of type \(type) is about no \(expected)")
+            }
+            try finding.add(object)
+        } else {
+            finding.remarks.insert("unknown_type:\(type)")
+        }
+        if json["account"]?.identifier != nil { finding.remarks.insert("connected_account") }
+        var identities = IdentityList()
+        let fact = finding.fact(
+            type: type, eventID: id, statedAt: created, original: try finding.original(), identities: &identities)
+        self.identities = identities
+        self.fact = fact.hashed(identities, sha256)
+        followUps = finding.followUps(of: type)
+    }
+}
+
+extension StripeFinding {
+    /// The fact that an event or a reading states.
+    func fact(
+        type: String, eventID: String?, statedAt: Timestamp, original: String?, identities: inout IdentityList
+    ) -> WebFact {
+        var fact = WebFact(type: type, eventID: eventID, statedAt: statedAt, originalTransactionID: original)
+        fact.subscription = original.flatMap { subscriptions[$0] }
+        fact.invoices = invoices.filter { original != nil && $0.subscription == original }.compactMap(\.paid)
+        fact.payment = payment(of: original)
+        fact.refunds = refunds
+        fact.disputes = disputes
+        fact.ties = ties
+        for owner in owners where owner.original == original {
+            fact.owners.append(
+                WebOwner(
+                    place: owner.place, customer: identities.reference(customerID: owner.customer.value)))
+        }
+        fact.remarks = remarks.sorted
+        return fact
+    }
+
+    /// What is stated of a one-time payment: by its session, and by its payment intent.
+    private func payment(of original: String?) -> WebPayment? {
+        guard let original, subscriptions[original] == nil else { return nil }
+        let sessions = sessions.filter { $0.mode == .payment && $0.original == original }
+        let intents = intents.filter { $0.metadata && $0.id == original }
+        guard !sessions.isEmpty || !intents.isEmpty else { return nil }
+        let isPaid = sessions.contains(where: \.isPaid) || intents.contains(where: \.isPaid)
+        let read = intents.compactMap(\.paidAt).min() ?? sessions.compactMap(\.created).min()
+        let amount = sessions.compactMap(\.amount).first ?? intents.compactMap(\.amount).first
+        let products = sessions.compactMap { sold[$0.id]?.products }.flatMap(\.self)
+        return WebPayment(
+            paidAt: isPaid ? event?.created ?? read : nil, isPaidByEvent: isPaid && event != nil, amount: amount,
+            catalogProductID: intents.compactMap(\.productID).first ?? sessions.compactMap(\.productID).first,
+            products: products)
+    }
+}
+
+extension WebFact {
+    /// Whether it says anything but that there was an event.
+    var statesAnything: Bool {
+        subscription != nil || !invoices.isEmpty || payment != nil || !refunds.isEmpty || !disputes.isEmpty
+            || !ties.isEmpty || !owners.isEmpty
+    }
+
+    /// Gives the fact the hash of what it states, with whom it names in clear.
+    ///
+    /// Left out is what only some versions of the API tell: how payments, charges and invoices belong together, and by which
+    /// refunds a charge was refunded; so are remarks.
+    func hashed(_ identities: IdentityList, _ sha256: ([UInt8]) -> Digest) -> WebFact {
+        var stated = self
+        stated.payloadHash = .zero
+        stated.remarks = []
+        if eventID != nil { stated.ties = [] }
+        if type == "charge.refunded" { stated.refunds = [] }
+        var bytes = FactCodec.encode(.web(stated))
+        for id in identities.customerIDs { bytes += [0] + Array(id.utf8) }
+        var fact = self
+        fact.payloadHash = sha256(bytes)
+        return fact
+    }
+}

@@ -1,0 +1,109 @@
+import AppStorePayloads
+import EntitlementCore
+
+// Sessions, one-time payments, refunds and disputes.
+
+extension StripeFinding {
+    mutating func addSession(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
+        let id = try object.mandatoryID(of: "the session")
+        let name = "the session \(id)"
+        let mode = try object.mandatory("mode", of: name) { $0["mode"]?.identifier }
+        let payment = try object.mandatory("payment_status", of: name) { $0["payment_status"]?.identifier }
+        let metadata = OwnMetadata(of: object)
+        let isPaid = ["paid", "no_payment_required"].contains(payment)
+        if !isPaid, payment != "unpaid" { remarks.insert("unknown_value:session.payment_status=\(payment)") }
+        let session = FoundSession(
+            id: id, mode: mode == "subscription" ? .subscription : mode == "payment" ? .payment : .other,
+            subscription: object.id("subscription"), paymentIntent: object.id("payment_intent"),
+            // Before it is complete nothing is sold, though nothing may be due.
+            isPaid: isPaid && object["status"]?.identifier ?? "complete" == "complete",
+            amount: object["amount_total"]?.int64, created: object.instant("created"), productID: metadata.productID)
+        sessions.removeAll { $0.id == id }
+        sessions.append(session)
+        if object["line_items"]?.object != nil {
+            let items = object.elements("line_items")
+            sold[id] = (items.map(Self.product), items.last?["id"]?.identifier, object.hasMore("line_items"))
+        }
+        own(session.original, .session, metadata)
+        let reference = object["client_reference_id"]?.string
+        own(session.original, .clientReference, reference.flatMap { CustomerID($0) })
+        try addExpanded(["subscription", "payment_intent", "invoice"], of: object, depth)
+    }
+
+    /// What was sold in a session, read by the page.
+    mutating func addSessionItems(_ list: JSONObject, of session: String) {
+        let items = list.elements("data")
+        let known = sold[session]?.products ?? []
+        sold[session] = (
+            known + items.map(Self.product), items.last?["id"]?.identifier ?? sold[session]?.last, list.flag("has_more")
+        )
+    }
+
+    mutating func addIntent(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
+        let id = try object.mandatoryID(of: "the payment intent")
+        let metadata = OwnMetadata(of: object)
+        let charge = object.expanded("latest_charge")
+        let intent = FoundIntent(
+            id: id, isPaid: object["status"]?.identifier == "succeeded",
+            amount: object["amount_received"]?.int64 ?? object["amount"]?.int64,
+            paidAt: charge?.instant("created") ?? object.instant("created"),
+            // What pays for a subscription does not bear what we wrote into that.
+            metadata: metadata.isOurs && object.id("invoice") == nil, productID: metadata.productID)
+        intents.removeAll { $0.id == id }
+        intents.append(intent)
+        tie(id, object.id("latest_charge"), object.id("invoice"), amount: nil)
+        if intent.metadata { own(id, .purchase, metadata) }
+        try addExpanded(["latest_charge", "invoice"], of: object, depth)
+    }
+
+    mutating func addCharge(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
+        let id = try object.mandatoryID(of: "the charge")
+        if !charges.contains(id) { charges.append(id) }
+        tie(object.id("payment_intent"), id, object.id("invoice"), amount: object["amount"]?.int64)
+        // Before 2022-11-15 a charge came with its refunds.
+        if object["refunds"]?.object != nil {
+            for refund in object.elements("refunds") { try addRefund(refund, depth + 1) }
+            if !object.hasMore("refunds") { refundsSeen.insert(id) }
+        }
+        try addExpanded(["payment_intent", "invoice"], of: object, depth)
+    }
+
+    mutating func addRefund(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
+        let id = try object.mandatoryID(of: "the refund")
+        let name = "the refund \(id)"
+        let status = object["status"]?.identifier
+        if let status, WebRefundStatus(rawValue: status) == nil {
+            remarks.insert("unknown_value:refund.status=\(status)")
+        }
+        let refund = WebRefund(
+            refundID: id, amount: try object.mandatory("amount", of: name) { $0["amount"]?.int64 },
+            status: status.map { Known($0) },
+            created: try object.mandatory("created", of: name) { $0.instant("created") },
+            paymentIntent: object.id("payment_intent"), charge: object.id("charge"))
+        guard refund.paymentIntent != nil || refund.charge != nil else {
+            throw .inconsistent("the refund \(id) names neither a payment_intent nor a charge")
+        }
+        refunds.removeAll { $0.refundID == id }
+        refunds.append(refund)
+        try addExpanded(["charge", "payment_intent"], of: object, depth)
+    }
+
+    mutating func addDispute(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
+        let id = try object.mandatoryID(of: "the dispute")
+        let name = "the dispute \(id)"
+        let status = try object.mandatory("status", of: name) { $0["status"]?.identifier }
+        if WebDisputeStatus(rawValue: status) == nil { remarks.insert("unknown_value:dispute.status=\(status)") }
+        let funds = event.flatMap { StripeEventType.funds(of: $0.type) }
+        let dispute = WebDispute(
+            disputeID: id, status: Known(status),
+            created: try object.mandatory("created", of: name) { $0.instant("created") },
+            funds: funds.map { $0 ? .reinstated : .withdrawn }, paymentIntent: object.id("payment_intent"),
+            charge: object.id("charge"))
+        guard dispute.paymentIntent != nil || dispute.charge != nil else {
+            throw .inconsistent("the dispute \(id) names neither a payment_intent nor a charge")
+        }
+        disputes.removeAll { $0.disputeID == id }
+        disputes.append(dispute)
+        try addExpanded(["charge", "payment_intent"], of: object, depth)
+    }
+}

@@ -1,0 +1,162 @@
+import AppStorePayloads
+import EntitlementCore
+
+/// An invoice, as much of it as was seen.
+struct FoundInvoice: Hashable {
+    let id: String
+    var subscription: String?
+    /// `nil` where it is not paid.
+    var paid: WebInvoice?
+    var hasMoreLines: Bool
+}
+
+/// A session of a checkout.
+struct FoundSession: Hashable {
+    enum Mode: Hashable {
+        case subscription
+        case payment
+        /// `setup`, or one that is not known.
+        case other
+    }
+
+    let id: String
+    let mode: Mode
+    let subscription: String?
+    let paymentIntent: String?
+    let isPaid: Bool
+    let amount: Int64?
+    let created: Timestamp?
+    let productID: String?
+
+    /// What it sold; `nil` where nothing was, or it is not known yet what.
+    var original: String? {
+        switch mode {
+        case .subscription: subscription
+        case .payment: paymentIntent ?? (isPaid ? id : nil)
+        case .other: nil
+        }
+    }
+}
+
+/// A payment intent.
+struct FoundIntent: Hashable {
+    let id: String
+    let isPaid: Bool
+    let amount: Int64?
+    /// When it was charged; where that is not said, when it was made.
+    let paidAt: Timestamp?
+    let metadata: Bool
+    let productID: String?
+}
+
+/// All that some objects of Stripe's state, whichever shape they have: from it the fact of an event or of a reading is made.
+struct StripeFinding {
+    /// The event that carries them; `nil` for what was looked up.
+    let event: (type: String, created: Timestamp)?
+    let environment: StoreEnvironment
+
+    var subscriptions: [String: WebSubscription] = [:]
+    /// Subscriptions of which not all items were seen, and the last that was.
+    var cutItems: [String: String?] = [:]
+    var invoices: [FoundInvoice] = []
+    /// The last line that was read of a long invoice.
+    var lastLines: [String: String] = [:]
+    var sessions: [FoundSession] = []
+    /// What was sold in a session, by its id, and whether there is more.
+    var sold: [String: (products: [WebProduct], last: String?, hasMore: Bool)] = [:]
+    var intents: [FoundIntent] = []
+    var charges: [String] = []
+    /// Charges of which all refunds were seen.
+    var refundsSeen: Set<String> = []
+    var refunds: [WebRefund] = []
+    var disputes: [WebDispute] = []
+    var ties: [WebPaymentTie] = []
+    /// Whose something is: original, place, customer.
+    var owners: [(original: String, place: WebOwner.Place, customer: CustomerID)] = []
+    var remarks = RemarkTexts()
+
+    init(event: (type: String, created: Timestamp)?, environment: StoreEnvironment) {
+        self.event = event
+        self.environment = environment
+    }
+
+    /// How deep objects are looked for in each other; expanded references may lead back.
+    static let depthLimit = 4
+
+    /// Takes in one object, and those that it was expanded with.
+    mutating func add(_ object: JSONObject, depth: Int = 0) throws(PayloadError) {
+        guard depth < Self.depthLimit, !object.flag("deleted") else { return }
+        if let isLive = object["livemode"]?.bool, isLive != (environment == .production) {
+            throw .inconsistent("an object is of another environment than \(environment.rawValue)")
+        }
+        switch object["object"]?.identifier {
+        case "subscription": try addSubscription(object, depth)
+        case "invoice": try addInvoice(object, depth)
+        case "checkout.session": try addSession(object, depth)
+        case "payment_intent": try addIntent(object, depth)
+        case "charge": try addCharge(object, depth)
+        case "refund": try addRefund(object, depth)
+        case "dispute": try addDispute(object, depth)
+        case "invoice_payment": try addInvoicePayment(object, depth)
+        default: return
+        }
+    }
+
+    /// Takes in what references were expanded to.
+    mutating func addExpanded(_ names: [String], of object: JSONObject, _ depth: Int) throws(PayloadError) {
+        for name in names {
+            if let expanded = object.expanded(name) { try add(expanded, depth: depth + 1) }
+        }
+    }
+
+    mutating func own(_ original: String?, _ place: WebOwner.Place, _ metadata: OwnMetadata) {
+        if metadata.isUnusable { remarks.insert("unexpected_value:metadata.\(StripeMetadata.customerID)") }
+        own(original, place, metadata.customerID)
+    }
+
+    mutating func own(_ original: String?, _ place: WebOwner.Place, _ customer: CustomerID?) {
+        guard let original, let customer else { return }
+        guard !owners.contains(where: { $0 == (original, place, customer) }) else { return }
+        owners.append((original, place, customer))
+    }
+
+    mutating func tie(_ paymentIntent: String?, _ charge: String?, _ invoice: String?, amount: Int64?) {
+        let tie = WebPaymentTie(paymentIntent: paymentIntent, charge: charge, invoice: invoice, amount: amount)
+        let names = [paymentIntent, charge, invoice].compactMap(\.self)
+        guard names.count > 1 || (charge != nil && amount != nil), !ties.contains(tie) else { return }
+        ties.append(tie)
+    }
+
+    /// What is found to be the original: a subscription before a payment; `nil` where nothing is.
+    ///
+    /// - Throws: where it is found to be several, which no fact can be about.
+    func original() throws(PayloadError) -> String? {
+        var found = Set(subscriptions.keys)
+        found.formUnion(invoices.compactMap(\.subscription))
+        found.formUnion(sessions.compactMap(\.original))
+        found.formUnion(intents.filter(\.metadata).map(\.id))
+        guard found.count <= 1 else {
+            throw .inconsistent("what was stated is about several originals: \(found.sorted().joined(separator: ", "))")
+        }
+        return found.first
+    }
+}
+
+/// Remarks on what Stripe states, each once, bounded in number and in length.
+struct RemarkTexts: Hashable {
+    private var texts: Set<String> = []
+
+    static let maximumCount = 32
+    private static let maximumLength = 120
+
+    /// Foreign text is cut to a length and to printable ASCII, so that it can go to any log or database.
+    mutating func insert(_ text: String) {
+        guard texts.count < Self.maximumCount else { return }
+        let kept = text.unicodeScalars.prefix(Self.maximumLength).map {
+            (0x20..<0x7F).contains($0.value) ? Character($0) : "?"
+        }
+        texts.insert(String(kept))
+    }
+
+    var sorted: [String] { texts.sorted() }
+}

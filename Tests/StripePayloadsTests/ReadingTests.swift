@@ -1,0 +1,180 @@
+import AppStorePayloads
+import EntitlementCore
+import Testing
+
+@testable import StripePayloads
+
+/// Reads on until nothing is missing, and answers from a table by path; what is not there is not found.
+private func read(
+    _ subject: String, _ answers: [String: String], environment: StoreEnvironment = .production
+) throws -> (reading: StripeReading, asked: [String]) {
+    var reading = StripeReading(environment: environment, readAt: instant(At.later + 9))
+    try reading.add(subject: Array(subject.utf8))
+    var asked: [String] = []
+    while let lookup = reading.next {
+        asked.append(lookup.path)
+        if let answer = answers[lookup.path] {
+            try reading.add(answer: Array(answer.utf8), to: lookup)
+        } else {
+            try reading.addMissing(lookup)
+        }
+    }
+    return (reading, asked)
+}
+
+@Suite("Readings of Stripe's API")
+struct ReadingTests {
+    private let tiePath = StripeLookup.invoiceOfPayment("pi_1").path
+
+    @Test("a refund is traced to its invoice and subscription, and stated again with them")
+    func refund() throws {
+        let (reading, asked) = try read(
+            Sample.event("refund.created", Sample.refund()), [tiePath: Sample.invoicePayments(Sample.invoice())])
+        #expect(asked == [tiePath])
+        let (fact, identities) = try reading.fact(sha256: sha256)
+        #expect(fact.originalTransactionID == "sub_1" && fact.type == WebFact.readingLabel && fact.eventID == nil)
+        #expect(fact.refunds.map(\.refundID) == ["re_1"])
+        #expect(fact.ties.contains(WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)))
+        #expect(identities.customerIDs == ["c-1"] && fact.statedAt == instant(At.later + 9))
+        var state = OriginalState()
+        state.join(.web(fact), originalTransactionID: "sub_1", source: .serverAPI, position: 1)
+        let catalog = Catalog(products: [
+            CatalogProduct(
+                productID: "pro", entitlements: ["premium"],
+                stripe: StripeProduct(price: "price_1", mode: .subscription))
+        ])
+        let facts = CustomerFacts(customer: IdentityRef(0), originals: ["sub_1": state], catalog: catalog)
+        #expect(facts.answers(at: instant(At.later - 1)).map(\.state) == [.active])
+        #expect(facts.answers(at: instant(At.later)).map(\.state) == [.revoked])
+    }
+
+    @Test("without the expanded invoice it is read by itself")
+    func unexpanded() throws {
+        let (reading, asked) = try read(
+            Sample.refund(), [tiePath: Sample.invoicePayments(#""in_1""#), "/v1/invoices/in_1": Sample.invoice()])
+        #expect(asked == [tiePath, "/v1/invoices/in_1"])
+        #expect(try reading.fact(sha256: sha256).0.originalTransactionID == "sub_1")
+    }
+
+    @Test("a payment without an invoice was made in a session, or is told by its own metadata")
+    func oneTime() throws {
+        let sessions = StripeLookup.sessionOfPayment("pi_1").path
+        let (reading, asked) = try read(
+            Sample.refund(), [tiePath: Sample.list([]), sessions: Sample.list([Sample.session()])])
+        #expect(asked == [tiePath, sessions])
+        let fact = try reading.fact(sha256: sha256).0
+        #expect(fact.originalTransactionID == "pi_1" && fact.payment?.isPaidByEvent == false)
+        #expect(fact.payment?.paidAt == instant(At.start))
+        let intent =
+            #"{"id":"pi_1","object":"payment_intent","status":"succeeded","amount":4999,"amount_received":4999,"created":\#(At.start),"livemode":true,"latest_charge":\#(Sample.charge()),"metadata":{"rightful_customer_id":"c-1","rightful_product_id":"lifetime"}}"#
+        let byIntent = try read(Sample.refund(), [StripeLookup.paymentIntent("pi_1").path: intent]).reading
+        let told = try byIntent.fact(sha256: sha256).0
+        #expect(told.originalTransactionID == "pi_1" && told.owners.map(\.place) == [.purchase])
+        #expect(told.payment?.paidAt == instant(At.paid), "when it was charged")
+        let stranger = try read(Sample.refund(), [:])
+        #expect(stranger.asked.count == 3)
+        #expect(try stranger.reading.fact(sha256: sha256).0.originalTransactionID == nil, "not ours")
+    }
+
+    @Test("an invoice of no subscription leads to the session that made it")
+    func invoiceOfPayment() throws {
+        let sessions = StripeLookup.sessionOfPayment("pi_1").path
+        let invoice = #"{"id":"in_9","object":"invoice","status":"paid","livemode":true,"parent":null,"amount_paid":1}"#
+        let (reading, asked) = try read(
+            Sample.refund(), [tiePath: Sample.invoicePayments(invoice), sessions: Sample.list([Sample.session()])])
+        #expect(asked == [tiePath, sessions])
+        #expect(try reading.fact(sha256: sha256).0.originalTransactionID == "pi_1")
+    }
+
+    @Test("a refunded charge is asked for its refunds; one without an intent for its invoice")
+    func charge() throws {
+        let refunds = StripeLookup.refundsOfCharge("ch_1", after: nil).path
+        let (reading, _) = try read(
+            Sample.event("charge.refunded", Sample.charge()),
+            [refunds: Sample.list([Sample.refund()]), tiePath: Sample.invoicePayments(Sample.invoice())])
+        let fact = try reading.fact(sha256: sha256).0
+        #expect(fact.refunds.map(\.refundID) == ["re_1"] && fact.originalTransactionID == "sub_1")
+        let direct = Sample.invoicePayments(Sample.invoice())
+            .replacing(
+                #"{"type":"payment_intent","payment_intent":"pi_1"}"#, with: #"{"type":"charge","charge":"ch_1"}"#)
+        let byCharge = try read(
+            Sample.refund(payment: "null"), [StripeLookup.invoiceOfCharge("ch_1").path: direct])
+        #expect(byCharge.asked.first == "/v1/charges/ch_1")
+        #expect(try byCharge.reading.fact(sha256: sha256).0.originalTransactionID == "sub_1")
+    }
+
+    @Test("all pages of a long invoice are read")
+    func pages() throws {
+        let first = "/v1/invoices/in_1/lines?limit=100&starting_after=il_1"
+        let second = "/v1/invoices/in_1/lines?limit=100&starting_after=il_3"
+        let (reading, asked) = try read(
+            Sample.event("invoice.paid", Sample.invoice(more: true)),
+            [
+                first: Sample.list([Sample.line("il_2"), Sample.line("il_3")], more: true),
+                second: Sample.list([Sample.line("il_4")]),
+            ])
+        #expect(asked == [first, second])
+        let fact = try reading.fact(sha256: sha256).0
+        #expect(fact.invoices.first?.lines.map(\.lineID) == ["il_1", "il_2", "il_3", "il_4"])
+    }
+
+    @Test("items of a subscription and of a session are read by the page")
+    func items() throws {
+        let more = StripeLookup.subscriptionItems("sub_1", after: "si_1").path
+        let item = #"{"id":"si_2","object":"subscription_item","price":{"id":"price_2","product":"prod_2"}}"#
+        let (reading, _) = try read(Sample.subscription(moreItems: true), [more: Sample.list([item])])
+        let subscription = try #require(try reading.fact(sha256: sha256).0.subscription)
+        #expect(subscription.items.map(\.item) == ["si_1", "si_2"] && !subscription.hasMoreItems)
+        let lines = StripeLookup.sessionItems("cs_1", after: nil).path
+        let sold = #"{"id":"li_1","object":"item","price":{"id":"price_1","product":"prod_1"},"quantity":1}"#
+        let session = try read(Sample.session(metadata: "{}", reference: #""c-1""#), [lines: Sample.list([sold])])
+            .reading
+        let fact = try session.fact(sha256: sha256).0
+        #expect(fact.payment?.products == [WebProduct(price: "price_1", product: "prod_1")])
+    }
+
+    @Test("what is about several originals is refused, and so is what is of another environment")
+    func several() throws {
+        var reading = StripeReading(environment: .production, readAt: instant(At.later))
+        try reading.add(subject: Array(Sample.subscription().utf8))
+        try reading.add(subject: Array(Sample.session().utf8))
+        #expect(throws: PayloadError.self) { try reading.fact(sha256: sha256) }
+        #expect(throws: PayloadError.self) { try reading.add(subject: Array(Sample.subscription(live: false).utf8)) }
+    }
+
+    @Test("evidence reads back as the same fact, byte for byte")
+    func evidence() throws {
+        let (reading, _) = try read(
+            Sample.event("refund.created", Sample.refund()), [tiePath: Sample.invoicePayments(Sample.invoice())])
+        let again = try StripeReading(evidence: reading.evidence)
+        #expect(again.evidence == reading.evidence && again.environment == .production)
+        let (fact, identities) = try reading.fact(sha256: sha256)
+        let (other, others) = try again.fact(sha256: sha256)
+        #expect(other == fact && others == identities)
+        let text = String(decoding: reading.evidence, as: UTF8.self)
+        #expect(text.contains(Sample.refund()) && text.contains(tiePath))
+    }
+
+    @Test("a reading has a bound")
+    func bound() throws {
+        var reading = StripeReading(environment: .production, readAt: instant(At.later))
+        for _ in 0..<StripeReading.answerLimit { try reading.add(subject: Array("{}".utf8)) }
+        #expect(throws: PayloadError.self) { try reading.add(subject: Array("{}".utf8)) }
+        for odd in ["", "[]", "{} ", "{},{}", "{}}]}{", "\u{FEFF}{}"] {
+            var fresh = StripeReading(environment: .production, readAt: instant(At.later))
+            #expect(throws: PayloadError.self, "\(odd)") { try fresh.add(subject: Array(odd.utf8)) }
+        }
+    }
+
+    @Test("a page of a list is taken apart as it came")
+    func list() throws {
+        let events = [
+            Sample.event("invoice.paid", Sample.invoice(), id: "evt_3"), Sample.event("x", "{}", id: "evt_2"),
+        ]
+        let list = try StripeList(parsing: Array(Sample.list(events, more: true).utf8))
+        #expect(list.elements.map { String(decoding: $0, as: UTF8.self) } == events)
+        #expect(list.firstID == "evt_3" && list.lastID == "evt_2" && list.hasMore)
+        #expect(try StripeList(parsing: Array(Sample.list([]).utf8)).lastID == nil)
+        #expect(throws: PayloadError.self) { try StripeList(parsing: Array("{}".utf8)) }
+    }
+}
