@@ -160,6 +160,8 @@ struct WebBridgeTests {
             ])
         #expect(given.answer(at: day(33).adding(milliseconds: -1))?.givesAccess == true)
         #expect(given.answer(at: day(33))?.givesAccess == false)
+        let toldLate = WebGiven(month, says("past_due", at: 30, until: 60), says("canceled", at: 35, ended: 33))
+        #expect(toldLate.reasons() == given.reasons(), "from its own instant on, whenever it was told")
     }
 
     @Test("cancelled at the end of its period it simply runs out, with the policy's leeway")
@@ -239,6 +241,18 @@ struct WebBridgeTests {
         #expect(next(month, says("canceled", at: 30, ended: 30)) == nil)
         #expect(next(running) == nil && next(paidOnce(at: 3, original: "sub_1")) == nil)
         #expect(next(paidLine("1", from: 0, to: 30, by: "pi_1"), refunded(at: 10)) == nil)
+    }
+
+    @Test("of statements of one second the ended one comes last, before it the one with the later period")
+    func sameSecond() {
+        let (short, long) = (says("past_due", at: 30, until: 30), says("active", at: 30, until: 60))
+        let over = says("canceled", at: 30, until: 29, ended: 30)
+        for told in [[month, short, long], [month, long, short]] {
+            #expect(WebGiven().with { $0.told = told }.reasons()[1] == "30..33 active renewal_pending")
+        }
+        for told in [[month, over, long], [month, long, over]] {
+            #expect(WebGiven().with { $0.told = told }.reasons()[1] == "30.. expired expired")
+        }
     }
 
     @Test("of very many statements the first and the last of a day that say the same are kept, whatever the order")

@@ -116,6 +116,24 @@ struct WebExplanationTests {
         #expect(decision.sentence.hasSuffix("was disputed on 21 January 2026, 00:00 UTC and the dispute was lost."))
     }
 
+    @Test("what was known at a position stays what it was, whatever is heard later")
+    func knownThen() {
+        let told = [
+            Self.month, refunded(at: 10, told: 10), refunded(at: 10, told: 12, status: "failed"),
+            says("active", at: 1, until: 30), says("canceled", at: 14, ended: 14),
+        ]
+        let history = Self.history(told, policy: AccessPolicy())
+        func state(at instant: Double, knownAt position: Int64) -> EntitlementState? {
+            history.facts(believing: Set(1...position)).answers(at: day(instant)).first?.state
+        }
+        #expect(state(at: 20, knownAt: 3) == .active)
+        #expect(state(at: 20, knownAt: 4) == .revoked)
+        #expect(state(at: 20, knownAt: 5) == .active, "the refund never was")
+        #expect(state(at: 20, knownAt: 7) == .expired)
+        #expect(state(at: 13, knownAt: 7) == .active)
+        #expect(state(at: 2, knownAt: 2) == nil)
+    }
+
     @Test("what is not mapped, or another's, is named with its source")
     func alternatives() {
         let stranger = Self.month.with {
