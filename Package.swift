@@ -167,8 +167,8 @@ let package = Package(
             .target(
                 name: "FuzzTargets",
                 dependencies: dependencies([
-                    "EntitlementCore", "AppStorePayloads", "AppStoreServer", "EntitlementAPI", "Ledger", "Service",
-                    "HTTPServer", "OpenSSLCrypto", "StoreSimulator", "SeededRandom",
+                    "EntitlementCore", "AppStorePayloads", "StripePayloads", "AppStoreServer", "EntitlementAPI",
+                    "Ledger", "Service", "HTTPServer", "OpenSSLCrypto", "StoreSimulator", "SeededRandom",
                 ]),
                 path: "Tests/FuzzTargets", swiftSettings: settings),
             .testTarget(

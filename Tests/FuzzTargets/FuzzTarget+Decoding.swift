@@ -31,7 +31,7 @@ extension FuzzTarget {
         ]
     }
 
-    private static func fold(_ facts: CustomerFacts) {
+    static func fold(_ facts: CustomerFacts) {
         let timelines = facts.timelines()
         for instant in [now, Timestamp.earliest, Timestamp.latest] { _ = facts.answersHolding(at: instant) }
         for timeline in timelines { _ = facts.answer(from: timeline, at: now) }

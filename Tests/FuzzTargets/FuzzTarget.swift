@@ -28,7 +28,7 @@ package struct FuzzTarget: Sendable {
 
     /// Every target; they share what the corpus holds of genuine material.
     package static func all(_ corpus: FuzzCorpus) throws -> [FuzzTarget] {
-        try signed(corpus) + canonical() + documents() + words()
+        try signed(corpus) + canonical() + documents() + words() + [stripe()]
     }
 
     /// Throws a finding unless a condition holds.

@@ -100,6 +100,7 @@ struct CorpusTests {
             "claims":[{"product_id":"p","state":"active","until":"2027-01-01T00:00:00Z"}]}
             """#,
         ]
+        for (name, text) in StripeInputs.texts { try put("stripe/\(name)", Array(text.utf8)) }
         for (name, text) in requests { try put("request/\(name)", Array(text.utf8)) }
     }
 
