@@ -157,10 +157,10 @@ struct DeviceLedger: Sendable {
     /// those before held: it is another one, which has to be told everything again, or has lost something.
     mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) -> Bool {
         let isAnotherLog = memories.contains {
-            $0.answer.environment == answer.environment && $0.isOfAnotherLog(than: answer)
+            $0.answer.environment == answer.environment && !$0.isOfFormerLog && $0.isOfAnotherLog(than: answer)
         }
         if isAnotherLog {
-            for index in memories.indices { memories[index].forgetAnswered() }
+            for index in memories.indices { memories[index].forgetAnswered(since: answer) }
             serverCatalog = nil
         }
         // What is not wholly understood is good for this answer alone.
@@ -171,7 +171,7 @@ struct DeviceLedger: Sendable {
         }
         let known = remove(answer)
         var memory = known ?? ServerMemory(answer)
-        if isAnotherLog, answer.isProven || !memory.isProven {
+        if isAnotherLog || memory.isOfFormerLog, answer.isProven || !memory.isProven {
             memory = ServerMemory(answer)
         } else {
             memory.take(answer)

@@ -28,6 +28,8 @@ struct ServerMemory: Sendable {
     /// When the server last confirmed it, by its own clock.
     private(set) var confirmedAt: Timestamp
     private(set) var answered: [String: Answered] = [:]
+    /// Whether another customer's answer has shown that the log this one came of is gone, as after a backup was restored.
+    private(set) var isOfFormerLog = false
     /// The payload hashes of renewal information that was answered.
     private(set) var answeredRenewals: Set<String> = []
 
@@ -50,6 +52,7 @@ struct ServerMemory: Sendable {
         let isOlder = next.position < answer.position && next.at <= answer.at
         guard !knowsLess, !isOlder else { return }
         answer = next
+        isOfFormerLog = false
         confirmedAt = max(confirmedAt, next.at)
     }
 
@@ -79,10 +82,11 @@ struct ServerMemory: Sendable {
         return next.position < answer.position && next.at > answer.at
     }
 
-    /// Forgets what the server has answered, but not what it said.
-    mutating func forgetAnswered() {
+    /// Forgets what the server has answered, but not what it said, because another log answers now.
+    mutating func forgetAnswered(since next: ServerAnswer) {
         answered = [:]
         answeredRenewals = []
+        if isOfAnotherLog(than: next) { isOfFormerLog = true }
     }
 
     mutating func noteAnswered(
@@ -189,6 +193,7 @@ extension ServerMemory: Encodable {
         // When it was confirmed is not signed, and its pass says when that was made.
         confirmedAt = check == nil ? row["confirmedAt"]?.instant ?? answer.at : answer.at
         answered = row["answered"]?.members.compactMapValues { $0.decoded(Answered.self) } ?? [:]
+        isOfFormerLog = row["isOfFormerLog"]?.flag ?? false
         answeredRenewals = Set(row["answeredRenewals"]?.entries.compactMap(\.text) ?? [])
     }
 
@@ -197,11 +202,12 @@ extension ServerMemory: Encodable {
         try members.encode(answer.kept, forKey: .answer)
         try members.encode(confirmedAt, forKey: .confirmedAt)
         try members.encode(answered, forKey: .answered)
+        if isOfFormerLog { try members.encode(true, forKey: .isOfFormerLog) }
         try members.encode(answeredRenewals.sorted(), forKey: .answeredRenewals)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case answer, confirmedAt, answered, answeredRenewals
+        case answer, confirmedAt, answered, answeredRenewals, isOfFormerLog
     }
 }
 

@@ -67,10 +67,21 @@ extension SimulatedDevices {
     package mutating func expire(_ key: OriginalKey) { storyteller.expire(key, "VOLUNTARY", at: now) }
 
     /// The last payment is refunded, and every device is told.
-    package mutating func refund(_ key: OriginalKey) throws -> [DeviceUpdate] {
-        storyteller.refund(key, at: now)
+    ///
+    /// - Parameter prorated: the part paid back, in thousandths of a percent; nil for all of it.
+    package mutating func refund(_ key: OriginalKey, prorated: Int64? = nil) throws -> [DeviceUpdate] {
+        storyteller.refund(key, at: now, prorated: prorated)
         return try announceLast(key)
     }
+
+    /// Whoever shares a purchase leaves the family, or the member does: every device of the member is told.
+    package mutating func endSharing(_ key: OriginalKey) throws -> [DeviceUpdate] {
+        storyteller.endSharing(key, at: now)
+        return try announceLast(key)
+    }
+
+    /// Whether a family member pays for it.
+    package func isShared(_ key: OriginalKey) -> Bool { storyteller.book(key).isFamilyShared }
 
     /// A refund is taken back, and every device is told.
     package mutating func reverseRefund(_ key: OriginalKey) throws -> [DeviceUpdate] {

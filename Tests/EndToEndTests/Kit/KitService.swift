@@ -161,6 +161,13 @@ final class KitService: Sendable {
         try #require(answer.status == 200, "\(answer.text)")
     }
 
+    /// Whether an Apple account is taken to be a customer's.
+    func isLinked(appTransactionID: String, to customer: String) async throws -> Bool {
+        let answer = try await admin.send("GET", "/v1/customers", query: ["app_transaction_id": appTransactionID])
+        let matches = try #require(answer.json["items"] as? [[String: Any]], "\(answer.text)")
+        return matches.contains { $0["customer_id"] as? String == customer }
+    }
+
     /// A token with which a device of that customer identifies itself.
     func token(_ customer: String) async throws -> String {
         let answer = try await admin.send(

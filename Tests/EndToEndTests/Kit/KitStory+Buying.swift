@@ -82,6 +82,8 @@ extension KitStory {
         await device.kit.settled()
         let more = device.proxy.requestCount - asked
         #expect(
-            more <= 1, "\(rig.context), device \(device.number) made \(more) requests for twenty activations at once")
+            more <= 1,
+            "\(rig.context), device \(device.number) made \(more) requests for twenty activations at once: \(device.proxy.heard)"
+        )
     }
 }

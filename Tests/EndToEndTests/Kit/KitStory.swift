@@ -118,7 +118,8 @@ struct KitStory {
         case 73..<80:
             let weather = random.pick([
                 KitProxy.Weather.fair, .fair, .down, .answerLost, .refusing(status: 500, retryAfter: nil),
-                .refusing(status: 429, retryAfter: 3), .stuck,
+                .refusing(status: 429, retryAfter: 3), .refusing(status: 401, retryAfter: nil),
+                .refusing(status: 502, retryAfter: nil), .stuck,
             ])
             note("\(weather) on \(device.number)")
             device.proxy.weather = weather
@@ -208,8 +209,10 @@ struct KitStory {
         let word = try rig.store.tell { store -> (String, [DeviceUpdate]) in
             let isRefunded = store.isRefunded(key)
             guard store.isSubscription(key), draw > 2 else {
-                return isRefunded
-                    ? ("reverse the refund", try store.reverseRefund(key)) : ("refund", try store.refund(key))
+                if isRefunded { return ("reverse the refund", try store.reverseRefund(key)) }
+                if store.isShared(key), draw > 0 { return ("end the sharing of", try store.endSharing(key)) }
+                let part: Int64? = draw == 1 ? 40_000 : nil
+                return ("refund \(part.map { "\($0 / 1000) % of" } ?? "")", try store.refund(key, prorated: part))
             }
             switch draw {
             case 3...6 where store.mayRenew(key): return ("renew", try store.renew(key))
@@ -268,15 +271,24 @@ struct KitStory {
             return
         }
         let customer = logins[account] ?? (random.chance(50) ? random.uuid() : "c-\(seed)-\(account)")
-        note("log in as \(customer) on \(device.number)")
-        if logins[account] == nil {
-            try await rig.service.link(appTransactionID: rig.appTransactionID(device), to: customer)
+        // Token and app transaction together link the two by themselves; or the app's server does, before or after.
+        let linksFirst = random.chance(50)
+        note("log in as \(customer) on \(device.number), linked first: \(linksFirst)")
+        let isNew = logins[account] == nil
+        if isNew {
+            if linksFirst {
+                try await rig.service.link(appTransactionID: rig.appTransactionID(device), to: customer)
+            }
             rig.store.with { store in
                 _ = store.link(account: account, to: CustomerKey(.production, customer))
             }
             logins[account] = customer
         }
         await identify(device, as: customer)
+        if isNew, try await !rig.service.isLinked(appTransactionID: rig.appTransactionID(device), to: customer) {
+            note("the app's server links the two")
+            try await rig.service.link(appTransactionID: rig.appTransactionID(device), to: customer)
+        }
     }
 
     mutating func identify(_ device: KitDevice, as customer: String) async {

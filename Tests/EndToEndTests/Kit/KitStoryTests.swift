@@ -9,9 +9,9 @@ import Testing
 /// | What would hurt a customer | drawn as | by name in |
 /// | --- | --- | --- |
 /// | TestFlight and production | devices of both environments | `KitAccountTests` |
-/// | logged-in purchases | `logIn`, sign out, `redeem`, `share` | `KitNetworkTests`, `ConflictTests` |
+/// | logged-in purchases | `logIn`, linked by itself or by the app's server; sign out, `redeem`, `share` | `KitNetworkTests`, `ConflictTests` |
 /// | another Apple account | `switchAccount` | `KitAccountTests`, `ConflictTests` |
-/// | tokens | apps with and without a `tokenProvider`, days that pass | `TokenTests` |
+/// | tokens | apps with and without a `tokenProvider`, days that pass, 401 | `TokenTests` |
 /// | finishing | stores that are not ready, `finish` that hangs, refunds | `FinishingTests`, `RefundTests`, `KitRaceTests` |
 /// | consumables | `grant`: at once, twice, late, at a later launch; refunds, also taken back | `ConsumableTests` |
 /// | files | `KitTampering`, an extension beside the app | `KitDiskTests`, `SharedDiskTests`, `FileStorageTests` |
@@ -26,6 +26,11 @@ import Testing
 /// | rested items | weather, `networkDidReturn` | `WakingTests`, `KitNetworkTests` |
 /// | wire evolution | dialects of the server | `KitWireTests`, `OtherVersionsTests` |
 /// | activations | twenty at once, at most one request (`expectNoStorm`) | `WakingTests` |
+///
+/// Only by name, since nothing of it depends on when it happens: an update of the app with a new product, account tokens that were
+/// replaced, offers that are refused, and stores that tell of a changed status by themselves (`RealDevicesTests`, `OfferTests`,
+/// `EndOfPeriodTests`); and sync that is off, which has no server to agree with (`LifeTests`). What `UnluckyDevicesTests` holds was
+/// found by asking what else goes wrong.
 ///
 /// Beside these a store may sign everything anew at each call, and lose its connection in the middle of a purchase.
 @Suite("Kit end to end: random stories against the simulator's record", .serialized)

@@ -46,6 +46,41 @@ struct RestoredServerTests {
         #expect(rig.server.posts.count == after)
     }
 
+    @Test(
+        "what a device remembers of who used it before the restored log is told again once, and not at each question",
+        arguments: ["led_1", "led_2"], [true, false])
+    func formerCustomer(_ ledgerID: String, _ tellsFacts: Bool) async {
+        var rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.tellsFacts = tellsFacts
+        }
+        restore(rig, to: 40, ledgerID: "led_1")
+        await rig.launch()
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        restore(rig, to: 5, ledgerID: ledgerID)
+        rig.clock.advance(.seconds(60))
+        await rig.store.identify(customerID: "c-1", token: "t")
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        let posts = rig.server.posts.count
+        for _ in 0..<3 {
+            rig.clock.advance(.seconds(60))
+            _ = await rig.store.refresh()
+            rig = await rig.relaunched()
+            await rig.launch()
+            await rig.store.settled()
+        }
+        #expect(rig.server.posts.count == posts)
+        // Who used it before is answered by the new log, too.
+        await rig.store.signOut()
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        #expect(await rig.store.current.isLive)
+        #expect(await rig.gives())
+    }
+
     @Test("what a log lost that has become as long again, under the same id, is told once more, and once only")
     func overtaken() async {
         let lifetime = Statements.transaction("2", product: "lifetime", until: nil)
