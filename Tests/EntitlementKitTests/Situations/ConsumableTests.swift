@@ -124,7 +124,7 @@ struct ConsumableTests {
         await rig.launch()
         rig.device.push(
             Statements.transaction("1", product: "coins", until: nil, signed: 0.8, type: "Consumable"))
-        await rig.store.settled()
+        await eventually("known") { await rig.store.ledger.book.transactions["1"]?.payload.revocation == nil }
         await wallet.listen(to: rig.store, acknowledging: true)
         await eventually("granted again") { await wallet.granted == ["1"] }
         await eventually("finished") { rig.device.state.finished.count == 6 }

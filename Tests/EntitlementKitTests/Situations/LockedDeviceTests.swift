@@ -16,7 +16,9 @@ struct LockedDeviceTests {
         let before = rig.server.received.count
         rig = await rig.relaunched(
             device: ScriptedStore {
-                $0.unfinished = [Statements.transaction("2", product: "lifetime", until: nil)]
+                // A store that lists nothing would be looked at again, and the disk with it.
+                $0.current = [Statements.transaction("2", product: "lifetime", until: nil)]
+                $0.unfinished = $0.current
             })
         await rig.launch()
         rig.clock.advance(.seconds(5))
