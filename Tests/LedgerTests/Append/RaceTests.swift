@@ -3,6 +3,7 @@ import Foundation
 import OpenSSLCrypto
 import PostgresClient
 import SeededRandom
+import Synchronization
 import TestSupport
 import Testing
 
@@ -118,6 +119,14 @@ struct RaceTests {
         try await LogInspection(ledger.database).expectSound("after poison")
     }
 
+    /// At how many positions each reader has read.
+    private final class ReadPositions: Sendable {
+        private let positions = Mutex([Set<Int64>](repeating: [], count: 2))
+
+        func add(_ position: Int64, by reader: Int) { positions.withLock { _ = $0[reader].insert(position) } }
+        var fewest: Int { positions.withLock { $0.map(\.count).min() ?? 0 } }
+    }
+
     private struct Reading: Sendable {
         let position: Int64
         let originals: [String: OriginalState]
@@ -131,7 +140,8 @@ struct RaceTests {
         let customer = try #require(CustomerID(source.customer(of: "20000")))
         let drafts = source.drafts(150 * TestFactor.factor)
         let reader = LedgerReader(pool: database.pool(), now: { .latest })
-        let readers = (0..<2).map { _ in
+        let read = ReadPositions()
+        let readers = (0..<2).map { number in
             Task {
                 var readings: [Int64: Reading] = [:]
                 while !Task.isCancelled {
@@ -145,6 +155,7 @@ struct RaceTests {
                     let earlier = readings.updateValue(
                         Reading(position: position, originals: facts.originals), forKey: position)
                     #expect(earlier == nil || earlier?.originals == facts.originals, "seed \(seed)")
+                    read.add(position, by: number)
                 }
                 return readings
             }
@@ -170,8 +181,17 @@ struct RaceTests {
                 try? await Task.sleep(for: .milliseconds(2))
             }
         }
-        // Small batches, so that there are many positions to read at.
-        _ = try await Self.appendAll(drafts, Self.writers(database, batchEvents: 4))
+        // Small batches, so that there are many positions to read at; and pauses until every reader has read something new,
+        // because a busy machine may let all appends go before.
+        let writers = Self.writers(database, batchEvents: 4)
+        for part in 0..<5 {
+            let size = drafts.count / 5
+            _ = try await Self.appendAll(Array(drafts[part * size..<(part + 1) * size]), writers)
+            let end = ContinuousClock.now + .seconds(30)
+            while read.fewest <= part, .now < end {
+                try await Task.sleep(for: .milliseconds(1))
+            }
+        }
         vandal.cancel()
         projector.cancel()
         _ = try await vandal.value
