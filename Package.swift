@@ -29,7 +29,8 @@ let modules = [
     Module("EntitlementCore"),
     Module("AppStorePayloads", imports: ["EntitlementCore"], system: ["Foundation"]),
     // Reads JSON, and refers to people, with what AppStorePayloads has for that; the server alone links it.
-    Module("StripePayloads", imports: ["AppStorePayloads", "EntitlementCore"]),
+    Module(
+        "StripePayloads", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"], system: ["Foundation"]),
     Module("EntitlementAPI", imports: ["EntitlementCore"], system: ["Foundation"]),
     Module(
         "EntitlementKit", imports: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
@@ -101,7 +102,6 @@ let alsoTestedWith: [String: [String]] = [
     "EmbeddedPostgres": ["TestSupport"],
     "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer", "StoreSimulator"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
-    "StripePayloads": ["OpenSSLCrypto"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]
 

@@ -53,7 +53,7 @@ CREATE TABLE drift_count (
     PRIMARY KEY (ledger_id, environment, class, app)
 ) WITH (fillfactor = 10);
 
--- Since when the ledger has listened to each app's stream: what the store said before is history.
+-- Since when the ledger has listened to each app's stream, once somebody had to know: what the store said before is history.
 CREATE TABLE drift_stream (
     ledger_id integer NOT NULL,
     app text COLLATE "C" NOT NULL,

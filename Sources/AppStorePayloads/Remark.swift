@@ -16,6 +16,10 @@ package enum Remark: Hashable, Sendable {
     case graceWithoutEnd
     /// A statement dated later than the clock of whoever verified it.
     case futureSignedDate
+    /// An event of Stripe's that says only which object it is about.
+    case thinEvent
+    /// An event of Stripe's about an account that is connected to ours.
+    case connectedAccount
 
     /// The form in which it is kept: a word, and after a colon what it is about.
     package var text: String {
@@ -28,6 +32,8 @@ package enum Remark: Hashable, Sendable {
         case .severalContainers(let names): "several_containers:\(names.joined(separator: ","))"
         case .graceWithoutEnd: "grace_without_end"
         case .futureSignedDate: "future_signed_date"
+        case .thinEvent: "thin_event"
+        case .connectedAccount: "connected_account"
         }
     }
 

@@ -52,7 +52,7 @@ package struct StripeEvent: Hashable, Sendable {
                 $0["related_object"]?.object?["id"]?.identifier
             }
             var fact = WebFact(type: type, eventID: id, statedAt: created, originalTransactionID: nil)
-            fact.remarks = ["thin_event"]
+            fact.remarks = [Remark.thinEvent.text]
             identities = IdentityList()
             self.fact = fact.hashed(identities, sha256)
             followUps = StripeLookup(id: related).map { [StripeFollowUp($0, .now)] } ?? []
@@ -67,9 +67,9 @@ package struct StripeEvent: Hashable, Sendable {
             }
             try finding.add(object)
         } else {
-            finding.remarks.insert("unknown_type:\(type)")
+            finding.remarks.insert(.unknownType(type))
         }
-        if json["account"]?.identifier != nil { finding.remarks.insert("connected_account") }
+        if json["account"]?.identifier != nil { finding.remarks.insert(.connectedAccount) }
         var identities = IdentityList()
         let fact = finding.fact(
             type: type, eventID: id, statedAt: created, original: try finding.original(), identities: &identities)
@@ -96,7 +96,7 @@ extension StripeFinding {
                 WebOwner(
                     place: owner.place, customer: identities.reference(customerID: owner.customer.value)))
         }
-        fact.remarks = remarks.sorted
+        fact.remarks = remarks.texts
         return fact
     }
 

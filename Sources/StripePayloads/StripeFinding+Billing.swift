@@ -16,7 +16,7 @@ extension StripeFinding {
                 periodEnd: item.instant("current_period_end") ?? object.instant("current_period_end"))
         }
         if WebSubscriptionStatus(rawValue: status) == nil {
-            remarks.insert("unknown_value:subscription.status=\(status)")
+            remarks.insert(.unknownValue(path: "subscription.status", value: status))
         }
         let pause = object["pause_collection"]?.object
         subscriptions[id] = WebSubscription(

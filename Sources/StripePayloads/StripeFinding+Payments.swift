@@ -11,7 +11,9 @@ extension StripeFinding {
         let payment = try object.mandatory("payment_status", of: name) { $0["payment_status"]?.identifier }
         let metadata = OwnMetadata(of: object)
         let isPaid = ["paid", "no_payment_required"].contains(payment)
-        if !isPaid, payment != "unpaid" { remarks.insert("unknown_value:session.payment_status=\(payment)") }
+        if !isPaid, payment != "unpaid" {
+            remarks.insert(.unknownValue(path: "session.payment_status", value: payment))
+        }
         let session = FoundSession(
             id: id, mode: mode == "subscription" ? .subscription : mode == "payment" ? .payment : .other,
             subscription: object.id("subscription"), paymentIntent: object.id("payment_intent"),
@@ -73,7 +75,7 @@ extension StripeFinding {
         let name = "the refund \(id)"
         let status = object["status"]?.identifier
         if let status, WebRefundStatus(rawValue: status) == nil {
-            remarks.insert("unknown_value:refund.status=\(status)")
+            remarks.insert(.unknownValue(path: "refund.status", value: status))
         }
         let refund = WebRefund(
             refundID: id, amount: try object.mandatory("amount", of: name) { $0["amount"]?.int64 },
@@ -92,7 +94,9 @@ extension StripeFinding {
         let id = try object.mandatoryID(of: "the dispute")
         let name = "the dispute \(id)"
         let status = try object.mandatory("status", of: name) { $0["status"]?.identifier }
-        if WebDisputeStatus(rawValue: status) == nil { remarks.insert("unknown_value:dispute.status=\(status)") }
+        if WebDisputeStatus(rawValue: status) == nil {
+            remarks.insert(.unknownValue(path: "dispute.status", value: status))
+        }
         let funds = event.flatMap { StripeEventType.funds(of: $0.type) }
         let dispute = WebDispute(
             disputeID: id, status: Known(status),

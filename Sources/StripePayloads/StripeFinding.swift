@@ -73,7 +73,7 @@ struct StripeFinding {
     var ties: [WebPaymentTie] = []
     /// Whose something is: original, place, customer.
     var owners: [(original: String, place: WebOwner.Place, customer: CustomerID)] = []
-    var remarks = RemarkTexts()
+    var remarks = RemarkList()
 
     init(event: (type: String, created: Timestamp)?, environment: StoreEnvironment) {
         self.event = event
@@ -110,7 +110,7 @@ struct StripeFinding {
     }
 
     mutating func own(_ original: String?, _ place: WebOwner.Place, _ metadata: OwnMetadata) {
-        if metadata.isUnusable { remarks.insert("unexpected_value:metadata.\(StripeMetadata.customerID)") }
+        if metadata.isUnusable { remarks.insert(.unexpectedValue(path: "metadata.\(StripeMetadata.customerID)")) }
         own(original, place, metadata.customerID)
     }
 
@@ -140,23 +140,4 @@ struct StripeFinding {
         }
         return found.first
     }
-}
-
-/// Remarks on what Stripe states, each once, bounded in number and in length.
-struct RemarkTexts: Hashable {
-    private var texts: Set<String> = []
-
-    static let maximumCount = 32
-    private static let maximumLength = 120
-
-    /// Foreign text is cut to a length and to printable ASCII, so that it can go to any log or database.
-    mutating func insert(_ text: String) {
-        guard texts.count < Self.maximumCount else { return }
-        let kept = text.unicodeScalars.prefix(Self.maximumLength).map {
-            (0x20..<0x7F).contains($0.value) ? Character($0) : "?"
-        }
-        texts.insert(String(kept))
-    }
-
-    var sorted: [String] { texts.sorted() }
 }

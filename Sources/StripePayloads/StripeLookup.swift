@@ -1,3 +1,5 @@
+import Foundation
+
 /// Something that is to be read from Stripe's API.
 ///
 /// `path` is the whole request: a `GET` of it from `https://api.stripe.com`.
@@ -68,17 +70,11 @@ package enum StripeLookup: Hashable, Sendable {
 
     /// An id as a part of a path or a query; Stripe's own have nothing to escape, and a forged one must not lead elsewhere.
     private static func escaped(_ id: String) -> String {
-        id.utf8.map { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                return String(UnicodeScalar(byte))
-            default:
-                let digits = Array("0123456789ABCDEF")
-                return "%\(digits[Int(byte >> 4)])\(digits[Int(byte & 15)])"
-            }
-        }.joined()
+        id.addingPercentEncoding(withAllowedCharacters: plain) ?? ""
     }
+
+    private static let plain = CharacterSet(
+        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 }
 
 /// A look-up that an event calls for.

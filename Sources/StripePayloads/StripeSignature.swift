@@ -1,4 +1,5 @@
 package import EntitlementCore
+import OpenSSLCrypto
 
 /// Why a webhook's signature is not believed.
 package enum StripeSignatureFailure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -30,6 +31,8 @@ package struct StripeSignature: Hashable, Sendable {
     package static let tolerance: Int64 = 300
     /// The longest header that is read, in bytes.
     package static let lengthLimit = 4096
+    /// The longest secret that is a key, in bytes; no code was made with a longer one.
+    package static let secretLimit = 1024
     /// How many codes are compared at most.
     package static let codeLimit = 16
 
@@ -63,30 +66,21 @@ package struct StripeSignature: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - secrets: those in force, each with its `whsec_`, which belongs to the key; one of them has to match.
-    ///   - hmac: HMAC-SHA256 of a message under a key.
     /// - Returns: which of the secrets it was.
     package func verify(
-        body: [UInt8], secrets: [String], now: Timestamp, hmac: (_ message: [UInt8], _ key: [UInt8]) -> [UInt8]
+        body: [UInt8], secrets: [String], now: Timestamp
     ) throws(StripeSignatureFailure) -> Int {
         let message = Array("\(instant).".utf8) + body
-        var matched: Int?
-        for (index, secret) in secrets.enumerated() where !secret.isEmpty {
-            let code = hmac(message, Array(secret.utf8))
-            for other in codes where Self.isEqual(code, other) { matched = matched ?? index }
+        let matched = secrets.firstIndex { secret in
+            guard (1...Self.secretLimit).contains(secret.utf8.count) else { return false }
+            let code = HMACSHA256.code(of: message, key: Array(secret.utf8))
+            return codes.contains { ConstantTime.equal(code, $0) }
         }
         guard let matched else { throw .mismatch }
         // Floored, as Stripe's own libraries do it.
         let (age, overflow) = (now.milliseconds / 1000).subtractingReportingOverflow(seconds)
         guard !overflow, age <= Self.tolerance else { throw .stale(seconds: overflow ? .max : age) }
         return matched
-    }
-
-    /// Compares all bytes, whatever the first ones are.
-    private static func isEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
-        guard left.count == right.count else { return false }
-        var difference: UInt8 = 0
-        for (one, other) in zip(left, right) { difference |= one ^ other }
-        return difference == 0
     }
 
     /// What is written in hex; nothing, which matches nothing, where it is not 32 bytes of it.

@@ -30,9 +30,7 @@ extension FuzzTarget {
             if let header = String(validating: bytes.prefix(StripeSignature.lengthLimit), as: UTF8.self),
                 let signature = try? StripeSignature(header: header)
             {
-                let verified = try? signature.verify(body: bytes, secrets: ["whsec_of_nobody"], now: now) {
-                    HMACSHA256.code(of: $0, key: $1)
-                }
+                let verified = try? signature.verify(body: bytes, secrets: ["whsec_of_nobody"], now: now)
                 try require(verified == nil, "a signature was believed that nobody made")
             }
             return isTaken

@@ -14,7 +14,7 @@ struct TotalityTests {
         if let event = try? StripeEvent(parsing: bytes, sha256: sha256) {
             let written = FactCodec.encode(.web(event.fact))
             #expect((try? FactCodec.decode(written)) == .web(event.fact), "seed \(seed)")
-            #expect(event.fact.remarks.count <= RemarkTexts.maximumCount, "seed \(seed)")
+            #expect(event.fact.remarks.count <= RemarkList.maximumCount, "seed \(seed)")
             #expect(event.followUps.allSatisfy { $0.lookup.path.hasPrefix("/v1/") }, "seed \(seed)")
             let named = Set(event.fact.owners.map(\.customer.number))
             #expect(named == Set(event.identities.customerIDs.indices.map(Int64.init)), "seed \(seed)")

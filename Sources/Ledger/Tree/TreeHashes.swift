@@ -1,4 +1,5 @@
 import EntitlementCore
+import OpenSSLCrypto
 import PostgresClient
 
 /// The hashes of a tree that were read for one answer.
@@ -89,16 +90,39 @@ struct TreeHashes {
                 throw LedgerError(
                     .notReady, "the tree over the log is being built in the background; try again in a minute")
             }
-            let known = try Self.read([Span(step: 0, numbers: page)], on: connection)
-            for number in page.lowerBound >> LogTree.stepLevels..<page.upperBound >> LogTree.stepLevels {
-                let children = number << LogTree.stepLevels..<(number + 1) << LogTree.stepLevels
-                hashes[Node(step: 1, number: number)] = TreeHash.root(
-                    ofComplete: try children.map { leaf in
-                        guard let hash = known[Node(step: 0, number: leaf)] else { throw Self.lacksLeaf(leaf) }
-                        return hash
-                    })
+            let roots = TreeHash.roots(
+                over: try Self.stored(page, step: 0, on: connection), levels: LogTree.stepLevels, areEvents: true)
+            let first = page.lowerBound >> LogTree.stepLevels
+            for (index, start) in stride(from: 0, to: roots.count, by: SHA256.length).enumerated() {
+                hashes[Node(step: 1, number: first + Int64(index))] = Digest(
+                    Array(roots[start..<start + SHA256.length]))
             }
         }
+    }
+
+    /// What complete subtrees are made of, one hash after the other: those of events at step 0, else stored roots.
+    static func stored(
+        _ numbers: Range<Int64>, step: Int, on connection: isolated PostgresConnection
+    ) throws -> [UInt8] {
+        let source =
+            step == 0
+            ? "SELECT hash FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position"
+            : """
+            SELECT hash FROM tree_node
+            WHERE ledger_id = $1 AND level = \(step) AND number >= $2 AND number < $3 ORDER BY number
+            """
+        let hashes = try connection.query(
+            "SELECT string_agg(hash, ''::bytea) FROM (\(source)) AS child",
+            [.int(ledgerID), .int(numbers.lowerBound), .int(numbers.upperBound)]
+        ).first?.optionalBytes(0)
+        guard let hashes, hashes.count == numbers.count * SHA256.length else {
+            let shift = step * LogTree.stepLevels
+            throw LedgerError(
+                .corrupt,
+                "the log lacks events, or the tree over it roots, between positions \((numbers.lowerBound << shift) + 1) "
+                    + "and \(numbers.upperBound << shift); run `rightful verify`")
+        }
+        return hashes
     }
 
     /// What is stored of some spans; leaves are hashed from the log.

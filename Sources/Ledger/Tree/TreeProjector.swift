@@ -73,7 +73,7 @@ package struct TreeProjector: Sendable {
             let numbers = start >> shift..<end >> shift
             guard !numbers.isEmpty else { break }
             let children = numbers.lowerBound << LogTree.stepLevels..<numbers.upperBound << LogTree.stepLevels
-            let hashes = try Self.hashes(of: children, level: level - 1, on: connection)
+            let hashes = try TreeHashes.stored(children, step: level - 1, on: connection)
             let roots = TreeHash.roots(over: hashes, levels: LogTree.stepLevels, areEvents: level == 1)
             let size = SHA256.length
             try connection.query(
@@ -87,31 +87,6 @@ package struct TreeProjector: Sendable {
                     .bytesArray(stride(from: 0, to: roots.count, by: size).map { Array(roots[$0..<$0 + size]) }),
                 ])
         }
-    }
-
-    /// What the roots of a level are made of, one after the other: hashes of events, or the roots of the level below.
-    private static func hashes(
-        of numbers: Range<Int64>, level: Int, on connection: isolated PostgresConnection
-    ) throws -> [UInt8] {
-        let source =
-            level == 0
-            ? "SELECT hash FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3 ORDER BY position"
-            : """
-            SELECT hash FROM tree_node
-            WHERE ledger_id = $1 AND level = \(level) AND number >= $2 AND number < $3 ORDER BY number
-            """
-        let hashes = try connection.query(
-            "SELECT string_agg(hash, ''::bytea) FROM (\(source)) AS child",
-            [.int(ledgerID), .int(numbers.lowerBound), .int(numbers.upperBound)]
-        ).first?.optionalBytes(0)
-        guard let hashes, hashes.count == numbers.count * SHA256.length else {
-            throw LedgerError(
-                .corrupt,
-                "the log lacks events, or the tree over it roots, between positions "
-                    + "\(numbers.lowerBound << (level * LogTree.stepLevels)) and "
-                    + "\(numbers.upperBound << (level * LogTree.stepLevels)); run `rightful verify`")
-        }
-        return hashes
     }
 
     /// The levels that are stored: the highest one has a root only when there are 2^56 events.

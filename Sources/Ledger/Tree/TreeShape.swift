@@ -78,15 +78,6 @@ enum TreeHash {
 
     static func ofNode(_ left: Digest, _ right: Digest) -> Digest { digest([1] + left.bytes + right.bytes) }
 
-    /// The root over the hashes of 1, 2, 4, 8 … neighbours.
-    static func root(ofComplete hashes: some Collection<Digest>) -> Digest {
-        var level = Array(hashes)
-        while level.count > 1 {
-            level = stride(from: 0, to: level.count, by: 2).map { ofNode(level[$0], level[$0 + 1]) }
-        }
-        return level.first ?? ofNothing
-    }
-
     /// The roots over each 2^`levels` neighbours of hashes that lie one after the other; they lie so, too.
     ///
     /// - Parameter areEvents: whether they are the hashes of events, of which the leaves are made.

@@ -323,11 +323,9 @@ extension CanonicalReader {
     fileprivate mutating func stated<Value>(
         _ read: (inout CanonicalReader) throws(Failure) -> Value
     ) throws(Failure) -> [WebStated<Value>] {
-        var values: [WebStated<Value>] = []
-        for _ in 0..<(try count()) {
-            let (statedAt, hash, position) = (try timestamp(), try digest(), try integer())
-            values.append(WebStated(value: try read(&self), statedAt: statedAt, hash: hash, position: position))
+        try list { reader throws(Failure) in
+            let (statedAt, hash, position) = (try reader.timestamp(), try reader.digest(), try reader.integer())
+            return WebStated(value: try read(&reader), statedAt: statedAt, hash: hash, position: position)
         }
-        return values
     }
 }
