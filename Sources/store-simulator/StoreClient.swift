@@ -13,7 +13,12 @@ struct PlayError: Error, CustomStringConvertible {
 struct StoreClient: Sendable {
     let url: URL
     private let apiKey: String?
-    private let session = URLSession(configuration: .ephemeral, delegate: RedirectRefusal(), delegateQueue: nil)
+    private let session: URLSession = {
+        let configuration = URLSessionConfiguration.ephemeral
+        // Foundation's cache on Linux takes a URL without its query for the same one.
+        configuration.urlCache = nil
+        return URLSession(configuration: configuration, delegate: RedirectRefusal(), delegateQueue: nil)
+    }()
 
     /// What the service answers to the store.
     struct Receipt: Decodable {

@@ -20,6 +20,8 @@ struct HTTPClient: Sendable {
         self.attempts = attempts
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpMaximumConnectionsPerHost = 8
+        // Foundation's cache on Linux takes a URL without its query for the same one.
+        configuration.urlCache = nil
         configuration.timeoutIntervalForRequest = 60
         session = URLSession(configuration: configuration)
     }

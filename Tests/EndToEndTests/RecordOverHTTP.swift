@@ -29,6 +29,12 @@ extension HTTPClient {
                 "environment": customer.environment.rawValue, "at": "\(Timestamp(milliseconds: instant))",
             ])
         let items = try #require(answer.json["entitlements"] as? [[String: Any]], "\(context): \(answer.text)")
+        // An answer to another question would be the worst of all.
+        try #require(
+            answer.json["at"] as? String == "\(Timestamp(milliseconds: instant))"
+                && answer.json["customer_id"] as? String == customer.customerID,
+            "\(context): asked for \(customer) at \(Timestamp(milliseconds: instant)): \(answer.headers) \(answer.text)"
+        )
         return try items.map { try RecordAnswer(json: $0) }
     }
 

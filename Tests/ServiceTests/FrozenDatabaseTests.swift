@@ -129,6 +129,7 @@ struct FrozenDatabaseTests {
             base = "http://127.0.0.1:\(port)"
             self.key = key
             let configuration = URLSessionConfiguration.ephemeral
+            configuration.urlCache = nil
             configuration.httpMaximumConnectionsPerHost = 256
             session = URLSession(configuration: configuration)
         }

@@ -50,6 +50,7 @@ final class ServedInstance: Sendable {
         try server.start()
         base = "http://127.0.0.1:\(try #require(server.boundPort))"
         let configuration = URLSessionConfiguration.ephemeral
+        configuration.urlCache = nil
         configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
         configuration.httpMaximumConnectionsPerHost = 128
         session = URLSession(configuration: configuration)
