@@ -11,14 +11,30 @@ struct BackfillTests {
         case everything, eachThird, production, sandbox, halfAtRandom, oneStretch, oneWeek, renewalsOfOne
     }
 
-    /// Lives of both environments, so that each has something to lose.
-    private static func life(from number: Int, world: StoreWorld) -> StoreLife {
-        var seed = UInt64(number)
-        while true {
-            let life = StoreLife.random(seed: seed, world: world, customers: 6)
-            let count = life.notifications.count { $0.environment == .sandbox }
-            if count > 5, count < life.notifications.count - 5 { return life }
-            seed += 10
+    /// Lives that end four days ago.
+    ///
+    /// Were some of it still to come, the store would tell of it beforehand when the service asks about what is overdue.
+    private struct Past {
+        let notifications: [StoreNotification]
+        let customers: [(key: CustomerKey, record: CustomerRecord)]
+
+        init(seed: UInt64, customers count: Int) {
+            let lives = StoreLife.recent(seed: seed, customers: count, until: StoreAPIStage.now)
+            notifications = lives.flatMap(\.notifications).sorted { $0.signedDate < $1.signedDate }
+            customers = lives.flatMap { life in
+                life.record.customers.map { ($0, life.record.customer($0)) }
+            }
+        }
+
+        /// Lives of both environments, so that each has something to lose.
+        static func ofBoth(seed: UInt64) -> Past {
+            var seed = seed
+            while true {
+                let past = Past(seed: seed, customers: 6)
+                let count = past.notifications.count { $0.environment == .sandbox }
+                if count > 5, count < past.notifications.count - 5 { return past }
+                seed += 100
+            }
         }
     }
 
@@ -32,8 +48,8 @@ struct BackfillTests {
         defer { service.stop() }
         try await stage.awaitSweeps()
         let client = HTTPClient(service.url, key: key)
-        let life = Self.life(from: 1 + (Loss.allCases.firstIndex(of: loss) ?? 0), world: installation.world)
-        let seed = life.seed
+        let seed = UInt64(1000 * (1 + (Loss.allCases.firstIndex(of: loss) ?? 0)))
+        let life = Past.ofBoth(seed: seed)
         var random = SplitMix64(seed: seed)
         var dropped = 0
         let middle = life.notifications[life.notifications.count / 2].signedDate
@@ -66,8 +82,8 @@ struct BackfillTests {
         let output = try await installation.rightful("backfill")
         #expect(try await client.head() == before + Int64(dropped), "\(output)")
         #expect(output.components(separatedBy: "\n").count == 3, "a line for each environment: \(output)")
-        for customer in life.record.customers {
-            try await client.expectRecord(life.record.customer(customer), of: customer, "seed \(seed) \(loss)")
+        for (customer, record) in life.customers {
+            try await client.expectRecord(record, of: customer, "seed \(seed) \(loss)")
         }
         let events = try await client.events(after: before)
         #expect(events.allSatisfy { $0["source"] as? String == "app_store_api" })
@@ -92,7 +108,7 @@ struct BackfillTests {
         let installation = stage.installation
         let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
-        let life = StoreLife.random(seed: 11, world: installation.world, customers: 25)
+        let life = Past(seed: 11, customers: 60)
         for notification in life.notifications { _ = try stage.send(notification) }
         let pages = StoreEnvironment.allCases.map { environment in
             let count = life.notifications.count { $0.environment == environment }
@@ -110,8 +126,8 @@ struct BackfillTests {
         let client = HTTPClient(service.url, key: key)
         // Whoever was killed keeps the lease for half a minute.
         try await stage.awaitSweeps()
-        for customer in life.record.customers {
-            try await client.expectRecord(life.record.customer(customer), of: customer, "seed 11")
+        for (customer, record) in life.customers {
+            try await client.expectRecord(record, of: customer, "seed 11")
         }
         let asked = stage.production.count(of: "notification_history")
         #expect(
