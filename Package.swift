@@ -51,8 +51,8 @@ let modules = [
     Module(
         "Service",
         imports: [
-            "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "EntitlementCore", "HTTPServer",
-            "OpenSSLCrypto",
+            "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "StripePayloads", "EntitlementCore",
+            "HTTPServer", "OpenSSLCrypto",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),

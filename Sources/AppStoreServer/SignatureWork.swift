@@ -19,6 +19,9 @@ package struct SignatureWork: Sendable {
     /// - Parameter allowance: by default without a limit.
     package init(allowance: Int64 = .max) { self.allowance = allowance }
 
+    /// Counts what was spent in vain on something else than a JWS.
+    package mutating func waste(_ units: Int64) { wasted += units }
+
     mutating func countSignature() { current += 1 }
 
     /// Asks to validate certificates that are not known yet.

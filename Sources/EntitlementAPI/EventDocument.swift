@@ -18,15 +18,18 @@ package struct EventDocument: Codable, Hashable, Sendable {
     /// The signed bytes, and what they say.
     package struct Evidence: Codable, Hashable, Sendable {
         package let signedPayload: String
+        /// Of a webhook of Stripe's: the header `Stripe-Signature` that came with it.
+        package let signature: String?
         @Nullable package private(set) var payload: WireValue?
 
-        package init(signedPayload: String, payload: WireValue?) {
+        package init(signedPayload: String, signature: String? = nil, payload: WireValue?) {
             self.signedPayload = signedPayload
+            self.signature = signature
             _payload = Nullable(wrappedValue: payload)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case payload
+            case payload, signature
             case signedPayload = "signed_payload"
         }
     }

@@ -22,6 +22,8 @@ package struct VerificationDocument: Encodable, Sendable {
         package let evidence: Int64
         /// Whether every signature was checked and every fact derived again; `--quick` leaves that out.
         package let signatures: Bool
+        /// Webhooks whose secret is not configured any more: their facts were derived again, their signatures not checked.
+        package let signaturesUnchecked: Int64
         package let evidenceErased: Int64
         package let views: Int64
         package let viewsOutdated: Int64
@@ -30,14 +32,15 @@ package struct VerificationDocument: Encodable, Sendable {
         package let guardsOff: [String]
 
         package init(
-            position: Int64, hash: String, root: String, evidence: Int64, signatures: Bool, evidenceErased: Int64,
-            views: Int64, viewsOutdated: Int64, viewsMissing: Int64, guardsOff: [String]
+            position: Int64, hash: String, root: String, evidence: Int64, signatures: Bool, signaturesUnchecked: Int64,
+            evidenceErased: Int64, views: Int64, viewsOutdated: Int64, viewsMissing: Int64, guardsOff: [String]
         ) {
             self.position = position
             self.hash = hash
             self.root = root
             self.evidence = evidence
             self.signatures = signatures
+            self.signaturesUnchecked = signaturesUnchecked
             self.evidenceErased = evidenceErased
             self.views = views
             self.viewsOutdated = viewsOutdated
@@ -47,6 +50,7 @@ package struct VerificationDocument: Encodable, Sendable {
 
         private enum CodingKeys: String, CodingKey {
             case position, hash, root, evidence, signatures, views
+            case signaturesUnchecked = "signatures_unchecked"
             case evidenceErased = "evidence_erased"
             case viewsOutdated = "views_outdated"
             case viewsMissing = "views_missing"

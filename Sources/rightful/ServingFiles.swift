@@ -18,6 +18,8 @@ struct ServingFiles: Sendable {
     let checkpoints: CheckpointDirectory?
     /// Who may ask the store about which app.
     let storeAccess: [StoreAccess]
+    /// What verifies Stripe's webhooks.
+    let stripe: StripeFiles
     /// What is wrong with files without making them useless.
     private(set) var warnings: [String]
 
@@ -26,7 +28,8 @@ struct ServingFiles: Sendable {
     ///   - account: as whom the service is going to run; `nil`: as whoever started it.
     init(
         _ configuration: Configuration, trusting anchors: TrustAnchors, passKeys configured: PassKeyFiles,
-        storeAccess: [StoreAccess], cluster: EmbeddedCluster?, for account: ServiceAccount?, now: Timestamp
+        storeAccess: [StoreAccess], stripe: StripeFiles, cluster: EmbeddedCluster?, for account: ServiceAccount?,
+        now: Timestamp
     ) async throws {
         passKeys =
             if configured.ring.isEmpty, let cluster {
@@ -34,7 +37,8 @@ struct ServingFiles: Sendable {
             } else {
                 configured
             }
-        warnings = passKeys.warnings
+        self.stripe = stripe
+        warnings = passKeys.warnings + stripe.warnings
         do {
             let isMissing = LogKeyFile.isMissing(configuration)
             let key = try LogKeyFile.privateKey(configuration, isMade: true)

@@ -61,7 +61,7 @@ struct AccessTests {
         #expect(reconcile == ["POST /v1/customers/{id}/reconcile"])
         #expect(
             open == [
-                "POST /v1/notifications/appstore", "GET /.well-known/rightful-keys",
+                "POST /v1/notifications/appstore", "POST /v1/notifications/stripe", "GET /.well-known/rightful-keys",
                 "GET /.well-known/rightful-log-key", "GET /healthz", "GET /readyz",
             ])
     }

@@ -40,7 +40,7 @@ struct ServiceRig {
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
-        asksStore: Bool = false
+        asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([])
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -84,7 +84,8 @@ struct ServiceRig {
             logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies, storeChecks: StoreChecks(checks),
-            streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)), now: now)
+            streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)),
+            stripe: stripe, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(

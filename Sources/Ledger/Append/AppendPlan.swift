@@ -230,8 +230,16 @@ struct AppendPlan: Sendable {
 
 extension LedgerFact {
     fileprivate func remarking(_ remark: String) -> LedgerFact {
-        guard case .notification(var fact) = self else { return self }
-        fact.remarks.append(remark)
-        return .notification(fact)
+        switch self {
+        case .notification(var fact):
+            fact.remarks.append(remark)
+            return .notification(fact)
+        case .web(var fact):
+            fact.remarks.append(remark)
+            return .web(fact)
+        case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
+            .drift, .forgetting, .access, .storeRequest:
+            return self
+        }
     }
 }

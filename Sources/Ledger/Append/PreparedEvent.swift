@@ -18,6 +18,7 @@ final class PreparedEvent: Sendable {
             switch draft.evidence {
             case .received(let bytes): PreparedEvidence(received: bytes)
             case .verified(let statements): PreparedEvidence(statements)
+            case .plain(let bytes): PreparedEvidence(plain: bytes)
             case nil: nil as PreparedEvidence?
             }
         evidence = prepared?.parts

@@ -260,11 +260,11 @@ struct DriftPage {
 }
 
 extension EventSource {
-    /// Whether its events carry what the store has signed.
+    /// Whether its events carry what the App Store has signed about an app.
     var isSigned: Bool {
         switch self {
         case .notification, .serverAPI, .device: true
-        case .api, .operatorCommand: false
+        case .stripeNotification, .api, .operatorCommand: false
         }
     }
 }

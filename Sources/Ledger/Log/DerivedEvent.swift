@@ -10,10 +10,14 @@ package struct DerivedEvent: Sendable {
     package var fact: LedgerFact
     /// Customer ids in clear.
     package var identities: [String]
+    /// Whether its signature was checked; `false` where the secret is not known any more that it was made with.
+    package var isSignatureChecked: Bool
 
     package init(
-        environment: StoreEnvironment, type: String, occurredAt: Timestamp?, fact: LedgerFact, identities: [String]
+        environment: StoreEnvironment, type: String, occurredAt: Timestamp?, fact: LedgerFact, identities: [String],
+        isSignatureChecked: Bool = true
     ) {
+        self.isSignatureChecked = isSignatureChecked
         self.environment = environment
         self.type = type
         self.occurredAt = occurredAt

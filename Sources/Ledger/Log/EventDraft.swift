@@ -5,6 +5,8 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case notification = "app_store_notification"
     case serverAPI = "app_store_api"
     case device
+    /// A webhook of Stripe's.
+    case stripeNotification = "stripe_notification"
     /// A command over HTTP.
     case api
     /// A command typed by an operator.
@@ -13,7 +15,7 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     /// Whose word its signed statements are.
     package var statementSource: StatementSource {
         switch self {
-        case .notification, .api, .operatorCommand: .notification
+        case .notification, .stripeNotification, .api, .operatorCommand: .notification
         case .serverAPI: .serverAPI
         case .device: .device
         }
@@ -23,7 +25,7 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     package var statementsLabel: String {
         switch self {
         case .serverAPI: "store_report"
-        case .notification, .device, .api, .operatorCommand: StatementsFact.label
+        case .notification, .device, .stripeNotification, .api, .operatorCommand: StatementsFact.label
         }
     }
 }
@@ -76,6 +78,8 @@ package enum EventEvidence: Sendable {
     case received([UInt8])
     /// The same, each taken apart by whoever verified it, so that nothing is decoded again.
     case verified([JWSParts])
+    /// Signed bytes of any other form, which are kept as they came.
+    case plain([UInt8])
 }
 
 /// An event before it has a position: what is to be appended, and what makes appending it idempotent.

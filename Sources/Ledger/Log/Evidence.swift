@@ -41,6 +41,12 @@ package struct EvidenceParts: Sendable, Equatable {
         }
     }
 
+    /// Keeps bytes as they are.
+    package init(plain received: [UInt8]) {
+        bytes = Self.literal(received[...])
+        headers = [:]
+    }
+
     /// Makes evidence of JWS that a verifier took apart, one a line, without decoding anything again.
     ///
     /// That the received bytes come back is proven by writing what was decoded once more, into nothing; what does not

@@ -24,6 +24,14 @@ package struct PreparedEvidence: Sendable, Equatable {
         parts = EvidenceParts(statements)
     }
 
+    /// Bytes that are no JWS, kept as they were received.
+    package init?(plain bytes: [UInt8]) {
+        guard let hash = Digest(SHA256.hash(bytes)) else { return nil }
+        received = bytes
+        self.hash = hash
+        parts = EvidenceParts(plain: bytes)
+    }
+
     /// Any bytes that were received, taken apart as far as they are JWS.
     package init?(received: [UInt8]) {
         guard let hash = Digest(SHA256.hash(received)) else { return nil }

@@ -43,6 +43,7 @@ extension EventSource {
         case .device: 3
         case .api: 4
         case .operatorCommand: 5
+        case .stripeNotification: 6
         }
     }
 
@@ -53,7 +54,8 @@ extension EventSource {
         case 3: self = .device
         case 4: self = .api
         case 5: self = .operatorCommand
-        default: throw LedgerError(.corrupt, "a row names source \(number); there are 1 to 5")
+        case 6: self = .stripeNotification
+        default: throw LedgerError(.corrupt, "a row names source \(number); there are 1 to 6")
         }
     }
 }

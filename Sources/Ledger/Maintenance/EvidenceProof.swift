@@ -10,29 +10,36 @@ struct SignedEvent: Sendable {
 
 /// Holds events against what their evidence says.
 enum EvidenceProof {
-    /// Whom the events name by number, as their evidence says it in clear.
+    /// Whom the events name by number, as their evidence says it in clear, and how many bear a signature that nobody
+    /// here can check any more.
     ///
     /// - Throws: `VerificationDifference` at the first event that is not what its evidence says.
     static func identities(
         of events: [SignedEvent], by derive: @escaping EvidenceDerivation
-    ) async throws -> [NamedIdentity] {
+    ) async throws -> (named: [NamedIdentity], unchecked: Int64) {
         let part = max(1, (events.count + parts - 1) / parts)
-        return try await withThrowingTaskGroup(of: (Int, [NamedIdentity]).self) { group in
+        return try await withThrowingTaskGroup(of: (Int, [Checked]).self) { group in
             for start in stride(from: 0, to: events.count, by: part) {
                 group.addTask {
-                    (start, try events[start..<min(start + part, events.count)].flatMap { try check($0, by: derive) })
+                    (start, try events[start..<min(start + part, events.count)].map { try check($0, by: derive) })
                 }
             }
-            var found: [Int: [NamedIdentity]] = [:]
-            for try await (start, named) in group { found[start] = named }
-            return found.sorted { $0.key < $1.key }.flatMap(\.value)
+            var found: [Int: [Checked]] = [:]
+            for try await (start, checked) in group { found[start] = checked }
+            let all = found.sorted { $0.key < $1.key }.flatMap(\.value)
+            return (all.flatMap(\.named), Int64(all.count { !$0.isSignatureChecked }))
         }
+    }
+
+    private struct Checked: Sendable {
+        let named: [NamedIdentity]
+        let isSignatureChecked: Bool
     }
 
     /// Parts that are worked on at once; there is one thread for each core.
     private static let parts = 16
 
-    private static func check(_ event: SignedEvent, by derive: EvidenceDerivation) throws -> [NamedIdentity] {
+    private static func check(_ event: SignedEvent, by derive: EvidenceDerivation) throws -> Checked {
         let position = event.record.position
         let derived: DerivedEvent
         do {
@@ -53,9 +60,10 @@ enum EvidenceProof {
         var next = numbers.makeIterator()
         let fact = derived.fact.replacingIdentities { next.next() ?? $0 }
         try require(fact.withoutRemarks == event.fact.withoutRemarks, "facts")
-        return zip(numbers, indices).map {
+        let named = zip(numbers, indices).map {
             NamedIdentity(number: $0.number, value: derived.identities[Int($1.number)], position: position)
         }
+        return Checked(named: named, isSignatureChecked: derived.isSignatureChecked)
     }
 }
 
@@ -69,10 +77,12 @@ struct NamedIdentity: Sendable, Hashable {
 extension Verifier {
     /// Checks the signatures of a page's evidence, derives every fact again, and holds the numbers that stand for people
     /// against the identities that were signed.
-    func prove(_ events: [SignedEvent], by derive: @escaping EvidenceDerivation) async throws {
-        let named = try await EvidenceProof.identities(of: events, by: derive)
+    ///
+    /// - Returns: how many bear a signature that nobody here can check any more.
+    func prove(_ events: [SignedEvent], by derive: @escaping EvidenceDerivation) async throws -> Int64 {
+        let (named, unchecked) = try await EvidenceProof.identities(of: events, by: derive)
         let numbers = Set(named.map(\.number)).sorted()
-        guard !numbers.isEmpty else { return }
+        guard !numbers.isEmpty else { return unchecked }
         let known = try await page { connection in
             try connection.query(
                 "SELECT identity, value FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
@@ -86,6 +96,7 @@ extension Verifier {
             throw VerificationDifference(
                 event: identity.position, "names identity \(identity.number), which is not whom its evidence names")
         }
+        return unchecked
     }
 }
 

@@ -33,6 +33,9 @@ package struct VerificationSummary: Sendable, Hashable {
     package internal(set) var evidence: Int64 = 0
     /// Whether every signature of it was checked, and every fact derived from it again.
     package internal(set) var isProven = false
+    /// Pieces of evidence whose facts were derived again, though nobody here knows the secret any more that they were
+    /// signed with.
+    package internal(set) var uncheckedSignatures: Int64 = 0
     /// Pieces of evidence that a later event says were erased.
     package internal(set) var erasedEvidence: Int64 = 0
     /// The root of the tree over the events.

@@ -71,6 +71,7 @@ package struct Application: Sendable {
     let storeChecks: StoreChecks
     let streams: StreamsReading
     let streamEars: StreamEars
+    let stripe: StripeWebhooks
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -90,6 +91,7 @@ package struct Application: Sendable {
     ///   - storeChecks: what asks the store, of the apps that may.
     ///   - streams: the configured apps' streams.
     ///   - streamEars: hears of every delivery.
+    ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -100,7 +102,7 @@ package struct Application: Sendable {
         passTTL: Duration = PassDocument.defaultTTL,
         ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
         storeChecks: StoreChecks = StoreChecks([]), streams: StreamsReading? = nil,
-        streamEars: StreamEars = StreamEars(),
+        streamEars: StreamEars = StreamEars(), stripe: StripeWebhooks = StripeWebhooks([]),
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
@@ -123,6 +125,7 @@ package struct Application: Sendable {
         self.storeChecks = storeChecks
         self.streams = streams ?? StreamsReading([], register: reader.streamRegister)
         self.streamEars = streamEars
+        self.stripe = stripe
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,
@@ -164,7 +167,7 @@ package struct Application: Sendable {
     /// The largest body for a method and a percent-encoded path.
     package func bodyLimit(_ method: String, _ path: String) -> Int {
         switch (method, path) {
-        case ("POST", "/v1/notifications/appstore"): limits.notificationBytes
+        case ("POST", "/v1/notifications/appstore"), ("POST", "/v1/notifications/stripe"): limits.notificationBytes
         case ("PUT", "/v1/catalog"): limits.catalogBytes
         case ("POST", let path) where path.hasPrefix("/v1/customers/") && path.hasSuffix("/reconcile"):
             limits.reconcileBytes

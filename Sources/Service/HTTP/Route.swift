@@ -74,6 +74,7 @@ struct Route: Sendable {
 
     static let all: [Route] = [
         Route("POST", "/v1/notifications/appstore", .open) { try await $0.receiveNotification($1) },
+        Route("POST", "/v1/notifications/stripe", .open) { try await $0.receiveStripeEvent($1) },
         Route("GET", "/v1/customers/{id}/entitlements", .scope(.customersRead)) { try await $0.entitlements($1) },
         Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead)) { try await $0.timeline($1) },
         Route("GET", "/v1/customers/{id}/explain", .scope(.customersRead)) { try await $0.explain($1) },

@@ -2,6 +2,7 @@ import AppStorePayloads
 package import AppStoreServer
 package import EntitlementCore
 package import Ledger
+import StripePayloads
 
 /// Reads the evidence of events again, as it was read when it came.
 ///
@@ -10,9 +11,13 @@ package struct EvidenceReading: Sendable {
     private let notifications: NotificationVerifier
     private let statements: StatementVerifier
     private let bundleIDs: Set<String>
+    private let stripe: StripeWebhooks
 
-    /// - Parameter bundleIDs: the apps that statements may be about; empty where nobody knows.
-    package init(jws: JWSVerifier, bundleIDs: Set<String> = []) {
+    /// - Parameters:
+    ///   - bundleIDs: the apps that statements may be about; empty where nobody knows.
+    ///   - stripe: the secrets of Stripe's webhooks that are still known.
+    package init(jws: JWSVerifier, bundleIDs: Set<String> = [], stripe: StripeWebhooks = StripeWebhooks([])) {
+        self.stripe = stripe
         notifications = NotificationVerifier(ofAnyApp: jws)
         statements = StatementVerifier(ofAnyApp: jws)
         self.bundleIDs = bundleIDs
@@ -41,8 +46,10 @@ package struct EvidenceReading: Sendable {
                 identities: notification.identities)
         case .statements(let stated):
             return try derive(evidence, of: event, like: stated)
+        case .web:
+            return try stripe.derive(evidence)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
-            .catalog, .access, .storeRequest, .web:
+            .catalog, .access, .storeRequest:
             throw EvidenceFault(description: "is there, though the event is of no signed statement")
         }
     }

@@ -34,7 +34,8 @@ extension Application {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
         }
         var document = EventDocument(event, to: call.scope)
-        document.evidence = Nullable(wrappedValue: evidence.map { Self.evidence($0) })
+        document.evidence = Nullable(
+            wrappedValue: evidence.map { event.fact.isOfWeb ? Self.webhook($0) : Self.evidence($0) })
         return try .document(document, position: max(head, position))
     }
 
@@ -61,6 +62,13 @@ extension Application {
     private static func evidence(_ bytes: [UInt8]) -> EventDocument.Evidence {
         let payload = try? WireJSON.decode(WireValue.self, from: UnverifiedJWS(bytes).payload)
         return EventDocument.Evidence(signedPayload: String(decoding: bytes, as: UTF8.self), payload: payload)
+    }
+
+    private static func webhook(_ bytes: [UInt8]) -> EventDocument.Evidence {
+        let webhook = SignedWebhook(evidence: bytes)
+        return EventDocument.Evidence(
+            signedPayload: String(decoding: webhook.body, as: UTF8.self), signature: webhook.signature,
+            payload: try? WireJSON.decode(WireValue.self, from: webhook.body))
     }
 }
 

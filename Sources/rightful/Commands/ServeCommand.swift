@@ -36,6 +36,7 @@ struct ServeCommand: Command {
         let anchors = try TrustedMaterial.anchors(configuration)
         let storeAccess = try StoreAccess.all(configuration)
         let passKeys = try PassKeyFiles(configured: configuration)
+        let stripe = try StripeFiles(configuration)
         let account = context.isRoot ? try ServiceAccount.own() : nil
         let log = LogWriter()
         let logger = Logger(
@@ -48,8 +49,8 @@ struct ServeCommand: Command {
                 as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
             ) { cluster in
                 var files = try await ServingFiles(
-                    configuration, trusting: anchors, passKeys: passKeys, storeAccess: storeAccess, cluster: cluster,
-                    for: account,
+                    configuration, trusting: anchors, passKeys: passKeys, storeAccess: storeAccess, stripe: stripe,
+                    cluster: cluster, for: account,
                     now: context.now())
                 if let account {
                     try Privileges.giveUp(for: account)
@@ -138,6 +139,7 @@ struct ServeCommand: Command {
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks), streams: healing.streams, streamEars: healing.ears,
+                stripe: files.stripe.webhooks,
                 now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound

@@ -41,7 +41,8 @@ struct VerifyCommand: Command {
     private static func derivation(_ configuration: Configuration) throws -> EvidenceDerivation {
         let reading = EvidenceReading(
             jws: try JWSVerifier(trusting: try TrustedMaterial.anchorsOfEvidence(configuration)),
-            bundleIDs: Set(configuration.apps.map(\.binding.bundleID)))
+            bundleIDs: Set(configuration.apps.map(\.binding.bundleID)),
+            stripe: try StripeFiles(configuration).webhooks)
         return { evidence, event, fact in try reading.derive(evidence, of: event, fact: fact) }
     }
 
@@ -180,13 +181,22 @@ extension VerificationSummary {
     fileprivate func document(guardsOff: [String]) -> VerificationDocument.Checked {
         VerificationDocument.Checked(
             position: position, hash: hash.hex, root: root.hex, evidence: evidence, signatures: isProven,
-            evidenceErased: erasedEvidence, views: views, viewsOutdated: outdatedViews, viewsMissing: missingViews,
+            signaturesUnchecked: uncheckedSignatures, evidenceErased: erasedEvidence, views: views,
+            viewsOutdated: outdatedViews, viewsMissing: missingViews,
             guardsOff: guardsOff)
     }
 
     fileprivate func line(since: Checkpoint?) -> String {
         var parts = ["\(position) events", "\(evidence) pieces of evidence", "\(views) views"]
-        parts.append(isProven ? "every signature checked" : "signatures were not checked (--quick)")
+        if !isProven {
+            parts.append("signatures were not checked (--quick)")
+        } else if uncheckedSignatures > 0 {
+            parts.append(
+                "every signature checked but those of \(uncheckedSignatures) webhooks, whose secrets are not configured any more"
+            )
+        } else {
+            parts.append("every signature checked")
+        }
         if erasedEvidence > 0 { parts.append("\(erasedEvidence) pieces of evidence erased as the log says") }
         if outdatedViews > 0 { parts.append("\(outdatedViews) views of another fold version, which do not count") }
         if missingViews > 0 { parts.append("\(missingViews) views not made yet") }

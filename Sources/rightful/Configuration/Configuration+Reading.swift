@@ -11,6 +11,7 @@ extension Configuration {
         database = try settings.database()
         dataDirectory = try settings.dataDirectory()
         apps = try settings.list(.apps, limit: 1000, ConfiguredApp.init(reading:))
+        stripe = try settings.list(.stripe, limit: 2, StripeAccount.init(reading:))
         rootCertificates = try settings.list(.rootCertificates, limit: 32, RootCertificateSource.init(reading:))
         passKeys = try settings.list(.passKeys, limit: 16, PassKey.init(reading:))
         passTTL = try settings.seconds(.passTTL, in: PassDocument.ttlRange) ?? PassDocument.defaultTTL
@@ -25,6 +26,7 @@ extension Configuration {
             ?? Application.Limits().answerCacheBytes >> 20
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
+        try settings.refuseRepeated(stripe)
         if settings.node(.rootCertificates) == nil { rootCertificates = [.apple] }
         guard !rootCertificates.isEmpty else {
             throw settings.error(.rootCertificates, "must not be empty: leave the key out to trust Apple's root")
@@ -176,6 +178,12 @@ private struct Settings {
             throw ConfigurationError(
                 "pass_keys[\(index)].key_id", .file(filePath), "\(key.keyID) is listed twice")
         }
+    }
+
+    func refuseRepeated(_ accounts: [StripeAccount]) throws(ConfigurationError) {
+        guard accounts.count == 2, accounts[0].environment == accounts[1].environment else { return }
+        throw ConfigurationError(
+            "stripe[1].environment", .file(filePath), "\(accounts[1].environment.rawValue) is listed twice")
     }
 
     func notices(apps: [ConfiguredApp], database: DatabaseChoice, passKeys: [PassKey]) -> [String] {

@@ -27,6 +27,7 @@ extension Configuration {
         case (.migrateDatabaseURL, .external(_, let url)): url?.redactedDatabaseURL ?? "database_url"
         case (.dataDirectory, _): dataDirectory
         case (.apps, _): Self.joined(apps.map(\.summary))
+        case (.stripe, _): Self.joined(stripe.map(\.summary))
         case (.rootCertificates, _): Self.joined(rootCertificates.map(\.summary))
         case (.passKeys, .embedded) where passKeys.isEmpty: "none: the one in the data directory"
         case (.passKeys, _): Self.joined(passKeys.map(\.keyID))

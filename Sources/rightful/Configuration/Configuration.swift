@@ -12,6 +12,8 @@ struct Configuration: Sendable {
     /// Where the embedded PostgreSQL and the files this program makes for itself live.
     var dataDirectory: String
     var apps: [ConfiguredApp]
+    /// The accounts of Stripe's that sell on the web, one for each environment at most.
+    var stripe: [StripeAccount]
     var rootCertificates: [RootCertificateSource]
     var passKeys: [PassKey]
     /// The name of the log in its checkpoints; `nil`: made of the ledger's own id.

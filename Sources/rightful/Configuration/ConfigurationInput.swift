@@ -5,6 +5,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
     case migrateDatabaseURL = "migrate_database_url"
     case dataDirectory = "data_dir"
     case apps
+    case stripe
     case rootCertificates = "root_certificates"
     case passKeys = "pass_keys"
     case passTTL = "pass_ttl"
@@ -25,7 +26,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
         case .passTTL: "RIGHTFUL_PASS_TTL"
         case .answerMemory: "RIGHTFUL_ANSWER_MEMORY_MIB"
-        case .apps, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .tokenKeyPath, .checkpointDirectory,
+        case .apps, .stripe, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .tokenKeyPath, .checkpointDirectory,
             .trustedProxies, .rateLimits:
             nil
         }
@@ -38,7 +39,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .databaseURL: "--database-url"
         case .migrateDatabaseURL: "--migrate-database-url"
         case .dataDirectory: "--data-dir"
-        case .apps, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .tokenKeyPath,
+        case .apps, .stripe, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .tokenKeyPath,
             .checkpointDirectory,
             .trustedProxies, .rateLimits, .answerMemory:
             nil

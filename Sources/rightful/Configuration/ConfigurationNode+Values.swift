@@ -128,7 +128,7 @@ extension NetworkRange {
 }
 
 extension ConfigurationNode {
-    fileprivate func webAddress() throws(ConfigurationError) -> String {
+    func webAddress() throws(ConfigurationError) -> String {
         let text = try string()
         guard let url = URLComponents(string: text), let host = url.host, ["https", "http"].contains(url.scheme),
             url.query == nil, url.fragment == nil, url.user == nil, ["", "/"].contains(url.path)

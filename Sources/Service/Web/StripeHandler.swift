@@ -1,0 +1,96 @@
+import AppStorePayloads
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import StripePayloads
+
+extension Application {
+    /// `POST /v1/notifications/stripe`: verify, append, and only then say so.
+    func receiveStripeEvent(_ call: Call) async throws -> HTTPResponse {
+        do {
+            let (event, webhook) = try await verifiedStripeEvent(call)
+            let outcome = try await writer.append(EventDraft(event, webhook))
+            metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
+            if !outcome.isDuplicate { note(event, outcome) }
+            return try .document(
+                NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),
+                position: outcome.position)
+        } catch {
+            let problem = Problem(error)
+            metrics.count(.verdicts, [problem.code.rawValue])
+            throw problem
+        }
+    }
+
+    /// Verifies the signature before anything of the body is read.
+    private func verifiedStripeEvent(_ call: Call) async throws -> (StripeEvent, SignedWebhook) {
+        guard !stripe.isEmpty else {
+            throw Problem(.unknownApp, "No account of Stripe's is configured here: see `stripe` in the configuration.")
+        }
+        let header = call.request.header("Stripe-Signature") ?? ""
+        let body = call.request.body
+        return try await verifying(for: call.request) { work in
+            let start = ContinuousClock.now
+            defer { metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
+            let (signer, webhook) = try verifySignature(header, body, &work)
+            let event: StripeEvent
+            do throws(PayloadError) {
+                event = try StripeEvent(parsing: body, sha256: sha256)
+            } catch {
+                switch error {
+                case .malformed(let what): throw Problem(.malformedRequest, "The body is no JSON object: \(what).")
+                case .inconsistent(let what): throw NotificationRefusal(.inconsistentPayload, what)
+                }
+            }
+            guard event.environment == signer else {
+                throw NotificationRefusal(
+                    .wrongEnvironment,
+                    "The event is of \(event.environment.rawValue), and was signed with a webhook secret that is configured "
+                        + "for \(signer.rawValue).")
+            }
+            return (event, webhook)
+        }
+    }
+
+    /// - Throws: `untrusted_signature`, which the sender pays for.
+    private func verifySignature(
+        _ header: String, _ body: [UInt8], _ work: inout SignatureWork
+    ) throws(NotificationRefusal) -> (StoreEnvironment, SignedWebhook) {
+        do throws(StripeSignatureFailure) {
+            let webhook = try SignedWebhook(signature: header, body: body)
+            return (try stripe.verify(webhook, now: now()), webhook)
+        } catch {
+            work.waste(stripe.cost(of: body))
+            throw NotificationRefusal(.untrustedSignature, "\(error)")
+        }
+    }
+
+    /// Counts what it is and what is odd about it, and says the latter.
+    private func note(_ event: StripeEvent, _ outcome: AppendOutcome) {
+        metrics.count(.notifications, [event.label])
+        // A remark may quote the payload, so the log gets its kind, and the event keeps the rest.
+        var kinds = event.fact.remarks.map { String($0.prefix { $0 != ":" }) }
+        if outcome.idIsReused { kinds.append("id_reused") }
+        guard !kinds.isEmpty else { return }
+        for kind in kinds { metrics.count(.remarks, [kind]) }
+        logger.log(
+            .warning, "an event of Stripe's holds something to look at",
+            [
+                ("position", .integer(outcome.position)), ("environment", .string(event.environment.rawValue)),
+                ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
+            ])
+    }
+}
+
+extension EventDraft {
+    /// What a verified webhook appends.
+    init(_ event: StripeEvent, _ webhook: SignedWebhook) {
+        self.init(
+            environment: event.environment, source: .stripeNotification, type: event.label, occurredAt: event.created,
+            fact: .web(event.fact), identities: event.identities.customerIDs,
+            deduplication: .statement(id: "stripe:" + event.eventID, payloadHash: event.fact.payloadHash),
+            evidence: .plain(webhook.evidence))
+    }
+}

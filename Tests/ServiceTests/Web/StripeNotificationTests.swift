@@ -1,0 +1,193 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Service
+
+@Suite("Stripe's webhooks", .timeLimit(.minutes(5)))
+struct StripeNotificationTests {
+    @Test("what a webhook says is readable once it was answered, and the event shows it byte for byte")
+    func accepted() async throws {
+        let stripe = try await StripeRig.make()
+        let answer = try await stripe.deliver(StripeBody.paid)
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(try answer.json == WireValue(json: #"{"position":3,"duplicate":false}"#))
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        let event = try await stripe.rig.get("/v1/events/3").json
+        #expect(event["type"] == .string("invoice.paid") && event["source"] == .string("stripe_notification"))
+        #expect(event["original_transaction_id"] == .string("sub_1") && event["customer_id"] == .string("c-1"))
+        #expect(event["occurred_at"] == .string("2026-11-20T11:59:00.000Z"))
+        #expect(event["evidence"]?["signed_payload"] == .string(StripeBody.paid))
+        #expect(event["evidence"]?["signature"] == .string(StripeRig.header(StripeBody.paid)))
+        #expect(event["evidence"]?["payload"]?["id"] == .string("evt_1"))
+        let summary = try await stripe.verify()
+        #expect(summary.isProven && summary.uncheckedSignatures == 0 && summary.evidence == 1)
+    }
+
+    @Test("one event is one event in whatever body it comes: other counts, other API versions")
+    func duplicates() async throws {
+        let stripe = try await StripeRig.make()
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let again = [
+            StripeBody.event("invoice.paid", StripeBody.invoice(), pending: 0),
+            StripeBody.event("invoice.paid", StripeBody.oldInvoice),
+        ]
+        for body in again {
+            #expect(try await stripe.deliver(body).json == WireValue(json: #"{"position":3,"duplicate":true}"#))
+        }
+        #expect(try await stripe.head() == .int(3))
+    }
+
+    @Test("other facts under a known id are an event of their own, flagged, and that is one event, too")
+    func reusedID() async throws {
+        let stripe = try await StripeRig.make()
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let other = StripeBody.event("invoice.paid", StripeBody.invoice("c-2"))
+        #expect(try await stripe.deliver(other).json == WireValue(json: #"{"position":4,"duplicate":false}"#))
+        #expect(try await stripe.deliver(other).json == WireValue(json: #"{"position":4,"duplicate":true}"#))
+        #expect(try await stripe.deliver(StripeBody.paid).json["position"] == .int(3))
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains(#"rightful_notification_remarks_total{kind="id_reused"} 1"#))
+        #expect(try await stripe.verify().isProven)
+    }
+
+    @Test("an unknown type and a thin event are kept, answered 200, and shown as something to look at")
+    func unknown() async throws {
+        let stripe = try await StripeRig.make()
+        let customer = StripeBody.event("customer.created", #"{"id":"cus_1","object":"customer"}"#, id: "evt_2")
+        #expect(try await stripe.deliver(customer).json["position"] == .int(3))
+        let thin = """
+            {"object":"v2.core.event","id":"evt_3","type":"v1.invoice.paid","created":"2026-11-20T11:59:00Z",
+            "livemode":true,"related_object":{"id":"in_1","type":"invoice","url":"/v1/invoices/in_1"}}
+            """
+        #expect(try await stripe.deliver(thin).json["position"] == .int(4))
+        #expect(try await stripe.rig.get("/v1/events/3").json["type"] == .string("unknown"))
+        #expect(
+            try await stripe.rig.get("/v1/events/4").json["evidence"]?["signed_payload"] == .string(thin))
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains(#"rightful_notification_remarks_total{kind="unknown_type"} 1"#))
+        #expect(metrics.contains(#"rightful_notification_remarks_total{kind="thin_event"} 1"#))
+        #expect(try await stripe.verify().isProven)
+    }
+
+    @Test("whatever cannot be believed is refused by its code, and leaves no event")
+    func refusals() async throws {
+        let stripe = try await StripeRig.make()
+        let body = StripeBody.paid
+        let sandbox = StripeBody.event("invoice.paid", StripeBody.invoice(live: false), live: false)
+        let headless = #"{"object":"event","id":"evt_1","livemode":true}"#
+        let table: [(body: String, header: String, verdict: String)] = [
+            (body, "", "401 untrusted_signature"),
+            (body, "t=\(StripeRig.noon)", "401 untrusted_signature"),
+            (body, StripeRig.header(body, ["whsec_forged"]), "401 untrusted_signature"),
+            (body, StripeRig.header(body, at: StripeRig.noon - 301), "401 untrusted_signature"),
+            (String(body.dropLast(20)), StripeRig.header(body), "401 untrusted_signature"),
+            (body.replacing("999", with: "1"), StripeRig.header(body), "401 untrusted_signature"),
+            (sandbox, StripeRig.header(sandbox), "403 wrong_environment"),
+            (body, StripeRig.header(body, [StripeRig.sandbox]), "403 wrong_environment"),
+            (headless, StripeRig.header(headless), "422 inconsistent_payload"),
+            ("[]", StripeRig.header("[]"), "400 malformed_request"),
+        ]
+        for (body, header, verdict) in table {
+            let answer = try await stripe.deliver(body, header: header)
+            #expect(answer.verdict == verdict, "\(header) \(answer.text)")
+            #expect(!answer.text.contains("whsec_"))
+        }
+        #expect(try await stripe.head() == .int(2))
+        #expect(try await stripe.deliver(sandbox, header: StripeRig.header(sandbox, [StripeRig.sandbox])).status == 200)
+        #expect(try await stripe.access("c-1", "sandbox") == ["web_checkout active"])
+        #expect(try await stripe.access("c-1") == [])
+        #expect(!stripe.rig.log.lines.contains { $0.contains("whsec_") })
+    }
+
+    @Test("without a secret every webhook is refused as of an app that is not configured")
+    func notConfigured() async throws {
+        let stripe = try await StripeRig.make([])
+        #expect(try await stripe.deliver(StripeBody.paid).verdict == "403 unknown_app")
+        #expect(try await stripe.head() == .int(2))
+    }
+
+    @Test("while a secret is rolled either signs, and so do both")
+    func rolling() async throws {
+        let stripe = try await StripeRig.make()
+        let signers = [[StripeRig.rolled], [StripeRig.secret], [StripeRig.rolled, StripeRig.secret]]
+        for (number, secrets) in signers.enumerated() {
+            let body = StripeBody.event("invoice.paid", StripeBody.invoice(), id: "evt_\(number)")
+            #expect(try await stripe.deliver(body, header: StripeRig.header(body, secrets)).status == 200)
+        }
+        #expect(try await stripe.verify().uncheckedSignatures == 0)
+        let now = try StripeWebhooks([#require(StripeWebhookSecret(StripeRig.secret, of: .production))])
+        let summary = try await stripe.verify(now)
+        #expect(summary.isProven && summary.uncheckedSignatures == 1, "that of the secret that is given up")
+    }
+
+    @Test("evidence that was changed along with its hash does not prove its event, with the secret or without")
+    func changedEvidence() async throws {
+        let stripe = try await StripeRig.make()
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let body = StripeBody.event("invoice.paid", StripeBody.invoice("c-9"))
+        let reading = stripe.webhooks
+        let forged = try SignedWebhook(signature: StripeRig.header(StripeBody.paid), body: Array(body.utf8))
+        #expect(try !reading.derive(forged.evidence).isSignatureChecked)
+        #expect(try reading.derive(forged.evidence).identities == ["c-9"])
+        let moded = try SignedWebhook(
+            signature: StripeRig.header(body, [StripeRig.sandbox]), body: Array(body.utf8))
+        #expect(throws: EvidenceFault.self) { try reading.derive(moded.evidence) }
+        let owner = try await stripe.rig.database.owner()
+        _ = try await owner.run { connection in
+            try connection.query(
+                "UPDATE evidence SET parts = $1", [.bytes(EvidenceParts(plain: forged.evidence).bytes)])
+        }
+        await #expect(throws: VerificationDifference.self) { try await stripe.verify() }
+    }
+
+    @Test("a flood of forgeries is answered rate_limited, and Stripe gets through from the same address")
+    func flood() async throws {
+        var limits = Application.Limits()
+        limits.rates.address = RateLimit(perSecond: 1, burst: 20)
+        let stripe = try await StripeRig.make(limits: limits)
+        let start = ContinuousClock.now
+        let forged = StripeRig.header(StripeBody.paid, ["whsec_forged"])
+        var verdicts: [String] = []
+        for _ in 0..<30 {
+            verdicts.append(
+                try await stripe.deliver(StripeBody.paid, header: forged, from: "192.0.2.66", at: start).verdict)
+        }
+        #expect(verdicts.prefix(20).allSatisfy { $0 == "401 untrusted_signature" })
+        #expect(verdicts.dropFirst(20).allSatisfy { $0 == "429 rate_limited" })
+        #expect(try await stripe.deliver(StripeBody.paid, from: "192.0.2.66", at: start).status == 200)
+        let long = String(repeating: " ", count: 300 << 10) + StripeBody.paid
+        #expect(
+            try await stripe.deliver(long, header: forged, from: "192.0.2.67", at: start).verdict
+                == "401 untrusted_signature")
+        let standing = stripe.rig.application.rateLimiter.standing(
+            of: .forgeries(ClientAddress(try #require(IPAddress("192.0.2.67")))), at: start)
+        #expect(standing.tokens == 5, "300 KiB, hashed for each of three secrets, cost as much as 14 signatures more")
+    }
+
+    @Test("whoever is forgotten is named nowhere any more, and the log stays proven")
+    func forgotten() async throws {
+        let stripe = try await StripeRig.make()
+        for (number, customer) in ["c-1", "c-2"].enumerated() {
+            let body = StripeBody.event(
+                "invoice.paid", StripeBody.invoice(customer, subscription: "sub_\(number)"), id: "evt_\(number)")
+            #expect(try await stripe.deliver(body).status == 200)
+        }
+        let forgetter = Forgetter(pool: PostgresPool(stripe.rig.database.ownerConninfo), now: { .earliest })
+        let outcome = try await forgetter.forget(try #require(CustomerID("c-1")))
+        #expect(outcome?.evidence == 1)
+        #expect(try await stripe.access("c-1") == [])
+        #expect(try await stripe.access("c-2") == ["web_checkout active"])
+        let found = try await stripe.rig.pool.withConnection { connection in
+            try connection.query("SELECT count(*) FROM evidence WHERE encode(parts, 'escape') LIKE '%\"c-1\"%'")
+                .first?.int(0)
+        }
+        #expect(found == 0)
+        let summary = try await stripe.verify()
+        #expect(summary.isProven && summary.erasedEvidence == 1)
+    }
+}
