@@ -4,27 +4,40 @@ import PostgresClient
 
 /// Looks for a person's ids in all the evidence there is: what the store signed about somebody else may name them, too.
 ///
-/// Only ids that stand in signed statements are looked for, account tokens and app transaction ids; an app's own ids do
-/// not, and might be any word.
+/// Account tokens and app transaction ids are looked for wherever they stand. An app's own ids might be any word, and are
+/// looked for where a web checkout names its customer. What a web checkout states may name somebody by their payment alone, as
+/// refunds and disputes do, so it is looked for by Stripe's ids, too.
 struct EvidenceSearch: Sendable {
     /// Positions that one statement looks through, so that none takes long.
     private static let page: Int64 = 20_000
     /// Spellings that one regular expression looks for.
     private static let alternatives = 64
+    /// The same of a web checkout's, which may be long.
+    private static let webAlternatives = 16
 
     /// Whose ids are looked for.
     let identities: Set<IdentityRef>
+    /// What Stripe calls this person, and what they bought and paid.
+    let webIDs: Set<String>
     /// What finds them in evidence as PostgreSQL spells bytes, of a few ids each: one of very many would be refused.
     private let patterns: [String]
     /// The position up to which all evidence was looked through.
     private(set) var searchedTo: Int64 = 0
     private(set) var found: Set<Int64> = []
 
-    init(for identities: [(value: String, ref: IdentityRef)]) {
+    init(for identities: [(value: String, ref: IdentityRef)], webIDs: Set<String>) {
         self.identities = Set(identities.map(\.ref))
-        let all = identities.flatMap { Self.patterns(of: $0.value) }
-        patterns = stride(from: 0, to: all.count, by: Self.alternatives).map {
-            all[$0..<min($0 + Self.alternatives, all.count)].joined(separator: "|")
+        self.webIDs = webIDs
+        let ofApps = identities.flatMap { Self.patterns(of: $0.value) }
+        let ofWeb = identities.map { WebEvidence.pattern(ofCustomer: $0.value) } + webIDs.sorted().map { "\"\($0)\"" }
+        // Whatever case the operator disregards: other words are other ids.
+        patterns =
+            Self.joined(ofApps, Self.alternatives) + Self.joined(ofWeb, Self.webAlternatives).map { "(?c)" + $0 }
+    }
+
+    private static func joined(_ patterns: [String], _ count: Int) -> [String] {
+        stride(from: 0, to: patterns.count, by: count).map {
+            patterns[$0..<min($0 + count, patterns.count)].joined(separator: "|")
         }
     }
 

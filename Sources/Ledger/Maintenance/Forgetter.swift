@@ -6,8 +6,9 @@ package import PostgresClient
 /// A person is a customer with every alias that links lead from. Erased are their ids and account tokens, the app
 /// transaction ids that no other customer's statements bear, and the evidence of every event that names one of these or
 /// may: one that names nobody and is about one of their original transactions, and any that holds such an id, whoever it
-/// is about. What happened is itself an event, in the same commit. Whoever appends next finds none of these ids: a later
-/// statement of the same person begins anew.
+/// is about; and what a web checkout stated of a payment of theirs without naming anybody. What happened is itself an
+/// event, in the same commit. Whoever appends next finds none of these ids: a later statement of the same person begins
+/// anew.
 ///
 /// It needs a role that may delete evidence: the owner's.
 package struct Forgetter: Sendable {
@@ -33,7 +34,8 @@ package struct Forgetter: Sendable {
             }
         }
         guard let scope = found.0 else { return nil }
-        let preview = ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope.identities))
+        let preview = ForgettingPreview(
+            scope: scope, search: EvidenceSearch(for: scope.identities, webIDs: scope.webIDs))
         return try await advance(preview, to: found.1, progress)
     }
 
@@ -70,23 +72,30 @@ package struct Forgetter: Sendable {
             ?? 0
     }
 
-    /// Looks through the evidence up to a position, page by page.
+    /// Looks through the evidence up to a position, page by page; once more as long as what it finds leads further.
     private func advance(
         _ preview: ForgettingPreview, to head: Int64, _ progress: (_ done: Int64, _ of: Int64) -> Void = { _, _ in }
     ) async throws -> ForgettingPreview {
         var preview = preview
-        var goesOn = true
-        while goesOn {
-            try Task.checkCancellation()
-            (preview.search, goesOn) = try await run { [search = preview.search] connection in
-                var search = search
-                let goesOn = try search.advance(to: head, on: connection)
-                return (search, goesOn)
+        while true {
+            var goesOn = true
+            while goesOn {
+                try Task.checkCancellation()
+                (preview.search, goesOn) = try await run { [search = preview.search] connection in
+                    var search = search
+                    let goesOn = try search.advance(to: head, on: connection)
+                    return (search, goesOn)
+                }
+                progress(preview.search.searchedTo, head)
             }
-            progress(preview.search.searchedTo, head)
+            preview.scope = try await run { [scope = preview.scope, search = preview.search] connection in
+                var scope = scope
+                try scope.add(search, on: connection)
+                return scope
+            }
+            if preview.search.webIDs.isSuperset(of: preview.scope.webIDs) { return preview }
+            preview.search = EvidenceSearch(for: preview.scope.identities, webIDs: preview.scope.webIDs)
         }
-        preview.scope.add(preview.search)
-        return preview
     }
 
     /// An idempotency key is the sender's own text, and the hash beside it may be found by trying.
@@ -134,7 +143,11 @@ package struct Forgetter: Sendable {
             return .isSomebodyElse
         }
         while try search.advance(to: head.position, on: connection) {}
-        scope.add(search)
+        try scope.add(search, on: connection)
+        guard search.webIDs.isSuperset(of: scope.webIDs) else {
+            try connection.execute(script: "COMMIT")
+            return .isSomebodyElse
+        }
         let context = AppendContext(
             head: head,
             identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }))

@@ -11,6 +11,8 @@ package struct ForgettingScope: Sendable {
     package let sharedAppTransactions: [IdentityRef]
     /// Every event that names one of the identities, ascending.
     let positions: [Int64]
+    /// What Stripe calls this person, and what they bought and paid, by the evidence that goes.
+    private(set) var webIDs: Set<String>
 
     /// Evidence that one event lists at most; more of it takes more events.
     private static let positionsPerEvent = 10_000
@@ -45,11 +47,15 @@ package struct ForgettingScope: Sendable {
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
         evidencePositions = try Self.evidence(of: numbers, on: connection)
+        webIDs = try WebEvidence.ids(in: evidencePositions, ofNobody: false, on: connection)
     }
 
     /// Adds the evidence of others that names this person.
-    mutating func add(_ search: EvidenceSearch) {
+    ///
+    /// Where that names no customer at all, as a refund does, what it is about is this person's, too.
+    mutating func add(_ search: EvidenceSearch, on connection: isolated PostgresConnection) throws {
         evidencePositions = search.found.union(evidencePositions).sorted()
+        webIDs.formUnion(try WebEvidence.ids(in: search.found.sorted(), ofNobody: true, on: connection))
     }
 
     /// Everybody who stands for the same customer, by the links in force.
