@@ -126,20 +126,28 @@ private struct ExportSelection {
         identities.formUnion(history.identities)
         let positions = Set(history.events.map(\.position))
         let kept = gathered.filter { positions.contains($0.record.position) }
-        let foreign = kept.filter { event in event.record.identity.map { !history.identities.contains($0) } ?? false }
+        let foreign = kept.filter { $0.owners.contains { !history.identities.contains($0) } }
         let mixed = Set(foreign.compactMap(\.record.originalTransactionID))
         for event in kept {
             let record = event.record
             events[record.position] = event
-            let isOwn = record.identity.map { history.identities.contains($0) }
+            let isOwn = event.owners.allSatisfy { history.identities.contains($0) }
             let isInMixed = record.originalTransactionID.map { mixed.contains($0) } ?? false
-            if isOwn == false || isOwn == nil && isInMixed {
+            if !isOwn || event.owners.isEmpty && isInMixed {
                 withheld.insert(record.position)
             } else if event.fact.eventType == nil {
                 // The app transaction ids beside the customer's own account tokens.
                 identities.formUnion(event.fact.transactions.compactMap(\.appTransaction))
             }
         }
+    }
+}
+
+extension DecodedEvent {
+    /// Whose it says something is; of what was bought on the web it may name several.
+    fileprivate var owners: [IdentityRef] {
+        if case .web(let fact) = fact { return fact.owners.map(\.customer) }
+        return [record.identity].compactMap(\.self)
     }
 }
 

@@ -28,6 +28,12 @@ extension Application {
         }
     }
 
+    /// Whether it was bought on the web, and so holds in every app.
+    private func isOfWeb(_ key: OriginalKey, _ app: AppScope) async throws -> Bool {
+        let found = try await reader.subscription(key.originalTransactionID, environment: key.environment, app: app)
+        return found.subscription?.state.web != nil
+    }
+
     /// What would be recorded next, and how both sides would read.
     private func dryRun(_ command: TransferCommand) async throws -> HTTPResponse {
         let (draft, snapshot) = try await decide(command)
@@ -50,7 +56,7 @@ extension Application {
         case .move(let originalID, let receiver):
             let key = OriginalKey(environment: command.environment, originalTransactionID: originalID)
             if let app = command.scope.app, !(try await reader.isKnown(key, in: app)) {
-                throw Problem(TransferRefusal.unknownOriginal)
+                throw try await isOfWeb(key, app) ? Problem.ofEveryApp : Problem(TransferRefusal.unknownOriginal)
             }
             question.originals = [originalID]
             question.customers = [receiver.value]
@@ -192,6 +198,13 @@ private struct TransferScene: Sendable {
 }
 
 extension Problem {
+    fileprivate static var ofEveryApp: Problem {
+        Problem(
+            .forbidden,
+            "It was bought on the web and holds in every app, so a key that is bound to one app may not transfer it.",
+            param: "original_transaction_id")
+    }
+
     fileprivate init(_ refusal: TransferRefusal) {
         switch refusal {
         case .unknownOriginal:

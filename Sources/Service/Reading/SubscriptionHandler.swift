@@ -54,8 +54,10 @@ extension SubscriptionFacts {
     /// Whose a period is now: every claim, link and transfer considered.
     fileprivate func owner(of period: Period) -> IdentityRef? { ownership.currentOwner(of: period.fact) }
 
-    /// Whether the latest purchase is somebody's, be it of a product that gives nothing and so has no period.
+    /// Whether the latest purchase is somebody's, be it of a product that gives nothing and so has no period; of what was bought
+    /// on the web also where nothing is paid yet.
     fileprivate var isClaimed: Bool {
+        if state.web?.statedOwner != nil { return true }
         let latest = state.winningStatements().map(\.fact).max {
             ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
         }
@@ -80,14 +82,14 @@ extension SubscriptionFacts {
             willRenew: willRenew(best.segment.state, best.period, at: instant))
     }
 
-    /// What the newest renewal statement signed by then says; nothing renews once it is over.
+    /// What the newest statement about the renewal by then says; nothing renews once it is over.
     private func willRenew(_ reading: EntitlementState, _ period: Period, at instant: Timestamp) -> Bool? {
         guard period.isSubscription else { return nil }
         switch reading {
         case .expired, .revoked:
             return false
         case .active, .inGracePeriod, .inBillingRetry:
-            return state.renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact.autoRenews
+            return state.willRenew(at: instant)
         }
     }
 }

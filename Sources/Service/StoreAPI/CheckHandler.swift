@@ -81,6 +81,10 @@ extension Problem {
                 .notFound,
                 "Neither the ledger nor the store knows this original transaction in \(environment.rawValue).\(hint)",
                 param: "original_transaction_id")
+        case .boughtOnWeb:
+            self.init(
+                .unprocessable, "It was bought on the web, and the App Store knows nothing of that.",
+                param: "original_transaction_id")
         case .ambiguous:
             self.init(
                 .malformedRequest,

@@ -13,6 +13,8 @@ package struct StoreChecks: Sendable {
         case unconfigured(String?)
         /// Neither side knows it.
         case unknown
+        /// It was bought on the web: the App Store knows nothing of it.
+        case boughtOnWeb
 
         package var description: String {
             switch self {
@@ -22,6 +24,7 @@ package struct StoreChecks: Sendable {
                 app.map { "the app \($0) has no app_store_api in the configuration, so the store cannot be asked" }
                     ?? "no app has app_store_api in the configuration, so the store cannot be asked"
             case .unknown: "neither the ledger nor the store knows this transaction"
+            case .boughtOnWeb: "it was bought on the web, and the App Store knows nothing of that"
             }
         }
     }
@@ -47,6 +50,7 @@ package struct StoreChecks: Sendable {
         now: @Sendable () -> Timestamp
     ) async throws -> (outcome: CheckOutcome, finding: StoreCheck.Finding) {
         let known = try await reader.subscription(id, environment: environment, app: scope)
+        guard known.subscription?.state.web == nil else { throw Refusal.boughtOnWeb }
         let check = try check(of: known.subscription?.bundleID ?? scope?.bundleID ?? app)
         let finding: StoreCheck.Finding
         let original: String

@@ -16,7 +16,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
     var help: String {
         switch self {
         case .statements: "Signed statements that devices posted: recorded, known, or the code of the refusal."
-        case .conflicts: "Claims of what is somebody else's, each time they are made."
+        case .conflicts:
+            "Claims of what is somebody else's, each time they are made; events of a web checkout that name another customer than the owner."
         case .drift:
             "Products of which a device believed otherwise than the ledger: recorded, known, unproven, foreign, unknown_product, limited, overtaken; agreed: it did before, and does not any more."
         case .requests: "Requests answered, by route and status."

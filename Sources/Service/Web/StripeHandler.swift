@@ -13,7 +13,7 @@ extension Application {
             let (event, webhook) = try await verifiedStripeEvent(call)
             let outcome = try await writer.append(EventDraft(event, webhook))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
-            if !outcome.isDuplicate { note(event, outcome) }
+            if !outcome.isDuplicate { await note(event, outcome) }
             return try .document(
                 NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),
                 position: outcome.position)
@@ -68,11 +68,15 @@ extension Application {
     }
 
     /// Counts what it is and what is odd about it, and says the latter.
-    private func note(_ event: StripeEvent, _ outcome: AppendOutcome) {
+    private func note(_ event: StripeEvent, _ outcome: AppendOutcome) async {
         metrics.count(.notifications, [event.label])
         // A remark may quote the payload, so the log gets its kind, and the event keeps the rest.
         var kinds = event.fact.remarks.map { String($0.prefix { $0 != ":" }) }
         if outcome.idIsReused { kinds.append("id_reused") }
+        if await contradictsOwner(event, at: outcome.position) {
+            metrics.count(.conflicts, [])
+            kinds.append("ownership_conflict")
+        }
         guard !kinds.isEmpty else { return }
         for kind in kinds { metrics.count(.remarks, [kind]) }
         logger.log(
@@ -81,6 +85,24 @@ extension Application {
                 ("position", .integer(outcome.position)), ("environment", .string(event.environment.rawValue)),
                 ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
             ])
+    }
+}
+
+extension Application {
+    /// How long the answer to a webhook waits for what is looked at for an operator's eyes alone.
+    private static let patience = Duration.milliseconds(250)
+
+    /// Whether an event was the first to name another customer than the one whose the purchase is; that changes nobody's
+    /// access.
+    private func contradictsOwner(_ event: StripeEvent, at position: Int64) async -> Bool {
+        guard let original = event.fact.originalTransactionID, !event.fact.owners.isEmpty else { return false }
+        let found = try? await within(Self.patience) { [reader] () async throws -> Bool in
+            let known = try await reader.subscription(original, environment: event.environment)
+            guard let web = known.subscription?.state.web else { return false }
+            let others = web.contradictingOwners
+            return web.owners.contains { $0.position == position && others.contains($0.value.customer) }
+        }
+        return found ?? false
     }
 }
 

@@ -1,5 +1,7 @@
 import EntitlementAPI
 import EntitlementCore
+import Foundation
+import FoundationNetworking
 import HTTPServer
 import Ledger
 import PostgresClient
@@ -125,7 +127,9 @@ struct StripeNotificationTests {
         #expect(summary.isProven && summary.uncheckedSignatures == 1, "that of the secret that is given up")
     }
 
-    @Test("evidence that was changed along with its hash does not prove its event, with the secret or without")
+    @Test(
+        "a body that no known secret signed is derived and said to be unchecked; one of the other mode, or exchanged, proves nothing"
+    )
     func changedEvidence() async throws {
         let stripe = try await StripeRig.make()
         #expect(try await stripe.deliver(StripeBody.paid).status == 200)
@@ -167,6 +171,43 @@ struct StripeNotificationTests {
         let standing = stripe.rig.application.rateLimiter.standing(
             of: .forgeries(ClientAddress(try #require(IPAddress("192.0.2.67")))), at: start)
         #expect(standing.tokens == 5, "300 KiB, hashed for each of three secrets, cost as much as 14 signatures more")
+    }
+
+    @Test("over a socket the body is verified byte for byte as it was sent, up to the limit")
+    func socket() async throws {
+        let stripe = try await StripeRig.make()
+        let server = stripe.rig.application.makeServer(HTTPServerConfiguration(port: 0))
+        try server.start()
+        let url = "http://127.0.0.1:\(try #require(server.boundPort))/v1/notifications/stripe"
+        func post(_ body: String) async throws -> Int? {
+            var request = URLRequest(url: try #require(URL(string: url)))
+            request.httpMethod = "POST"
+            request.httpBody = Data(body.utf8)
+            request.setValue(StripeRig.header(body), forHTTPHeaderField: "Stripe-Signature")
+            return (try await URLSession.shared.data(for: request).1 as? HTTPURLResponse)?.statusCode
+        }
+        #expect(try await post(StripeBody.paid) == 200)
+        #expect(try await post(StripeBody.paid + String(repeating: " ", count: 1 << 19)) == 413)
+        let event = try await stripe.rig.get("/v1/events/3").json
+        #expect(event["evidence"]?["signed_payload"] == .string(StripeBody.paid))
+        await server.stop(graceSeconds: 1)
+    }
+
+    @Test("an event that names another customer than the owner moves nothing, and is counted once")
+    func contradiction() async throws {
+        let stripe = try await StripeRig.make()
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        for (number, customer) in ["c-2", "c-1", "c-2"].enumerated() {
+            let body = StripeBody.event(
+                "customer.subscription.updated", StripeBody.subscription(customer), id: "evt_\(number + 2)",
+                created: StripeRig.noon - 10 + Int64(number))
+            #expect(try await stripe.deliver(body).status == 200)
+        }
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        #expect(try await stripe.access("c-2") == [])
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains("rightful_ownership_conflicts_total 1\n"))
+        #expect(metrics.contains(#"rightful_notification_remarks_total{kind="ownership_conflict"} 1"#))
     }
 
     @Test("whoever is forgotten is named nowhere any more, and the log stays proven")

@@ -101,10 +101,12 @@ enum StripeBody {
     static func metadata(_ customer: String) -> String { #"{"rightful_customer_id":"\#(customer)"}"# }
 
     /// An invoice as it is since API version 2025-03-31.basil.
-    static func invoice(_ customer: String = "c-1", live: Bool = true, subscription: String = "sub_1") -> String {
+    static func invoice(
+        _ customer: String = "c-1", live: Bool = true, subscription: String = "sub_1", payments: String = ""
+    ) -> String {
         """
         {"id":"in_\(subscription)","object":"invoice","status":"paid","livemode":\(live),"amount_paid":999,
-        "customer_email":"zoë@example.com","currency":"usd","customer":"cus_1",
+        "customer_email":"zoë@example.com","currency":"usd","customer":"cus_\(subscription)",
         "parent":{"type":"subscription_details","subscription_details":{
         "metadata":\(metadata(customer)),"subscription":"\(subscription)"}},
         "status_transitions":{"paid_at":\(StripeRig.noon - 60)},
@@ -113,7 +115,7 @@ enum StripeBody {
         "proration":false,"subscription":"\(subscription)","subscription_item":"si_1"}},
         "period":{"start":\(StripeRig.noon - 3600),"end":\(StripeRig.noon + 86_400)},
         "pricing":{"type":"price_details","price_details":{"price":"price_1","product":"prod_1"}}}],
-        "has_more":false}}
+        "has_more":false}\(payments)}
         """
     }
 
@@ -129,10 +131,21 @@ enum StripeBody {
         "subscription":"sub_1","subscription_item":"si_1"}],"has_more":false}}
         """
 
-    static func subscription(_ customer: String = "c-1", status: String = "active") -> String {
+    /// A payment of an invoice, as it is listed inside it where that is asked for.
+    static func payment(_ intent: String) -> String {
+        """
+        ,"payments":{"object":"list","data":[{"id":"inpay_1","object":"invoice_payment","amount_paid":999,
+        "payment":{"type":"payment_intent","payment_intent":"\(intent)"}}],"has_more":false}
+        """
+    }
+
+    static func subscription(
+        _ customer: String = "c-1", status: String = "active", cancels: Bool = false, endedAt: Int64? = nil
+    ) -> String {
         """
         {"id":"sub_1","object":"subscription","status":"\(status)","customer":"cus_1","livemode":true,
-        "cancel_at":null,"cancel_at_period_end":false,"ended_at":null,"pause_collection":null,"trial_start":null,
+        "cancel_at":null,"cancel_at_period_end":\(cancels),"ended_at":\(endedAt.map(String.init) ?? "null"),
+        "pause_collection":null,"trial_start":null,
         "trial_end":null,"metadata":\(metadata(customer)),"items":{"object":"list","data":[{"id":"si_1",
         "object":"subscription_item","current_period_start":\(StripeRig.noon - 3600),
         "current_period_end":\(StripeRig.noon + 86_400),"price":{"id":"price_1","object":"price","product":"prod_1"}}],
@@ -140,10 +153,13 @@ enum StripeBody {
         """
     }
 
-    static func refund(of payment: String) -> String {
+    /// A session in which something was paid once.
+    static func session(_ customer: String, reference: String, intent: String = "pi_9") -> String {
         """
-        {"id":"re_1","object":"refund","amount":999,"charge":"ch_1","created":\(StripeRig.noon - 30),"currency":"usd",
-        "metadata":{},"payment_intent":"\(payment)","status":"succeeded"}
+        {"id":"cs_1","object":"checkout.session","mode":"payment","payment_status":"paid","status":"complete",
+        "payment_intent":"\(intent)","subscription":null,"invoice":null,"customer":null,"livemode":true,
+        "amount_total":4999,"currency":"usd","created":\(StripeRig.noon - 90),"client_reference_id":"\(reference)",
+        "metadata":{"rightful_customer_id":"\(customer)","rightful_product_id":"lifetime"}}
         """
     }
 

@@ -137,7 +137,8 @@ struct CheckCommand: Command {
         if try await reader.subscription(subject, environment: environment).subscription != nil { return [subject] }
         if let customer = CustomerID(subject) {
             let facts = try await reader.customerFacts(customer, environment: environment).facts
-            let originals = facts.ofCustomerAlone().originals.keys.sorted()
+            let all = facts.ofCustomerAlone().originals
+            let originals = all.filter { $0.value.web == nil }.keys.sorted()
             if originals.count > Self.mostOriginals {
                 throw CommandFailure(
                     description: "the customer has \(originals.count) original transactions, more than "
@@ -145,6 +146,11 @@ struct CheckCommand: Command {
                         + originals.joined(separator: " "))
             }
             if !originals.isEmpty { return originals }
+            guard all.isEmpty else {
+                throw CommandFailure(
+                    description:
+                        "all that the customer has was bought on the web, and the App Store knows nothing of that")
+            }
         }
         guard subject.utf8.allSatisfy({ (48...57).contains($0) }) else {
             throw CommandFailure(
