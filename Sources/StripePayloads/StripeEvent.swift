@@ -54,7 +54,7 @@ package struct StripeEvent: Hashable, Sendable {
             var fact = WebFact(type: type, eventID: id, statedAt: created, originalTransactionID: nil)
             fact.remarks = [Remark.thinEvent.text]
             identities = IdentityList()
-            self.fact = fact.hashed(identities, sha256)
+            self.fact = fact.hashed(sha256)
             followUps = StripeLookup(id: related).map { [StripeFollowUp($0, .now)] } ?? []
             return
         }
@@ -74,7 +74,7 @@ package struct StripeEvent: Hashable, Sendable {
         let fact = finding.fact(
             type: type, eventID: id, statedAt: created, original: try finding.original(), identities: &identities)
         self.identities = identities
-        self.fact = fact.hashed(identities, sha256)
+        self.fact = fact.hashed(sha256)
         followUps = finding.followUps(of: type)
     }
 }
@@ -124,20 +124,20 @@ extension WebFact {
             || !ties.isEmpty || !owners.isEmpty
     }
 
-    /// Gives the fact the hash of what it states, with whom it names in clear.
+    /// Gives the fact the hash of what it states.
     ///
     /// Left out is what only some versions of the API tell: how payments, charges and invoices belong together, and by which
-    /// refunds a charge was refunded; so are remarks.
-    func hashed(_ identities: IdentityList, _ sha256: ([UInt8]) -> Digest) -> WebFact {
+    /// refunds a charge was refunded; so are remarks. And left out is who is meant, beside that somebody is: the log keeps the
+    /// hash for ever, and beside facts that it keeps as well a forgotten id could be found out by trying. Stripe never changes
+    /// an event, so nothing is lost by that.
+    func hashed(_ sha256: ([UInt8]) -> Digest) -> WebFact {
         var stated = self
         stated.payloadHash = .zero
         stated.remarks = []
         if eventID != nil { stated.ties = [] }
         if type == "charge.refunded" { stated.refunds = [] }
-        var bytes = FactCodec.encode(.web(stated))
-        for id in identities.customerIDs { bytes += [0] + Array(id.utf8) }
         var fact = self
-        fact.payloadHash = sha256(bytes)
+        fact.payloadHash = sha256(FactCodec.encode(.web(stated)))
         return fact
     }
 }

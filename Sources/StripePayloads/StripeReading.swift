@@ -113,7 +113,7 @@ package struct StripeReading: Sendable {
         let fact = finding.fact(
             type: WebFact.readingLabel, eventID: nil, statedAt: readAt, original: try finding.original(),
             identities: &identities)
-        return (fact.hashed(identities, sha256), identities)
+        return (fact.hashed(sha256), identities)
     }
 
     // MARK: - Evidence

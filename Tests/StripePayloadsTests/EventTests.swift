@@ -52,12 +52,17 @@ struct EventTests {
         #expect(again.fact.payloadHash == event.fact.payloadHash)
         let others = [
             Sample.event("invoice.paid", Sample.invoice(lines: [Sample.line(to: At.end + 1)])),
-            Sample.event("invoice.paid", Sample.invoice().replacing("c-1", with: "c-2")),
             Sample.event("invoice.paid", Sample.invoice(), created: At.paid + 1),
             Sample.event("invoice.paid", Sample.invoice(), id: "evt_2"),
         ]
         let hashes = try others.map { try decode($0).fact.payloadHash } + [event.fact.payloadHash]
         #expect(Set(hashes).count == hashes.count)
+        let another = try decode(Sample.event("invoice.paid", Sample.invoice().replacing("c-1", with: "c-2")))
+        #expect(another.identities != event.identities)
+        #expect(another.fact.payloadHash == event.fact.payloadHash, "the hash stays when an id is forgotten")
+        let nobody = try decode(
+            Sample.event("invoice.paid", Sample.invoice().replacing("rightful_customer_id", with: "x")))
+        #expect(nobody.fact.payloadHash != event.fact.payloadHash)
     }
 
     @Test("an invoice that is not paid states no periods")

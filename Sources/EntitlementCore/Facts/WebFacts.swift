@@ -272,7 +272,7 @@ package struct WebFact: Hashable, Sendable {
     package var eventID: String?
     /// The event's `created`, in whole seconds, or when it was read.
     package var statedAt: Timestamp
-    /// SHA-256 of what is stated, whatever the API's version, and with whom it names in clear.
+    /// SHA-256 of what is stated, whatever the API's version; it does not tell whom it names.
     package var payloadHash: Digest
     /// `sub_…`, `pi_…`, or `cs_…` where nothing was due; `nil` where it is still to be found out.
     package var originalTransactionID: String?

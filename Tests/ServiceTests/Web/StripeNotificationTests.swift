@@ -48,7 +48,7 @@ struct StripeNotificationTests {
     func reusedID() async throws {
         let stripe = try await StripeRig.make()
         #expect(try await stripe.deliver(StripeBody.paid).status == 200)
-        let other = StripeBody.event("invoice.paid", StripeBody.invoice("c-2"))
+        let other = StripeBody.event("invoice.paid", StripeBody.invoice().replacing("999", with: "1"))
         #expect(try await stripe.deliver(other).json == WireValue(json: #"{"position":4,"duplicate":false}"#))
         #expect(try await stripe.deliver(other).json == WireValue(json: #"{"position":4,"duplicate":true}"#))
         #expect(try await stripe.deliver(StripeBody.paid).json["position"] == .int(3))
