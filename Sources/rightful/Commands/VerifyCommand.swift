@@ -22,6 +22,7 @@ struct VerifyCommand: Command {
         details: """
             It checks that positions have no gaps, that every event has the hash its columns give and names the hash of
             the one before, that the evidence is the bytes each event names (or was erased by an event that says so),
+            that every webhook of Stripe's was signed with a secret that is configured, as far as it still is,
             that every signature leads to a root that is configured, or that `serve` trusted before (it keeps them in the
             data directory), that every fact and every person it names is what the evidence says, that every identity is the one its number was given to, that every statement is
             known by its key, and that every view row is the fold of its events. At the first difference it says where,
@@ -192,7 +193,7 @@ extension VerificationSummary {
             parts.append("signatures were not checked (--quick)")
         } else if uncheckedSignatures > 0 {
             parts.append(
-                "every signature checked but those of \(uncheckedSignatures) webhooks, whose secrets are not configured any more"
+                "every signature checked but \(uncheckedSignatures) of webhooks whose secrets are not configured any more"
             )
         } else {
             parts.append("every signature checked")
