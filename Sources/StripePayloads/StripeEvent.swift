@@ -10,6 +10,8 @@ package struct StripeEvent: Hashable, Sendable {
     package let eventID: String
     /// Stripe's own word, such as `invoice.paid`; ``StripeEventType`` has the ones that are known.
     package let type: String
+    /// What the ledger calls it: Stripe's own word, where it was known.
+    package let label: String
     package let created: Timestamp
     package let environment: StoreEnvironment
     package let fact: WebFact
@@ -20,19 +22,32 @@ package struct StripeEvent: Hashable, Sendable {
     /// What is to be read beside it, in this order.
     package let followUps: [StripeFollowUp]
 
+    /// What an event is called whose type was not known when it came.
+    ///
+    /// It stays so: when a later version knows the type, the event still states what it was taken to state, and its evidence
+    /// is read as it was then.
+    package static let unknownLabel = "unknown"
+
     /// Whether it states anything that bears on what somebody holds, or whose it is.
     package var states: Bool { fact.statesAnything }
 
     /// Decodes an event's body; total: it is either read or refused, whatever the bytes are.
     ///
-    /// - Parameter sha256: the hash of some bytes.
+    /// - Parameters:
+    ///   - sha256: the hash of some bytes.
+    ///   - isKnown: which types are read; of any other the event states nothing but that it was.
     /// - Throws: `malformed` for what is no JSON object within the limits; `inconsistent` where something is missing without
     ///   which it is not what it says it is.
-    package init(parsing bytes: [UInt8], sha256: ([UInt8]) -> Digest) throws(PayloadError) {
-        try self.init(JSONObject(parsing: bytes), sha256: sha256)
+    package init(
+        parsing bytes: [UInt8], sha256: ([UInt8]) -> Digest,
+        knowing isKnown: (String) -> Bool = StripeEventType.isKnown
+    ) throws(PayloadError) {
+        try self.init(JSONObject(parsing: bytes), sha256: sha256, knowing: isKnown)
     }
 
-    init(_ json: JSONObject, sha256: ([UInt8]) -> Digest) throws(PayloadError) {
+    init(
+        _ json: JSONObject, sha256: ([UInt8]) -> Digest, knowing isKnown: (String) -> Bool
+    ) throws(PayloadError) {
         let kind = json["object"]?.identifier
         guard kind == "event" || kind == "v2.core.event" else {
             throw .inconsistent("the payload's object is \(kind ?? "missing"), not event")
@@ -44,6 +59,7 @@ package struct StripeEvent: Hashable, Sendable {
         guard let isLive = json["livemode"]?.bool else { throw .inconsistent("\(name) has no usable livemode") }
         environment = isLive ? .production : .sandbox
         isThin = kind == "v2.core.event"
+        label = isKnown(type) ? type : Self.unknownLabel
         if isThin {
             created = try json.mandatory("created", of: name) {
                 $0["created"]?.string.flatMap { Timestamp(rfc3339: $0) }
@@ -61,7 +77,7 @@ package struct StripeEvent: Hashable, Sendable {
         created = try json.mandatory("created", of: name) { $0.instant("created") }
         let object = try json.mandatory("data.object", of: name) { $0["data"]?.object?["object"]?.object }
         var finding = StripeFinding(event: (type, created), environment: environment)
-        if let expected = StripeEventType.object(of: type) {
+        if isKnown(type), let expected = StripeEventType.object(of: type) {
             guard object["object"]?.identifier == expected else {
                 throw .inconsistent("\(name) of type \(type) is about no \(expected)")
             }

@@ -84,7 +84,7 @@ struct StripeConfigurationTests {
         defer { try? FileManager.default.removeItem(at: directory) }
         func write(_ text: String, to name: String) throws {
             let path = directory.appending(path: name).path
-            FileManager.default.createFile(
+            _ = FileManager.default.createFile(
                 atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
         }
         try write(key, to: "key")

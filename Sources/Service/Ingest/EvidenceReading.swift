@@ -47,7 +47,7 @@ package struct EvidenceReading: Sendable {
         case .statements(let stated):
             return try derive(evidence, of: event, like: stated)
         case .web:
-            return try stripe.derive(evidence)
+            return try stripe.derive(evidence, of: event.type)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
             .catalog, .access, .storeRequest:
             throw EvidenceFault(description: "is there, though the event is of no signed statement")

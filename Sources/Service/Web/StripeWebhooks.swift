@@ -47,8 +47,7 @@ package struct StripeWebhooks: Sendable {
     /// Whose secret signed a webhook.
     func verify(_ webhook: SignedWebhook, now: Timestamp) throws(StripeSignatureFailure) -> StoreEnvironment {
         let index = try StripeSignature(header: webhook.signature).verify(
-            body: webhook.body, secrets: secrets.map(\.value), now: now,
-            hmac: { HMACSHA256.code(of: $0, key: $1) })
+            body: webhook.body, secrets: secrets.map(\.value), now: now)
         return secrets[index].environment
     }
 
@@ -56,10 +55,14 @@ package struct StripeWebhooks: Sendable {
     ///
     /// How old the signature was is not asked again.
     ///
+    /// - Parameter label: the event's type: what came when its type was not known is read as not known, whatever this
+    ///   version knows.
     /// - Throws: `PayloadError`, or `EvidenceFault` where a secret of the other environment signed it.
-    func derive(_ evidence: [UInt8]) throws -> DerivedEvent {
+    func derive(_ evidence: [UInt8], of label: String) throws -> DerivedEvent {
         let webhook = SignedWebhook(evidence: evidence)
-        let event = try StripeEvent(parsing: webhook.body, sha256: SignedWebhook.hash)
+        let event = try StripeEvent(
+            parsing: webhook.body, sha256: SignedWebhook.hash,
+            knowing: { label != StripeEvent.unknownLabel && StripeEventType.isKnown($0) })
         var signer: StoreEnvironment?
         do throws(StripeSignatureFailure) {
             signer = try verify(webhook, now: .earliest)
@@ -106,9 +109,4 @@ struct SignedWebhook: Sendable {
 
     /// The hash that names what an event states.
     static func hash(_ bytes: [UInt8]) -> Digest { Digest(SHA256.hash(bytes)) ?? .zero }
-}
-
-extension StripeEvent {
-    /// What its event is called: Stripe's own word, where that is known.
-    var label: String { StripeEventType.isKnown(type) ? type : "unknown" }
 }

@@ -5,6 +5,7 @@ import FoundationNetworking
 import HTTPServer
 import Ledger
 import PostgresClient
+import StripePayloads
 import TestSupport
 import Testing
 
@@ -76,6 +77,24 @@ struct StripeNotificationTests {
         #expect(try await stripe.verify().isProven)
     }
 
+    @Test("what came before its type was known stays what it was, and states more when it comes again")
+    func learnedType() async throws {
+        let stripe = try await StripeRig.make()
+        let before = try StripeEvent(
+            parsing: Array(StripeBody.paid.utf8), sha256: SignedWebhook.hash, knowing: { _ in false })
+        let webhook = try SignedWebhook(
+            signature: StripeRig.header(StripeBody.paid), body: Array(StripeBody.paid.utf8))
+        #expect(try await stripe.rig.application.writer.append(EventDraft(before, webhook)).position == 3)
+        #expect(try await stripe.access("c-1") == [])
+        #expect(try await stripe.rig.get("/v1/events/3").json["type"] == .string("unknown"))
+        #expect(try await stripe.verify().isProven)
+        #expect(
+            try await stripe.deliver(StripeBody.paid).json == WireValue(json: #"{"position":4,"duplicate":false}"#))
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        #expect(try await stripe.access("c-1", knownAt: 3) == [])
+        #expect(try await stripe.verify().isProven)
+    }
+
     @Test("whatever cannot be believed is refused by its code, and leaves no event")
     func refusals() async throws {
         let stripe = try await StripeRig.make()
@@ -136,11 +155,11 @@ struct StripeNotificationTests {
         let body = StripeBody.event("invoice.paid", StripeBody.invoice("c-9"))
         let reading = stripe.webhooks
         let forged = try SignedWebhook(signature: StripeRig.header(StripeBody.paid), body: Array(body.utf8))
-        #expect(try !reading.derive(forged.evidence).isSignatureChecked)
-        #expect(try reading.derive(forged.evidence).identities == ["c-9"])
+        #expect(try !reading.derive(forged.evidence, of: "invoice.paid").isSignatureChecked)
+        #expect(try reading.derive(forged.evidence, of: "invoice.paid").identities == ["c-9"])
         let moded = try SignedWebhook(
             signature: StripeRig.header(body, [StripeRig.sandbox]), body: Array(body.utf8))
-        #expect(throws: EvidenceFault.self) { try reading.derive(moded.evidence) }
+        #expect(throws: EvidenceFault.self) { try reading.derive(moded.evidence, of: "invoice.paid") }
         let owner = try await stripe.rig.database.owner()
         _ = try await owner.run { connection in
             try connection.query(

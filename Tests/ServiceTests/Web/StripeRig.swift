@@ -60,8 +60,10 @@ struct StripeRig {
     }
 
     /// The access of a customer, in words.
-    func access(_ customer: String, _ environment: String = "production") async throws -> [String] {
-        let answer = try await rig.get("/v1/customers/\(customer)/entitlements?environment=\(environment)").json
+    func access(_ customer: String, _ environment: String = "production", knownAt: Int? = nil) async throws -> [String]
+    {
+        let known = knownAt.map { "&known_at=\($0)" } ?? ""
+        let answer = try await rig.get("/v1/customers/\(customer)/entitlements?environment=\(environment)\(known)").json
         let list = answer["entitlements"]
         return (0..<(list?.count ?? 0)).compactMap { index in
             guard let item = list?[index], case .string(let source)? = item["source"],
