@@ -44,15 +44,20 @@ let modules = [
     Module("HTTPServer", imports: ["CMicroHTTPD"], system: ["Dispatch", "Glibc"]),
     // The server.
     Module("EmbeddedPostgres", imports: ["PostgresClient"], system: ["Foundation", "Glibc"]),
+    // Requests to other servers, with a limit to everything.
+    Module("OutgoingHTTP", system: ["Dispatch", "Foundation", "FoundationNetworking"]),
     Module(
-        "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto"],
-        system: ["Dispatch", "Foundation", "FoundationNetworking"]),
+        "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto", "OutgoingHTTP"],
+        system: ["Foundation"]),
+    Module(
+        "StripeAPI", imports: ["AppStorePayloads", "StripePayloads", "EntitlementCore", "OutgoingHTTP"],
+        system: ["Foundation"]),
     Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
     Module(
         "Service",
         imports: [
-            "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "StripePayloads", "EntitlementCore",
-            "HTTPServer", "OpenSSLCrypto",
+            "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "StripePayloads", "StripeAPI",
+            "EntitlementCore", "HTTPServer", "OpenSSLCrypto",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),
@@ -64,8 +69,8 @@ let executables = [
     Module(
         "rightful",
         imports: [
-            "Service", "Ledger", "AppStoreServer", "EntitlementAPI", "EntitlementCore", "HTTPServer", "PostgresClient",
-            "EmbeddedPostgres", "OpenSSLCrypto",
+            "Service", "Ledger", "AppStoreServer", "StripeAPI", "EntitlementAPI", "EntitlementCore", "HTTPServer",
+            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     Module(
         "store-simulator", imports: ["StoreSimulator", "HTTPServer", "OpenSSLCrypto"],
@@ -102,6 +107,8 @@ let alsoTestedWith: [String: [String]] = [
     "EmbeddedPostgres": ["TestSupport"],
     "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer", "StoreSimulator"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
+    "OutgoingHTTP": ["TestSupport"],
+    "StripeAPI": ["TestSupport"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]
 

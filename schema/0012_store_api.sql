@@ -141,3 +141,24 @@ CREATE TABLE store_import (
     heartbeat_at timestamptz,
     PRIMARY KEY (ledger_id, app, environment, file_sha256)
 );
+
+-- What is still to be read from Stripe's API because an event of its says too little by itself: a projection of the log,
+-- which any process may derive again. Whoever reads it moves `next_try_at` on first, so that a process that was killed is
+-- followed by another; what was read is deleted.
+CREATE TABLE web_lookup (
+    ledger_id integer NOT NULL,
+    environment smallint NOT NULL,
+    -- The path of what is to be read again, or of an event that means nothing before more is read its position.
+    subject text COLLATE "C" NOT NULL,
+    -- The event that calls for it; of several the last.
+    position bigint NOT NULL,
+    -- Whether what the event says takes effect only with it.
+    is_urgent boolean NOT NULL,
+    next_try_at timestamptz NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    -- Why it could not be read last, and since when.
+    last_error text,
+    failing_since timestamptz,
+    PRIMARY KEY (ledger_id, environment, subject)
+) WITH (fillfactor = 70);
+CREATE INDEX web_lookup_next ON web_lookup (ledger_id, environment, is_urgent, next_try_at);

@@ -24,6 +24,8 @@ package struct VerificationDocument: Encodable, Sendable {
         package let signatures: Bool
         /// Webhooks whose secret is not configured any more: their facts were derived again, their signatures not checked.
         package let signaturesUnchecked: Int64
+        /// Pieces of it that nobody signed: a server said so that was asked.
+        package let evidenceUnsigned: Int64
         package let evidenceErased: Int64
         package let views: Int64
         package let viewsOutdated: Int64
@@ -33,6 +35,7 @@ package struct VerificationDocument: Encodable, Sendable {
 
         package init(
             position: Int64, hash: String, root: String, evidence: Int64, signatures: Bool, signaturesUnchecked: Int64,
+            evidenceUnsigned: Int64,
             evidenceErased: Int64, views: Int64, viewsOutdated: Int64, viewsMissing: Int64, guardsOff: [String]
         ) {
             self.position = position
@@ -41,6 +44,7 @@ package struct VerificationDocument: Encodable, Sendable {
             self.evidence = evidence
             self.signatures = signatures
             self.signaturesUnchecked = signaturesUnchecked
+            self.evidenceUnsigned = evidenceUnsigned
             self.evidenceErased = evidenceErased
             self.views = views
             self.viewsOutdated = viewsOutdated
@@ -51,6 +55,7 @@ package struct VerificationDocument: Encodable, Sendable {
         private enum CodingKeys: String, CodingKey {
             case position, hash, root, evidence, signatures, views
             case signaturesUnchecked = "signatures_unchecked"
+            case evidenceUnsigned = "evidence_unsigned"
             case evidenceErased = "evidence_erased"
             case viewsOutdated = "views_outdated"
             case viewsMissing = "views_missing"

@@ -1,3 +1,4 @@
+import AppStorePayloads
 import Foundation
 
 /// Something that is to be read from Stripe's API.
@@ -61,6 +62,18 @@ package enum StripeLookup: Hashable, Sendable {
         case "re", "pyr": self = .refund(id)
         case "dp", "du": self = .dispute(id)
         default: return nil
+        }
+    }
+
+    /// Whether an object is of the kind that was asked for, and where it was asked for by its id, is that one.
+    func isAnswered(by object: JSONObject) -> Bool {
+        switch self {
+        case .subscription(let id), .invoice(let id), .session(let id), .paymentIntent(let id), .charge(let id),
+            .refund(let id), .dispute(let id):
+            object["id"]?.identifier == id
+        case .subscriptionItems, .invoiceLines, .invoiceOfPayment, .invoiceOfCharge, .sessionOfPayment, .sessionItems,
+            .refundsOfCharge:
+            object["object"]?.identifier == "list"
         }
     }
 

@@ -38,15 +38,18 @@ package struct StripeReading: Sendable {
     /// Takes in the answer to a look-up.
     package mutating func add(answer body: [UInt8], to lookup: StripeLookup) throws(PayloadError) {
         asked.insert(lookup)
-        try add(body, path: lookup.path)
+        try add(body, path: lookup.path, to: lookup)
     }
 
     /// A look-up was answered with 404: there is no such thing.
     package mutating func addMissing(_ lookup: StripeLookup) throws(PayloadError) {
-        try add(answer: Array("{}".utf8), to: lookup)
+        asked.insert(lookup)
+        try add(Array("{}".utf8), path: lookup.path)
     }
 
-    private mutating func add(_ body: [UInt8], path: String) throws(PayloadError) {
+    private mutating func add(
+        _ body: [UInt8], path: String, to lookup: StripeLookup? = nil
+    ) throws(PayloadError) {
         guard answers.count < Self.answerLimit, byteCount + body.count + path.utf8.count <= Self.byteLimit else {
             throw .inconsistent(
                 "a reading takes at most \(Self.answerLimit) answers and \(Self.byteLimit) bytes; this one has more")
@@ -57,6 +60,9 @@ package struct StripeReading: Sendable {
         guard let answers = frame["answers"]?.array, answers.count == 1, let json = answers[0].object?["body"]?.object,
             json.text == body
         else { throw .malformed("an answer is not a JSON object and nothing else") }
+        if let lookup, !lookup.isAnswered(by: json) {
+            throw .inconsistent("the answer is not what was asked for")
+        }
         try take(json, path: path)
     }
 

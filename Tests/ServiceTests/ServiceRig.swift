@@ -6,6 +6,7 @@ import Ledger
 import OpenSSLCrypto
 import PostgresClient
 import StoreSimulator
+import StripeAPI
 import Synchronization
 import TestSupport
 import Testing
@@ -40,7 +41,7 @@ struct ServiceRig {
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
-        asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([])
+        asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([]), stripeAPI: String? = nil
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -73,6 +74,19 @@ struct ServiceRig {
         let streams = apps.flatMap { app in
             app.environments.map { StoreStream(app: app.bundleID, environment: $0) }
         }
+        let logger = Logger(level: .debug, now: now, sink: { log.keep($0) })
+        let lookups = try stripeAPI.map { base in
+            var retry = StripeRetry()
+            retry.attempts = 1
+            return StripeLookups(
+                try ["sk_live_1", "rk_test_1"].map {
+                    StripeClient(
+                        try #require(StripeKey($0)), base: base, retry: retry,
+                        surroundings: .init(now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { 0 }))
+                }, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+                register: WebLookupRegister(pool: pool), reader: reader, metrics: metrics, logger: logger, now: now
+            ) { try await writer.append($0) }
+        }
         let application = Application(
             writer: writer,
             reader: reader, keys: keys,
@@ -81,11 +95,11 @@ struct ServiceRig {
             statements: statements,
             schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
-            logger: Logger(level: .debug, now: now, sink: { log.keep($0) }), limits: limits,
+            logger: logger, limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies, storeChecks: StoreChecks(checks),
             streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)),
-            stripe: stripe, now: now)
+            stripe: stripe, stripeLookups: lookups, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(

@@ -1,5 +1,6 @@
 package import EntitlementCore
 package import Foundation
+import OutgoingHTTP
 
 /// Asks the App Store Server API about one app.
 ///
@@ -198,18 +199,7 @@ package struct StoreAPIClient: Sendable {
     /// Foundation's own description of an error holds the URL, with ids in it.
     private static func words(for error: any Error) -> String {
         switch error {
-        case let error as URLError:
-            switch error.code {
-            case .timedOut: "the time was up"
-            case .cannotFindHost, .dnsLookupFailed: "the host has no address"
-            case .cannotConnectToHost: "no connection could be made"
-            case .networkConnectionLost: "the connection was lost"
-            case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
-                .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot:
-                "TLS failed"
-            case .dataLengthExceedsMaximum: "it is larger than \(StoreAPISession.answerLimit >> 20) MiB"
-            default: "URL error \(error.code.rawValue)"
-            }
+        case let error as URLError: error.words(answerLimit: StoreAPISession.answerLimit)
         case is DecodingError: "it is not the JSON that the App Store sends"
         default: "\(type(of: error))"
         }

@@ -264,7 +264,7 @@ extension EventSource {
     var isSigned: Bool {
         switch self {
         case .notification, .serverAPI, .device: true
-        case .stripeNotification, .api, .operatorCommand: false
+        case .stripeNotification, .stripeAPI, .api, .operatorCommand: false
         }
     }
 }

@@ -10,14 +10,13 @@ package struct DerivedEvent: Sendable {
     package var fact: LedgerFact
     /// Customer ids in clear.
     package var identities: [String]
-    /// Whether its signature was checked; `false` where the secret is not known any more that it was made with.
-    package var isSignatureChecked: Bool
+    package var signature: EvidenceSignature
 
     package init(
         environment: StoreEnvironment, type: String, occurredAt: Timestamp?, fact: LedgerFact, identities: [String],
-        isSignatureChecked: Bool = true
+        signature: EvidenceSignature = .checked
     ) {
-        self.isSignatureChecked = isSignatureChecked
+        self.signature = signature
         self.environment = environment
         self.type = type
         self.occurredAt = occurredAt
@@ -33,3 +32,13 @@ package struct DerivedEvent: Sendable {
 package typealias EvidenceDerivation =
     @Sendable (_ evidence: [UInt8], _ event: EventRecord, _ fact: LedgerFact) throws
     -> DerivedEvent
+
+/// What is known of who made a piece of evidence.
+package enum EvidenceSignature: Sendable, Hashable {
+    /// Its signature was checked.
+    case checked
+    /// It has one, made with a secret that nobody here knows any more.
+    case ofUnknownSecret
+    /// It has none: a server said so that was asked.
+    case none
+}

@@ -7,6 +7,8 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case device
     /// A webhook of Stripe's.
     case stripeNotification = "stripe_notification"
+    /// Stripe's API, where it was asked.
+    case stripeAPI = "stripe_api"
     /// A command over HTTP.
     case api
     /// A command typed by an operator.
@@ -16,7 +18,7 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     package var statementSource: StatementSource {
         switch self {
         case .notification, .stripeNotification, .api, .operatorCommand: .notification
-        case .serverAPI: .serverAPI
+        case .serverAPI, .stripeAPI: .serverAPI
         case .device: .device
         }
     }
@@ -25,7 +27,7 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     package var statementsLabel: String {
         switch self {
         case .serverAPI: "store_report"
-        case .notification, .device, .stripeNotification, .api, .operatorCommand: StatementsFact.label
+        case .notification, .device, .stripeNotification, .stripeAPI, .api, .operatorCommand: StatementsFact.label
         }
     }
 }

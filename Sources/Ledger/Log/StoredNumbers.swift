@@ -44,6 +44,7 @@ extension EventSource {
         case .api: 4
         case .operatorCommand: 5
         case .stripeNotification: 6
+        case .stripeAPI: 7
         }
     }
 
@@ -55,7 +56,8 @@ extension EventSource {
         case 4: self = .api
         case 5: self = .operatorCommand
         case 6: self = .stripeNotification
-        default: throw LedgerError(.corrupt, "a row names source \(number); there are 1 to 6")
+        case 7: self = .stripeAPI
+        default: throw LedgerError(.corrupt, "a row names source \(number); there are 1 to 7")
         }
     }
 }

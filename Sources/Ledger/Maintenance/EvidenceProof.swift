@@ -10,13 +10,13 @@ struct SignedEvent: Sendable {
 
 /// Holds events against what their evidence says.
 enum EvidenceProof {
-    /// Whom the events name by number, as their evidence says it in clear, and how many bear a signature that nobody
-    /// here can check any more.
+    /// Whom the events name by number, as their evidence says it in clear, and how many pieces of evidence are signed in
+    /// which way.
     ///
     /// - Throws: `VerificationDifference` at the first event that is not what its evidence says.
     static func identities(
         of events: [SignedEvent], by derive: @escaping EvidenceDerivation
-    ) async throws -> (named: [NamedIdentity], unchecked: Int64) {
+    ) async throws -> (named: [NamedIdentity], signatures: [EvidenceSignature: Int64]) {
         let part = max(1, (events.count + parts - 1) / parts)
         return try await withThrowingTaskGroup(of: (Int, [Checked]).self) { group in
             for start in stride(from: 0, to: events.count, by: part) {
@@ -27,13 +27,13 @@ enum EvidenceProof {
             var found: [Int: [Checked]] = [:]
             for try await (start, checked) in group { found[start] = checked }
             let all = found.sorted { $0.key < $1.key }.flatMap(\.value)
-            return (all.flatMap(\.named), Int64(all.count { !$0.isSignatureChecked }))
+            return (all.flatMap(\.named), Dictionary(all.map { ($0.signature, 1) }, uniquingKeysWith: +))
         }
     }
 
     private struct Checked: Sendable {
         let named: [NamedIdentity]
-        let isSignatureChecked: Bool
+        let signature: EvidenceSignature
     }
 
     /// Parts that are worked on at once; there is one thread for each core.
@@ -63,7 +63,7 @@ enum EvidenceProof {
         let named = zip(numbers, indices).map {
             NamedIdentity(number: $0.number, value: derived.identities[Int($1.number)], position: position)
         }
-        return Checked(named: named, isSignatureChecked: derived.isSignatureChecked)
+        return Checked(named: named, signature: derived.signature)
     }
 }
 
@@ -78,11 +78,13 @@ extension Verifier {
     /// Checks the signatures of a page's evidence, derives every fact again, and holds the numbers that stand for people
     /// against the identities that were signed.
     ///
-    /// - Returns: how many bear a signature that nobody here can check any more.
-    func prove(_ events: [SignedEvent], by derive: @escaping EvidenceDerivation) async throws -> Int64 {
-        let (named, unchecked) = try await EvidenceProof.identities(of: events, by: derive)
+    /// - Returns: how many pieces of evidence are signed in which way.
+    func prove(_ events: [SignedEvent], by derive: @escaping EvidenceDerivation) async throws -> [EvidenceSignature:
+        Int64]
+    {
+        let (named, signatures) = try await EvidenceProof.identities(of: events, by: derive)
         let numbers = Set(named.map(\.number)).sorted()
-        guard !numbers.isEmpty else { return unchecked }
+        guard !numbers.isEmpty else { return signatures }
         let known = try await page { connection in
             try connection.query(
                 "SELECT identity, value FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
@@ -96,7 +98,7 @@ extension Verifier {
             throw VerificationDifference(
                 event: identity.position, "names identity \(identity.number), which is not whom its evidence names")
         }
-        return unchecked
+        return signatures
     }
 }
 

@@ -36,6 +36,8 @@ package struct VerificationSummary: Sendable, Hashable {
     /// Pieces of evidence whose facts were derived again, though nobody here knows the secret any more that they were
     /// signed with.
     package internal(set) var uncheckedSignatures: Int64 = 0
+    /// Pieces of evidence whose facts were derived again, and that nobody signed: a server said so that was asked.
+    package internal(set) var unsignedEvidence: Int64 = 0
     /// Pieces of evidence that a later event says were erased.
     package internal(set) var erasedEvidence: Int64 = 0
     /// The root of the tree over the events.

@@ -14,7 +14,11 @@ extension Verifier {
                 try LogPage(after: after, upTo: upTo, last: last, nextIdentity: nextIdentity, on: $0)
             }
             try walk.add(found, upTo: upTo)
-            if let derive { summary.uncheckedSignatures += try await prove(found.signed, by: derive) }
+            if let derive {
+                let signatures = try await prove(found.signed, by: derive)
+                summary.uncheckedSignatures += signatures[.ofUnknownSecret] ?? 0
+                summary.unsignedEvidence += signatures[EvidenceSignature.none] ?? 0
+            }
             for hash in found.hashes { try tree.add(hash) }
             if tree.isDue || upTo == head.position {
                 let complete = tree.takeComplete()

@@ -83,7 +83,7 @@ struct RecordCheck: Sendable {
         let isSigned: Bool
         switch (fact, record.source) {
         case (.notification, .notification), (.notification, .serverAPI), (.statements, .device),
-            (.statements, .serverAPI), (.web, .stripeNotification):
+            (.statements, .serverAPI), (.web, .stripeNotification), (.web, .stripeAPI):
             isSigned = true
         case (.notification, _), (.statements, _), (.web, _):
             throw differs("its source, \(record.source.rawValue), makes no such statements")

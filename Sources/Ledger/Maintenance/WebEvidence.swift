@@ -1,6 +1,6 @@
 import PostgresClient
 
-/// Whom the bodies of Stripe's webhooks name, as regular expressions over evidence that PostgreSQL spells as text.
+/// Whom the bodies of Stripe's webhooks, and the answers of its API, name, as regular expressions over evidence that PostgreSQL spells as text.
 ///
 /// That spelling doubles each backslash, and gives bytes of 128 and more in octal, such as `\303`.
 enum WebEvidence {
@@ -54,14 +54,14 @@ enum WebEvidence {
         let rows = try connection.query(
             """
             SELECT DISTINCT found.matched[1] FROM unnest($2::bigint[]) AS wanted (position)
-            JOIN event ON event.ledger_id = $1 AND event.position = wanted.position AND event.source = $3
+            JOIN event ON event.ledger_id = $1 AND event.position = wanted.position AND event.source IN ($3, $6)
             JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = wanted.position
             CROSS JOIN LATERAL regexp_matches(encode(evidence.parts, 'escape'), $4, 'g') AS found (matched)
             WHERE event.identity IS NULL OR NOT $5
             """,
             [
                 .int(ledgerID), .intArray(positions), .int2(EventSource.stripeNotification.number), .text(idPattern),
-                .bool(isOfNobody),
+                .bool(isOfNobody), .int2(EventSource.stripeAPI.number),
             ]
         ).rows
         return try Set(rows.map { try $0.text(0) })

@@ -12,6 +12,8 @@ package actor WorkWatch {
         case drift
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
+        case stripeProduction = "stripe_production"
+        case stripeSandbox = "stripe_sandbox"
     }
 
     /// Between lines of the log, and rows of the database, about work that goes on failing.

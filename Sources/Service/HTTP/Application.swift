@@ -72,6 +72,7 @@ package struct Application: Sendable {
     let streams: StreamsReading
     let streamEars: StreamEars
     let stripe: StripeWebhooks
+    let stripeLookups: StripeLookups?
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -92,6 +93,7 @@ package struct Application: Sendable {
     ///   - streams: the configured apps' streams.
     ///   - streamEars: hears of every delivery.
     ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
+    ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -103,6 +105,7 @@ package struct Application: Sendable {
         ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
         storeChecks: StoreChecks = StoreChecks([]), streams: StreamsReading? = nil,
         streamEars: StreamEars = StreamEars(), stripe: StripeWebhooks = StripeWebhooks([]),
+        stripeLookups: StripeLookups? = nil,
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
@@ -126,6 +129,7 @@ package struct Application: Sendable {
         self.streams = streams ?? StreamsReading([], register: reader.streamRegister)
         self.streamEars = streamEars
         self.stripe = stripe
+        self.stripeLookups = stripeLookups
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,

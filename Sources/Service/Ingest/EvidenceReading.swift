@@ -47,7 +47,8 @@ package struct EvidenceReading: Sendable {
         case .statements(let stated):
             return try derive(evidence, of: event, like: stated)
         case .web:
-            return try stripe.derive(evidence, of: event.type)
+            return event.source == .stripeAPI
+                ? try StripeAnswer.derive(evidence, of: event.type) : try stripe.derive(evidence, of: event.type)
         case .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
             .catalog, .access, .storeRequest:
             throw EvidenceFault(description: "is there, though the event is of no signed statement")

@@ -35,7 +35,7 @@ extension Application {
         }
         var document = EventDocument(event, to: call.scope)
         document.evidence = Nullable(
-            wrappedValue: evidence.map { event.fact.isOfWeb ? Self.webhook($0) : Self.evidence($0) })
+            wrappedValue: evidence.map { Self.evidence($0, of: event) })
         return try .document(document, position: max(head, position))
     }
 
@@ -62,6 +62,17 @@ extension Application {
     private static func evidence(_ bytes: [UInt8]) -> EventDocument.Evidence {
         let payload = try? WireJSON.decode(WireValue.self, from: UnverifiedJWS(bytes).payload)
         return EventDocument.Evidence(signedPayload: String(decoding: bytes, as: UTF8.self), payload: payload)
+    }
+
+    private static func evidence(_ bytes: [UInt8], of event: ShownEvent) -> EventDocument.Evidence {
+        switch event.record.source {
+        case .stripeNotification: webhook(bytes)
+        case .stripeAPI:
+            EventDocument.Evidence(
+                signedPayload: String(decoding: bytes, as: UTF8.self),
+                payload: try? WireJSON.decode(WireValue.self, from: bytes))
+        case .notification, .serverAPI, .device, .api, .operatorCommand: evidence(bytes)
+        }
     }
 
     private static func webhook(_ bytes: [UInt8]) -> EventDocument.Evidence {

@@ -12,6 +12,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case repeatedLaunches = "rightful_repeated_launches_total"
     case storeChecks = "rightful_store_checks_total"
     case consumption = "rightful_consumption_requests_total"
+    case webLookups = "rightful_stripe_lookups_total"
 
     var help: String {
         switch self {
@@ -30,6 +31,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
             "Questions to the store about one customer, by why and by what came of them: recorded, known, unknown or failed."
         case .consumption:
             "The store's questions about refund requests: accepted, refused, withheld, too_late, or an attempt that failed."
+        case .webLookups:
+            "What an event of Stripe's called for, read from its API: recorded, known, foreign, withheld, or an attempt that failed."
         case .rateLimited:
             "Refused as too much, by whose limit it was: an API key's or a client address's requests, a subscription's repetitions."
         }
@@ -44,7 +47,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .remarks, .rateLimited: ["kind"]
         case .statements: ["verdict"]
         case .conflicts: []
-        case .drift, .consumption: ["outcome"]
+        case .drift, .consumption, .webLookups: ["outcome"]
         case .storeChecks: ["reason", "outcome"]
         }
     }

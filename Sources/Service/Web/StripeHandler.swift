@@ -13,7 +13,10 @@ extension Application {
             let (event, webhook) = try await verifiedStripeEvent(call)
             let outcome = try await writer.append(EventDraft(event, webhook))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
-            if !outcome.isDuplicate { await note(event, outcome) }
+            if !outcome.isDuplicate {
+                await complete(event, at: outcome.position)
+                await note(event, outcome)
+            }
             return try .document(
                 NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),
                 position: outcome.position)
@@ -89,6 +92,23 @@ extension Application {
 }
 
 extension Application {
+    /// How long the answer to a webhook waits for what its event cannot take effect without; then that is read behind it.
+    private static let longestLookup = Duration.seconds(5)
+
+    /// Reads at once what an event means nothing without, so that it has taken effect when it is answered.
+    ///
+    /// Where Stripe cannot be asked now, the event is kept all the same: what is owed stands in the database.
+    private func complete(_ event: StripeEvent, at position: Int64) async {
+        guard let stripeLookups, event.followUps.contains(where: { $0.urgency == .now }) else { return }
+        do {
+            try await within(Self.longestLookup) { try await stripeLookups.settle(position, event.environment) }
+        } catch {
+            logger.log(
+                .warning, "what an event of Stripe's means cannot be read now; it is tried again",
+                [("position", .integer(position)), ("error", .string("\(error)"))])
+        }
+    }
+
     /// How long the answer to a webhook waits for what is looked at for an operator's eyes alone.
     private static let patience = Duration.milliseconds(250)
 

@@ -62,7 +62,7 @@ package struct StripeWebhooks: Sendable {
         let webhook = SignedWebhook(evidence: evidence)
         let event = try StripeEvent(
             parsing: webhook.body, sha256: SignedWebhook.hash,
-            knowing: { label != StripeEvent.unknownLabel && StripeEventType.isKnown($0) })
+            knowing: { StripeEvent.isRead($0, of: label) })
         var signer: StoreEnvironment?
         do throws(StripeSignatureFailure) {
             signer = try verify(webhook, now: .earliest)
@@ -78,7 +78,7 @@ package struct StripeWebhooks: Sendable {
         }
         return DerivedEvent(
             environment: event.environment, type: event.label, occurredAt: event.created, fact: .web(event.fact),
-            identities: event.identities.customerIDs, isSignatureChecked: signer != nil)
+            identities: event.identities.customerIDs, signature: signer == nil ? .ofUnknownSecret : .checked)
     }
 }
 

@@ -126,6 +126,12 @@ struct ServeCommand: Command {
                 configuration, files.storeAccess, checks: storeChecks, session, writer: writer, reader: reader,
                 metrics: metrics,
                 logger: logger)
+            let stripeLookups = StripeLookups(
+                files.stripe.clients(now: clock.now),
+                projector: WebLookupProjector(pool: session.pool, calls: StripeLookups.calls),
+                register: WebLookupRegister(pool: session.pool), reader: reader, metrics: metrics, logger: logger,
+                now: clock.now
+            ) { try await writer.append($0) }
             let application = Application(
                 writer: writer, reader: reader,
                 keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
@@ -139,7 +145,7 @@ struct ServeCommand: Command {
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks), streams: healing.streams, streamEars: healing.ears,
-                stripe: files.stripe.webhooks,
+                stripe: files.stripe.webhooks, stripeLookups: stripeLookups,
                 now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
@@ -171,7 +177,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, logger: logger), healing,
+                    }, logger: logger), healing, stripeLookups,
                 logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
@@ -203,7 +209,8 @@ struct ServeCommand: Command {
     /// Until the current task is cancelled.
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
-        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ logger: Logger
+        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ stripeLookups: StripeLookups,
+        _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -220,6 +227,7 @@ struct ServeCommand: Command {
             group.addTask { await clocks.run() }
             group.addTask { await sweeper.run() }
             group.addTask { await healing.run(watch) }
+            group.addTask { await stripeLookups.run(watch) }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()

@@ -182,7 +182,8 @@ extension VerificationSummary {
     fileprivate func document(guardsOff: [String]) -> VerificationDocument.Checked {
         VerificationDocument.Checked(
             position: position, hash: hash.hex, root: root.hex, evidence: evidence, signatures: isProven,
-            signaturesUnchecked: uncheckedSignatures, evidenceErased: erasedEvidence, views: views,
+            signaturesUnchecked: uncheckedSignatures, evidenceUnsigned: unsignedEvidence,
+            evidenceErased: erasedEvidence, views: views,
             viewsOutdated: outdatedViews, viewsMissing: missingViews,
             guardsOff: guardsOff)
     }
@@ -197,6 +198,9 @@ extension VerificationSummary {
             )
         } else {
             parts.append("every signature checked")
+        }
+        if unsignedEvidence > 0 {
+            parts.append("\(unsignedEvidence) pieces of evidence are what Stripe's API answered, which nobody signs")
         }
         if erasedEvidence > 0 { parts.append("\(erasedEvidence) pieces of evidence erased as the log says") }
         if outdatedViews > 0 { parts.append("\(outdatedViews) views of another fold version, which do not count") }

@@ -1,6 +1,7 @@
 import EntitlementCore
 import Foundation
 import Service
+import StripeAPI
 
 /// An account of Stripe's that sells on the web in one environment.
 struct StripeAccount: Sendable {
@@ -69,12 +70,15 @@ extension ConfigurationNode {
 /// What the files hold that `stripe` names, read and checked.
 struct StripeFiles: Sendable {
     let webhooks: StripeWebhooks
+    /// A key of the API for each account, and where that is.
+    let keys: [(key: StripeKey, base: String?)]
     /// What is wrong with the files without making them useless.
     let warnings: [String]
 
     /// - Throws: `ConfigurationError` for a file that cannot be read, or holds something else; it never quotes any.
     init(_ configuration: Configuration) throws {
         var secrets: [StripeWebhookSecret] = []
+        var keys: [(key: StripeKey, base: String?)] = []
         var warnings: [String] = []
         for account in configuration.stripe {
             let user = "webhook_secret_paths of stripe for \(account.environment.rawValue)"
@@ -91,10 +95,11 @@ struct StripeFiles: Sendable {
                 warnings += Self.warning(path, of: user)
             }
             let key = "secret_key_path of stripe for \(account.environment.rawValue)"
-            try Self.check(Self.line(account.secretKeyPath, for: key), account, key)
+            keys.append((try Self.key(Self.line(account.secretKeyPath, for: key), account, key), account.baseURL))
             warnings += Self.warning(account.secretKeyPath, of: key)
         }
         webhooks = StripeWebhooks(secrets)
+        self.keys = keys
         self.warnings = warnings
     }
 
@@ -113,19 +118,29 @@ struct StripeFiles: Sendable {
     }
 
     /// A key of the other mode would ask for what was never sold here, or sell for money what is a test.
-    private static func check(_ key: String, _ account: StripeAccount, _ user: String) throws {
+    private static func key(_ text: String, _ account: StripeAccount, _ user: String) throws -> StripeKey {
         let (own, other) = account.environment == .production ? ("live", "test") : ("test", "live")
-        func isOf(_ mode: String) -> Bool { key.hasPrefix("sk_\(mode)_") || key.hasPrefix("rk_\(mode)_") }
-        if isOf(other) {
+        guard let key = StripeKey(text) else {
+            throw ConfigurationError(
+                file: account.secretKeyPath,
+                "\(user): is no secret or restricted key of Stripe's, which begins with sk_\(own)_ or rk_\(own)_")
+        }
+        guard key.environment == account.environment else {
             throw ConfigurationError(
                 file: account.secretKeyPath,
                 "\(user): is a key of Stripe's \(other) mode, and \(account.environment.rawValue) takes one of its \(own) mode"
             )
         }
-        guard isOf(own) else {
-            throw ConfigurationError(
-                file: account.secretKeyPath,
-                "\(user): is no secret or restricted key of Stripe's, which begins with sk_\(own)_ or rk_\(own)_")
+        return key
+    }
+
+    /// What asks Stripe's API, one for each account.
+    func clients(now: @escaping @Sendable () -> Timestamp) -> [StripeClient] {
+        keys.map { key, base in
+            StripeClient(
+                key, base: base,
+                surroundings: .init(
+                    now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { Double.random(in: 0...1) }))
         }
     }
 

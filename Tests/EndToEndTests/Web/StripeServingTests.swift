@@ -1,5 +1,6 @@
 import Foundation
 import OpenSSLCrypto
+import TestSupport
 import Testing
 
 @Suite("Stripe's webhooks, served by the program", .serialized, .timeLimit(.minutes(5)))
@@ -44,14 +45,17 @@ struct StripeServingTests {
                 atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600]))
     }
 
-    /// Writes the configuration anew with these files of webhook secrets.
-    private static func configure(_ files: [String], of installation: Installation) throws {
+    /// Writes the configuration anew with these files of webhook secrets, and another server in place of Stripe's.
+    private static func configure(
+        _ files: [String], of installation: Installation, base: String = "http://127.0.0.1:9"
+    ) throws {
         let content = try Data(contentsOf: installation.configurationFile)
         var configuration = try JSONSerialization.jsonObject(with: content) as? [String: Any] ?? [:]
         configuration["stripe"] = [
             [
                 "environment": "sandbox", "secret_key_path": "stripe-key", "webhook_secret_paths": files,
                 "success_url": "https://example.com/thanks", "cancel_url": "https://example.com/plans",
+                "base_url": base,
             ] as [String: Any]
         ]
         try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
@@ -105,5 +109,66 @@ struct StripeServingTests {
         let refused = try await installation.run(["serve"])
         #expect(refused.status == 1 && refused.errors.contains("secret_key_path of stripe for sandbox"))
         #expect(!refused.errors.contains("sk_live_5678") && refused.errors.contains("live mode"), "\(refused.errors)")
+    }
+
+    /// A refund of what `paid` paid, which names no invoice.
+    private static func refund(of id: String) -> String {
+        let now = Int64(Date().timeIntervalSince1970)
+        return """
+            {"id":"evt_refund","object":"event","created":\(now - 2),"livemode":false,"pending_webhooks":1,"request":null,
+            "type":"charge.refund.updated","data":{"object":{"id":"re_1","object":"refund","amount":999,
+            "created":\(now - 2),"status":"succeeded","payment_intent":"pi_1","charge":"ch_\(id)"}}}
+            """
+    }
+
+    @Test("killed between a webhook and what is read because of it, the service reads it when it is started again")
+    func killed() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let stripe = try HostileServer { _, _ in .silence }
+        try Self.write("rk_test_1234\n", to: "stripe-key", of: installation)
+        try Self.write("whsec_first\n", to: "first", of: installation)
+        try Self.write(Self.catalog, to: "web-catalog.json", of: installation)
+        try Self.configure(["first"], of: installation, base: stripe.url)
+        let key = try await installation.adminKey()
+        let catalog = installation.directory.appending(path: "web-catalog.json").path()
+        try await installation.rightful("catalog", "apply", catalog)
+        let first = try await ServiceProcess.start(installation)
+        let client = HTTPClient(first.url, key: key)
+        let paid = Self.paid("c-1", id: "evt_1")
+        #expect(try await Self.deliver(paid, signedWith: "whsec_first", to: client).status == 200)
+        let refund = Self.refund(of: "evt_1")
+        let delivery = Task { try await Self.deliver(refund, signedWith: "whsec_first", to: client) }
+        while stripe.requests.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+        first.killWithoutWarning()
+        _ = try? await delivery.value
+        stripe.stop()
+
+        let event = try #require(JSONSerialization.jsonObject(with: Data(paid.utf8)) as? [String: Any])
+        let data = event["data"] as? [String: Any]
+        let invoice = try JSONSerialization.data(withJSONObject: try #require(data?["object"]))
+        let payment = """
+            {"object":"list","has_more":false,"data":[{"id":"inpay_1","object":"invoice_payment","amount_paid":999,
+            "invoice":\(String(decoding: invoice, as: UTF8.self)),
+            "payment":{"type":"payment_intent","payment_intent":"pi_1"}}]}
+            """
+        let again = try HostileServer { request, _ in
+            .answer(
+                request.target.hasPrefix("/v1/invoice_payments") ? 200 : 503,
+                request.target.hasPrefix("/v1/invoice_payments") ? payment : "{}")
+        }
+        defer { again.stop() }
+        try Self.configure(["first"], of: installation, base: again.url)
+        let second = try await ServiceProcess.start(installation)
+        let reader = HTTPClient(second.url, key: key)
+        func access() async throws -> String {
+            try await reader.send("GET", "/v1/customers/c-1/entitlements", query: ["environment": "sandbox"]).text
+        }
+        // Stripe is not asked to send it once more: the webhook may have been answered.
+        while try await !access().contains(#""state":"revoked""#) { try await Task.sleep(for: .milliseconds(200)) }
+        let checked = try await installation.rightful("verify")
+        #expect(checked.contains("1 pieces of evidence are what Stripe's API answered"), "\(checked)")
+        #expect(second.stop() == 0)
+        #expect(!first.logText.contains("rk_test_1234") && !second.logText.contains("rk_test_1234"))
     }
 }

@@ -27,11 +27,11 @@ struct StripeRig {
     static func make(
         _ secrets: [(String, EntitlementCore.StoreEnvironment)] = [
             (secret, .production), (rolled, .production), (sandbox, .sandbox),
-        ], limits: Application.Limits = .init()
+        ], limits: Application.Limits = .init(), api: String? = nil
     ) async throws -> StripeRig {
         let webhooks = try StripeWebhooks(
             secrets.map { try #require(StripeWebhookSecret($0.0, of: $0.1)) })
-        let rig = try await ServiceRig.make(limits: limits, stripe: webhooks)
+        let rig = try await ServiceRig.make(limits: limits, stripe: webhooks, stripeAPI: api)
         #expect(try await rig.put(catalog).status == 200)
         return StripeRig(rig: rig, webhooks: webhooks)
     }

@@ -1,0 +1,129 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// Something that is to be read from Stripe's API because an event says too little by itself.
+package struct WebCall: Sendable, Hashable {
+    /// The path of what is to be read again; `nil`: all that the event calls for, before which it means nothing.
+    package let path: String?
+
+    package init(path: String?) { self.path = path }
+
+    /// As table `web_lookup` names it.
+    func subject(of position: Int64) -> String { path ?? "event:\(position)" }
+}
+
+/// Notes, behind the log, what is to be read from Stripe's API.
+///
+/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once, and
+/// nothing is owed that is not noted: a process that was killed after it appended an event leaves that to the next.
+package struct WebLookupProjector: Sendable {
+    /// What is noted once is done once: another version goes on where the last one was.
+    static let row = ProjectionRow(name: "web_lookup", version: 1)
+
+    private let pool: PostgresPool
+    private let pageEvents: Int64
+    private let delay: Duration
+    private let calls: @Sendable (_ evidence: [UInt8], _ event: EventRecord) -> [WebCall]
+
+    /// - Parameters:
+    ///   - pageEvents: how many positions one transaction goes through.
+    ///   - delay: how long what is to be read again waits for more events about it.
+    ///   - calls: what an event calls for, by its evidence.
+    package init(
+        pool: PostgresPool, pageEvents: Int64 = 500, delay: Duration = .seconds(5),
+        calls: @escaping @Sendable (_ evidence: [UInt8], _ event: EventRecord) -> [WebCall]
+    ) {
+        self.pool = pool
+        self.pageEvents = pageEvents
+        self.delay = delay
+        self.calls = calls
+    }
+
+    /// Goes on from the checkpoint to the head of the log.
+    package func catchUp(now: Timestamp) async throws {
+        while true {
+            try Task.checkCancellation()
+            if try await pool.run(doing: "noting what is to be read from Stripe's API", { try page(now: now, on: $0) })
+            {
+                return
+            }
+        }
+    }
+
+    /// Returns whether nothing is left to do for this process.
+    private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Bool {
+        if try Self.row.isCurrent(on: connection) { return true }
+        return try connection.transaction { connection in
+            // Another process is at it: that will do.
+            guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return true }
+            let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
+            guard let head = try head.first?.int(0), head > checkpoint else { return true }
+            let end = min(checkpoint + pageEvents, head)
+            try connection.walkByIndex()
+            try note(from: checkpoint, to: end, now: now, on: connection)
+            try Self.row.note(end, on: connection)
+            return end == head
+        }
+    }
+
+    private func note(
+        from start: Int64, to end: Int64, now: Timestamp, on connection: isolated PostgresConnection
+    ) throws {
+        let rows = try connection.query(
+            """
+            SELECT \(EventColumns.list(of: "event")), evidence.parts FROM event
+            JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = event.position
+            WHERE event.ledger_id = $1 AND event.position > $2 AND event.position <= $3
+                AND event.environment IS NOT NULL AND event.source IN ($4, $5) AND event.type <> $6
+            ORDER BY event.position
+            """,
+            [
+                .int(ledgerID), .int(start), .int(end), .int2(EventSource.stripeNotification.number),
+                .int2(EventSource.stripeAPI.number), .text(WebFact.readingLabel),
+            ]
+        ).rows
+        // Of several events that call for the same the last.
+        let delay = Int64(delay / .milliseconds(1))
+        var owed: [LookupKey: (position: Int64, isUrgent: Bool, at: Timestamp)] = [:]
+        for row in rows {
+            let event = try EventRecord(row)
+            guard let environment = event.environment else { continue }
+            let evidence = try EvidenceParts.assemble(row.bytes(16), headers: [:])
+            for call in calls(evidence, event) {
+                // While a clock was ahead an event may have been recorded later than now.
+                let at = min(now, event.recordedAt).adding(milliseconds: call.path == nil ? 0 : delay)
+                owed[LookupKey(environment, call.subject(of: event.position))] = (event.position, call.path == nil, at)
+            }
+        }
+        guard !owed.isEmpty else { return }
+        let list = owed.sorted { $0.key < $1.key }
+        try connection.query(
+            """
+            INSERT INTO web_lookup AS owed (ledger_id, environment, subject, position, is_urgent, next_try_at)
+            SELECT $1, new.* FROM unnest($2::smallint[], $3::text[], $4::bigint[], $5::boolean[], $6::timestamptz[])
+                AS new (environment, subject, position, is_urgent, next_try_at)
+            ON CONFLICT (ledger_id, environment, subject) DO UPDATE SET position = excluded.position,
+                next_try_at = excluded.next_try_at, attempts = 0, last_error = NULL, failing_since = NULL
+            """,
+            [
+                .int4(Int32(ledgerID)), .int2Array(list.map(\.key.environment.number)),
+                .textArray(list.map(\.key.subject)), .intArray(list.map(\.value.position)),
+                .boolArray(list.map(\.value.isUrgent)),
+                .timestampArray(list.map(\.value.at.milliseconds)),
+            ])
+    }
+}
+
+private struct LookupKey: Hashable, Comparable {
+    let environment: StoreEnvironment
+    let subject: String
+
+    init(_ environment: StoreEnvironment, _ subject: String) {
+        self.environment = environment
+        self.subject = subject
+    }
+
+    static func < (left: LookupKey, right: LookupKey) -> Bool {
+        (left.environment.rawValue, left.subject) < (right.environment.rawValue, right.subject)
+    }
+}

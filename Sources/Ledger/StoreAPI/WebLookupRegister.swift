@@ -1,0 +1,135 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// Something that is to be read from Stripe's API, and that this process has taken upon itself for a while.
+package struct OwedLookup: Sendable, Hashable {
+    package let environment: StoreEnvironment
+    let subject: String
+    /// The event that calls for it.
+    package let position: Int64
+    /// Whether it is all that the event calls for; else one thing is read again.
+    package let isOfEvent: Bool
+    /// How often it could not be read.
+    package let attempts: Int
+    package let failingSince: Timestamp?
+    /// Until when nobody else takes it.
+    fileprivate let heldUntil: Timestamp
+
+    /// What is to be read again.
+    package var path: String? { isOfEvent ? nil : subject }
+}
+
+/// What is to be read from Stripe's API: a queue that any number of processes work on.
+///
+/// Whoever takes something moves on when it is tried next. So what a process had taken that was killed is tried again then.
+package struct WebLookupRegister: Sendable {
+    /// How long something is one process's alone; longer than it may take.
+    package static let hold = Duration.seconds(30)
+    private static let errorLimit = 1000
+
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) { self.pool = pool }
+
+    /// Takes what is due, urgent things first.
+    package func take(_ environment: StoreEnvironment, now: Timestamp, limit: Int) async throws -> [OwedLookup] {
+        try await take(
+            """
+            SELECT subject FROM web_lookup
+            WHERE ledger_id = $1 AND environment = $2 AND (next_try_at <= $3 OR next_try_at > $5)
+            ORDER BY is_urgent DESC, next_try_at LIMIT $6 FOR UPDATE SKIP LOCKED
+            """, environment, now: now,
+            [.timestamp(now.adding(milliseconds: Self.farAhead).milliseconds), .int(Int64(limit))])
+    }
+
+    /// Takes all that one event calls for; `nil` where nothing is owed, or another process is at it.
+    package func take(
+        eventAt position: Int64, _ environment: StoreEnvironment, now: Timestamp
+    ) async throws -> OwedLookup? {
+        try await take(
+            """
+            SELECT subject FROM web_lookup
+            WHERE ledger_id = $1 AND environment = $2 AND subject = $5 AND next_try_at <= $3
+            FOR UPDATE SKIP LOCKED
+            """, environment, now: now, [.text(WebCall(path: nil).subject(of: position))]
+        ).first
+    }
+
+    private func take(
+        _ due: String, _ environment: StoreEnvironment, now: Timestamp, _ parameters: [PostgresValue]
+    ) async throws -> [OwedLookup] {
+        let until = now.adding(milliseconds: Int64(Self.hold / .milliseconds(1)))
+        return try await run { connection in
+            try connection.query(
+                """
+                UPDATE web_lookup AS owed SET next_try_at = $4 FROM (\(due)) AS due
+                WHERE owed.ledger_id = $1 AND owed.environment = $2 AND owed.subject = due.subject
+                RETURNING owed.subject, owed.position, owed.is_urgent, owed.attempts, owed.failing_since
+                """,
+                [
+                    .int(ledgerID), .int2(environment.number), .timestamp(now.milliseconds),
+                    .timestamp(until.milliseconds),
+                ] + parameters
+            ).rows.map { row in
+                OwedLookup(
+                    environment: environment, subject: try row.text(0), position: try row.int(1),
+                    isOfEvent: try row.bool(2), attempts: Int(try row.int(3)),
+                    failingSince: try row.optionalTimestamp(4).map { Timestamp(milliseconds: $0) }, heldUntil: until)
+            }
+        }
+    }
+
+    /// Says that it was read, or is not to be; what was noted of it meanwhile stands.
+    package func finish(_ owed: OwedLookup) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                "DELETE FROM web_lookup WHERE \(Self.isSame)", Self.key(owed))
+        }
+    }
+
+    /// Says why it could not be read, and when it is tried again.
+    ///
+    /// - Parameter isOwn: whether others may well be read meanwhile; else nothing is held against it.
+    package func postpone(_ owed: OwedLookup, to again: Timestamp, isOwn: Bool, _ reason: String) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                """
+                UPDATE web_lookup SET next_try_at = $6, attempts = attempts + $7, last_error = $8,
+                    failing_since = coalesce(failing_since, clock_timestamp())
+                WHERE \(Self.isSame)
+                """,
+                Self.key(owed) + [
+                    .timestamp(again.milliseconds), .int4(isOwn ? 1 : 0), .text(String(reason.prefix(Self.errorLimit))),
+                ])
+        }
+    }
+
+    /// How many are owed.
+    package func count(_ environment: StoreEnvironment) async throws -> Int64 {
+        try await run { connection in
+            try connection.query(
+                "SELECT count(*) FROM web_lookup WHERE ledger_id = $1 AND environment = $2",
+                [.int(ledgerID), .int2(environment.number)]
+            ).row(0).int(0)
+        }
+    }
+
+    /// What lies farther ahead than anything is put off was written before the clock was set back; in milliseconds.
+    private static let farAhead = Timestamp.millisecondsPerDay
+
+    private static let isSame =
+        "ledger_id = $1 AND environment = $2 AND subject = $3 AND position = $4 AND next_try_at = $5"
+
+    private static func key(_ owed: OwedLookup) -> [PostgresValue] {
+        [
+            .int(ledgerID), .int2(owed.environment.number), .text(owed.subject), .int(owed.position),
+            .timestamp(owed.heldUntil.milliseconds),
+        ]
+    }
+
+    private func run<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        try await pool.run(doing: "looking after what is to be read from Stripe's API", body)
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+package import StripePayloads
+
+/// A request to Stripe's API, before it is sent.
+package struct StripeRequest: Sendable, Hashable {
+    /// A member of a form, such as `line_items[0][price]`.
+    package struct Field: Sendable, Hashable {
+        package let name: String
+        package let value: String
+
+        package init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    /// `GET`, or `POST` with a form and the key that makes it one request however often it is sent.
+    enum Kind: Sendable, Hashable {
+        case get
+        case post([Field], idempotencyKey: String)
+    }
+
+    /// The longest idempotency key that Stripe takes, in characters.
+    package static let idempotencyKeyLimit = 255
+
+    let kind: Kind
+    /// Path and query, as they are sent.
+    let target: String
+
+    /// Reads something.
+    ///
+    /// - Parameter path: with its query; brackets may stand in it as they are.
+    package static func get(_ path: String) -> StripeRequest {
+        StripeRequest(kind: .get, target: escapingBrackets(path))
+    }
+
+    /// Reads what an event calls for.
+    package static func get(_ lookup: StripeLookup) -> StripeRequest { get(lookup.path) }
+
+    /// Makes or changes something, once.
+    ///
+    /// - Parameter idempotencyKey: Stripe keeps it for a day at least, and gives its first answer again.
+    package static func post(_ path: String, _ form: [Field], idempotencyKey: String) -> StripeRequest {
+        StripeRequest(
+            kind: .post(form, idempotencyKey: String(idempotencyKey.prefix(idempotencyKeyLimit))), target: path)
+    }
+
+    var method: String {
+        switch kind {
+        case .get: "GET"
+        case .post: "POST"
+        }
+    }
+
+    /// The form, as it is sent; `nil` where there is none.
+    var body: [UInt8]? {
+        guard case .post(let form, _) = kind else { return nil }
+        let pairs = form.map { Self.escapingBrackets(Self.escaped($0.name, "[]")) + "=" + Self.escaped($0.value) }
+        return Array(pairs.joined(separator: "&").utf8)
+    }
+
+    var idempotencyKey: String? {
+        guard case .post(_, let key) = kind else { return nil }
+        return key
+    }
+
+    /// What is asked for, without ids: those of Stripe's hold more than small letters.
+    package var operation: String {
+        let parts = target.prefix { $0 != "?" }.split(separator: "/").map { part in
+            part.utf8.allSatisfy({ (0x61...0x7A).contains($0) || $0 == 0x5F }) || part == "v1" ? String(part) : "…"
+        }
+        return "\(method) /\(parts.joined(separator: "/"))"
+    }
+
+    private static func escapingBrackets(_ text: String) -> String {
+        text.replacing("[", with: "%5B").replacing("]", with: "%5D")
+    }
+
+    /// As `application/x-www-form-urlencoded` has it.
+    private static func escaped(_ text: String, _ alsoPlain: String = "") -> String {
+        let plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~" + alsoPlain
+        return text.addingPercentEncoding(withAllowedCharacters: CharacterSet(charactersIn: plain)) ?? ""
+    }
+}

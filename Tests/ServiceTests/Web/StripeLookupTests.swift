@@ -1,0 +1,236 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import PostgresClient
+import StripePayloads
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Service
+
+/// What Stripe would answer, by path, and how it fails meanwhile.
+private final class StripeShelf: Sendable {
+    private let state = Mutex<(answers: [String: String], fault: HostileServer.Reply?)>(([:], nil))
+
+    func put(_ body: String, at path: String) { state.withLock { $0.answers[path] = body } }
+    func fail(_ fault: HostileServer.Reply?) { state.withLock { $0.fault = fault } }
+
+    func reply(to request: HostileServer.Request) -> HostileServer.Reply {
+        state.withLock { state in
+            if let fault = state.fault { return fault }
+            let path = request.target.replacing("%5B", with: "[").replacing("%5D", with: "]")
+            if let body = state.answers[path] { return .answer(200, body) }
+            return .answer(
+                404, #"{"error":{"type":"invalid_request_error","code":"resource_missing","message":"No such thing"}}"#)
+        }
+    }
+
+    static func list(_ elements: String...) -> String {
+        #"{"object":"list","data":[\#(elements.joined(separator: ","))],"has_more":false,"url":"/v1/x"}"#
+    }
+
+    static let tiePath =
+        "/v1/invoice_payments?payment[type]=payment_intent&payment[payment_intent]=pi_1&expand[]=data.invoice&limit=100"
+    static let tie = list(
+        """
+        {"id":"inpay_1","object":"invoice_payment","livemode":true,"amount_paid":999,"status":"paid",
+        "invoice":\(StripeBody.invoice()),"payment":{"type":"payment_intent","payment_intent":"pi_1"}}
+        """)
+
+    static func refund(_ status: String = "succeeded") -> String {
+        """
+        {"id":"re_1","object":"refund","amount":999,"created":\(StripeRig.noon - 20),"status":"\(status)",
+        "payment_intent":"pi_1","charge":"ch_1"}
+        """
+    }
+
+    static let refunded = StripeBody.event("refund.created", refund(), id: "evt_refund", created: StripeRig.noon - 20)
+}
+
+@Suite("What Stripe's events call for, read from its API", .timeLimit(.minutes(5)))
+struct StripeLookupTests {
+    /// A service that asks a server which answers from a shelf.
+    private static func make() async throws -> (StripeRig, StripeShelf, HostileServer, StripeLookups) {
+        let shelf = StripeShelf()
+        let server = try HostileServer { request, _ in shelf.reply(to: request) }
+        let stripe = try await StripeRig.make(api: server.url)
+        return (stripe, shelf, server, try #require(stripe.rig.application.stripeLookups))
+    }
+
+    private static func owed(_ stripe: StripeRig) async throws -> Int64 {
+        try await WebLookupRegister(pool: stripe.rig.pool).count(.production)
+    }
+
+    @Test("a refund is traced to its invoice before it is answered, and what was read is an event with its evidence")
+    func refund() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+        shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        #expect(
+            try await stripe.deliver(StripeShelf.refunded).json
+                == WireValue(json: #"{"position":4,"duplicate":false}"#))
+        #expect(try await stripe.access("c-1") == ["web_checkout revoked"])
+        let event = try await stripe.rig.get("/v1/events/5").json
+        #expect(event["type"] == .string("web_reading") && event["source"] == .string("stripe_api"))
+        #expect(event["original_transaction_id"] == .string("sub_1") && event["customer_id"] == .string("c-1"))
+        #expect(event["evidence"]?["payload"]?["object"] == .string("web_reading"))
+        #expect(event["evidence"]?["signature"] == nil)
+        #expect(server.requests.count == 1, "with the invoice all is known")
+        #expect(server.requests[0].target.hasPrefix("/v1/invoice_payments?payment%5Btype%5D=payment_intent"))
+        #expect(server.requests[0].headers["authorization"] == "Bearer sk_live_1")
+        #expect(server.requests[0].headers["stripe-version"] == "2026-07-29.dahlia")
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
+        #expect(try await lookups.round() == 1, "the refund is read again, for two may come in the wrong order")
+        #expect(try await lookups.round() == 0)
+        #expect(try await stripe.head() == .int(5), "and says nothing new")
+        let summary = try await stripe.verify()
+        #expect(summary.isProven && summary.unsignedEvidence == 1 && summary.uncheckedSignatures == 0)
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains(#"rightful_stripe_lookups_total{outcome="recorded"} 1"#))
+        #expect(metrics.contains(#"rightful_stripe_lookups_total{outcome="known"} 1"#))
+    }
+
+    @Test(
+        "while Stripe cannot be asked the webhook is kept and answered, what is owed stays owed, and is read once",
+        arguments: [
+            HostileServer.Reply.answer(500, "{}"), .answer(429, headers: ["Retry-After: 120"], "{}"), .reset,
+            .answer(302, headers: ["Location: https://example.com/"], ""), .cut("{"), .answer(200, "<html>"),
+            .answer(401, #"{"error":{"type":"invalid_request_error","message":"Invalid API Key: sk_live_1"}}"#),
+            .answer(200, #"{"object":"list","data":[],"has_more":"maybe"}{}"#),
+        ])
+    func outage(fault: HostileServer.Reply) async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+        shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        shelf.fail(fault)
+        #expect(try await stripe.deliver(StripeShelf.refunded).status == 200)
+        #expect(try await stripe.deliver(StripeShelf.refunded).json["duplicate"] == .bool(true))
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 11_000)
+        _ = try? await lookups.round()
+        #expect(try await stripe.head() == .int(4))
+        #expect(try await Self.owed(stripe) == 2)
+        shelf.fail(nil)
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 121_000)
+        while try await lookups.round() > 0 {}
+        #expect(try await stripe.access("c-1") == ["web_checkout revoked"])
+        #expect(try await stripe.head() == .int(5))
+        #expect(try await Self.owed(stripe) == 0)
+        #expect(!stripe.rig.log.lines.contains { $0.contains("sk_live_1") })
+    }
+
+    @Test("what a process had taken that was killed is read by the next, and nothing twice")
+    func killed() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let webhook = try SignedWebhook(
+            signature: StripeRig.header(StripeShelf.refunded), body: Array(StripeShelf.refunded.utf8))
+        let event = try StripeEvent(parsing: webhook.body, sha256: SignedWebhook.hash)
+        _ = try await stripe.rig.application.writer.append(EventDraft(event, webhook))
+        let projector = WebLookupProjector(pool: stripe.rig.pool, calls: StripeLookups.calls)
+        try await projector.catchUp(now: stripe.rig.clock.now)
+        let register = WebLookupRegister(pool: stripe.rig.pool)
+        // Taken, and never given back.
+        #expect(try await register.take(.production, now: stripe.rig.clock.now, limit: 9).count == 1)
+        #expect(try await lookups.round() == 0, "it may still be at it")
+        #expect(server.requests.isEmpty)
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 31_000)
+        while try await lookups.round() > 0 {}
+        #expect(try await stripe.access("c-1") == ["web_checkout revoked"])
+        #expect(try await stripe.head() == .int(5))
+        #expect(try await Self.owed(stripe) == 0)
+    }
+
+    @Test("of two statements of one second that come in the wrong order, the one that is read again stands")
+    func order() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let states = [StripeBody.subscription(cancels: true), StripeBody.subscription()]
+        for (number, object) in states.enumerated() {
+            let body = StripeBody.event(
+                "customer.subscription.updated", object, id: "evt_s\(number)", created: StripeRig.noon - 30)
+            #expect(try await stripe.deliver(body).status == 200)
+        }
+        shelf.put(StripeBody.subscription(cancels: true), at: "/v1/subscriptions/sub_1")
+        #expect(try await lookups.round() == 0, "more may come")
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
+        #expect(try await lookups.round() == 1, "both are read at once")
+        #expect(server.requests.map(\.target) == ["/v1/subscriptions/sub_1"])
+        let read = try await stripe.rig.get("/v1/subscriptions/sub_1").json
+        #expect(read["will_renew"] == .bool(false))
+        #expect(try await stripe.verify().isProven)
+    }
+
+    @Test("a thin event is looked up before it is answered")
+    func thin() async throws {
+        let (stripe, shelf, server, _) = try await Self.make()
+        defer { server.stop() }
+        shelf.put(StripeBody.invoice(), at: "/v1/invoices/in_sub_1")
+        let thin = """
+            {"object":"v2.core.event","id":"evt_3","type":"v1.invoice.paid","created":"2026-11-20T11:59:00Z",
+            "livemode":true,"related_object":{"id":"in_sub_1","type":"invoice","url":"/v1/invoices/in_sub_1"}}
+            """
+        #expect(try await stripe.deliver(thin).json["position"] == .int(3))
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        #expect(try await stripe.verify().isProven)
+    }
+
+    @Test("an answer about something else than what was asked for is not believed")
+    func exchanged() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let update = StripeBody.event("customer.subscription.updated", StripeBody.subscription(), id: "evt_2")
+        #expect(try await stripe.deliver(update).status == 200)
+        shelf.put(
+            StripeBody.subscription("c-9", status: "canceled", endedAt: StripeRig.noon - 50).replacing(
+                "sub_1", with: "sub_9"), at: "/v1/subscriptions/sub_1")
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
+        #expect(try await lookups.round() == 1)
+        #expect(try await stripe.head() == .int(4))
+        #expect(try await Self.owed(stripe) == 1)
+    }
+
+    @Test("a payment that this ledger's checkout did not sell leaves nothing behind")
+    func foreign() async throws {
+        let (stripe, _, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        #expect(try await stripe.deliver(StripeShelf.refunded).status == 200)
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
+        while try await lookups.round() > 0 {}
+        #expect(try await stripe.head() == .int(3))
+        #expect(try await Self.owed(stripe) == 0)
+    }
+
+    @Test("of whoever was forgotten nothing is read, and what was read about them is erased")
+    func forgotten() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        #expect(try await stripe.deliver(StripeShelf.refunded).status == 200)
+        let update = StripeBody.event("customer.subscription.updated", StripeBody.subscription(), id: "evt_2")
+        #expect(try await stripe.deliver(update).status == 200)
+        let customer = try #require(CustomerID("c-1"))
+        let forgetter = Forgetter(pool: PostgresPool(stripe.rig.database.ownerConninfo), now: { .earliest })
+        #expect(try await forgetter.forget(customer)?.evidence == 4, "three webhooks, and a reading")
+        let asked = server.requests.count
+        shelf.put(StripeBody.subscription(cancels: true), at: "/v1/subscriptions/sub_1")
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 60_000)
+        while try await lookups.round() > 0 {}
+        #expect(server.requests.count == asked)
+        #expect(try await Self.owed(stripe) == 0)
+        #expect(try await stripe.head() == .int(7), "the forgetting is the last")
+        #expect(try await stripe.verify().erasedEvidence == 4)
+    }
+}
