@@ -28,6 +28,8 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
     package let status: Int?
     /// Stripe's own word, such as `resource_missing`; `nil` where the answer had none.
     package let code: String?
+    /// The parameter that Stripe finds fault with; `nil` where the answer named none.
+    package let param: String?
     /// What was asked, without ids.
     package let operation: String
     /// Stripe's name for the request, by which its support finds it.
@@ -46,16 +48,18 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
 
     package init(_ kind: Kind, of operation: String, _ message: String) {
         self.init(
-            kind, of: operation, message, status: nil, code: nil, requestID: nil, shouldRetry: nil, retryAfter: nil)
+            kind, of: operation, message, status: nil, code: nil, param: nil, requestID: nil, shouldRetry: nil,
+            retryAfter: nil)
     }
 
     private init(
-        _ kind: Kind, of operation: String, _ message: String, status: Int?, code: String?, requestID: String?,
-        shouldRetry: Bool?, retryAfter: Int64?
+        _ kind: Kind, of operation: String, _ message: String, status: Int?, code: String?, param: String?,
+        requestID: String?, shouldRetry: Bool?, retryAfter: Int64?
     ) {
         self.kind = kind
         self.status = status
         self.code = code.map(Self.plain)
+        self.param = param.map(Self.plain)
         self.operation = operation
         self.requestID = requestID.map(Self.plain)
         self.message = Self.plain(message)
@@ -93,6 +97,7 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
         self.init(
             kind, of: request.operation, reason.replacing(key.value, with: "…"), status: answer.status,
             code: code?.replacing(key.value, with: "…"),
+            param: error?["param"]?.identifier?.replacing(key.value, with: "…"),
             requestID: answer.header("Request-Id")?.replacing(key.value, with: "…"),
             shouldRetry: answer.header("Stripe-Should-Retry").flatMap { ["true": true, "false": false][$0] },
             retryAfter: seconds)

@@ -1,9 +1,9 @@
-import AppStorePayloads
-import EntitlementCore
+package import AppStorePayloads
+package import EntitlementCore
 
 extension JSONObject {
     /// A reference: an id, or the object itself where it was asked for expanded.
-    func id(_ name: String) -> String? {
+    package func id(_ name: String) -> String? {
         self[name]?.identifier ?? self[name]?.object?["id"]?.identifier
     }
 
@@ -11,7 +11,7 @@ extension JSONObject {
     func expanded(_ name: String) -> JSONObject? { self[name]?.object }
 
     /// An instant, which Stripe writes in whole seconds since 1970.
-    func instant(_ name: String) -> Timestamp? { self[name]?.int64.map { Timestamp(seconds: $0) } }
+    package func instant(_ name: String) -> Timestamp? { self[name]?.int64.map { Timestamp(seconds: $0) } }
 
     func flag(_ name: String) -> Bool { self[name]?.bool ?? false }
 
@@ -24,14 +24,14 @@ extension JSONObject {
     func hasMore(_ name: String) -> Bool { self[name]?.object?.flag("has_more") ?? false }
 
     /// A field without which the object is not what it was taken for.
-    func mandatory<Value>(
+    package func mandatory<Value>(
         _ name: String, of object: String, _ read: (JSONObject) -> Value?
     ) throws(PayloadError) -> Value {
         guard let value = read(self) else { throw .inconsistent("\(object) has no usable \(name)") }
         return value
     }
 
-    func mandatoryID(of object: String) throws(PayloadError) -> String {
+    package func mandatoryID(of object: String) throws(PayloadError) -> String {
         try mandatory("id", of: object) { $0["id"]?.identifier }
     }
 }
@@ -49,6 +49,8 @@ package enum StripeMetadata {
     package static let customerID = "rightful_customer_id"
     /// Which product of the catalog is sold: in the session, and in the payment intent of a one-time payment.
     package static let productID = "rightful_product_id"
+    /// What Apple gave the app for a purchase outside of it, to be reported to Apple with what was bought.
+    package static let externalPurchaseToken = "rightful_external_purchase_token"
 }
 
 /// What the metadata of an object says of us.

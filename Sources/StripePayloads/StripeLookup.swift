@@ -52,7 +52,7 @@ package enum StripeLookup: Hashable, Sendable {
     }
 
     /// The object with an id, told by what Stripe begins such ids with; `nil` for one of which nothing is read.
-    init?(id: String) {
+    package init?(id: String) {
         switch id.prefix(while: { $0 != "_" }) {
         case "sub": self = .subscription(id)
         case "in": self = .invoice(id)

@@ -49,16 +49,23 @@ struct AccessTests {
     func documented() {
         #expect(Self.routes.count >= 13)
         var open: Set<String> = []
-        var reconcile: Set<String> = []
+        var device: Set<String> = []
+        var shop: Set<String> = []
         for route in Route.all {
             let name = "\(route.method) \(route.template)"
             switch route.access {
             case .open: open.insert(name)
-            case .reconcile: reconcile.insert(name)
+            case .device: device.insert(name)
+            case .shop: shop.insert(name)
             case .scope(let scope): #expect(Self.scopes[name] == scope, "\(name)")
             }
         }
-        #expect(reconcile == ["POST /v1/customers/{id}/reconcile"])
+        #expect(
+            device == [
+                "POST /v1/customers/{id}/reconcile", "POST /v1/customers/{id}/checkout",
+                "POST /v1/customers/{id}/portal",
+            ])
+        #expect(shop == ["GET /v1/products"])
         #expect(
             open == [
                 "POST /v1/notifications/appstore", "POST /v1/notifications/stripe", "GET /.well-known/rightful-keys",

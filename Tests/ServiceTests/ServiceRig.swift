@@ -41,7 +41,8 @@ struct ServiceRig {
         limits: Application.Limits = .init(), environments: [String] = ["production", "sandbox"],
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
-        asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([]), stripeAPI: String? = nil
+        asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([]), stripeAPI: String? = nil,
+        shops: [EntitlementCore.StoreEnvironment: WebShop] = [:]
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -99,7 +100,7 @@ struct ServiceRig {
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies, storeChecks: StoreChecks(checks),
             streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)),
-            stripe: stripe, stripeLookups: lookups, now: now)
+            stripe: stripe, stripeLookups: lookups, shops: shops, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(

@@ -30,7 +30,7 @@ package struct KeyCreationFact: Hashable, Sendable {
     /// SHA-256 of the secret, which is too long to be guessed.
     package var secretHash: Digest
     package var name: String
-    /// Ships in an app; may only reconcile.
+    /// Ships in an app; may only reconcile, read products and begin a checkout.
     package var isPublishable: Bool
     /// The words for what a secret key may do, in ascending order.
     package var scopes: [String]

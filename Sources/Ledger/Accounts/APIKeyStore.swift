@@ -17,7 +17,7 @@ package enum APIScope: String, Sendable, Hashable, CaseIterable {
 package struct APIKey: Sendable, Hashable {
     package let id: String
     package let name: String
-    /// Ships in an app; may only reconcile.
+    /// Ships in an app; may only reconcile, read products and begin a checkout.
     package let isPublishable: Bool
     package let scopes: Set<APIScope>
     /// The only environment it is good for, and so the one meant when a request names none; `nil`: both.

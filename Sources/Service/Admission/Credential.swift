@@ -54,12 +54,13 @@ extension Credential {
     /// - Throws: `forbidden`.
     func check(for access: Route.Access, reach: Route.Reach? = nil, customer: CustomerID?) throws(Problem) {
         switch (access, self) {
-        case (.open, _), (.reconcile, .publishableKey): return
+        case (.open, _), (.device, .publishableKey), (.shop, .publishableKey): return
         case (.scope(let scope), _):
             try check(for: scope)
             try check(for: reach ?? access.reach)
-        case (.reconcile, .secretKey): try check(for: .customersWrite)
-        case (.reconcile, .customerToken(let token)):
+        case (.device, .secretKey): try check(for: .customersWrite)
+        case (.shop, .secretKey), (.shop, .customerToken): try check(for: .customersRead)
+        case (.device, .customerToken(let token)):
             // Byte for byte: Swift takes two spellings of one character for the same, and the ledger does not.
             guard let customer, customer.value.utf8.elementsEqual(token.customerID.value.utf8) else {
                 throw Problem(.forbidden, "The customer token was made for another customer.")
@@ -75,10 +76,14 @@ extension Credential {
             }
         case .publishableKey:
             throw Problem(
-                .forbidden, "A publishable key may only reconcile; use a secret key of scope \(scope.rawValue).")
+                .forbidden,
+                "A publishable key may only reconcile, read products and begin a checkout; use a secret key of scope "
+                    + "\(scope.rawValue).")
         case .customerToken:
             throw Problem(
-                .forbidden, "A customer token may only reconcile; use a secret key of scope \(scope.rawValue).")
+                .forbidden,
+                "A customer token may only reconcile and begin a checkout; use a secret key of scope \(scope.rawValue)."
+            )
         }
     }
 

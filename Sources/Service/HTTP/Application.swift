@@ -25,6 +25,8 @@ package struct Application: Sendable {
         package var explanationTime = Duration.seconds(8)
         /// How long the store may take to answer a check; less than the server's deadline for a handler.
         package var storePatience = Duration.seconds(8)
+        /// How long a list of products waits for prices that were never read.
+        package var pricePatience = Duration.seconds(3)
         /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
         package var keyLifetime = Duration.seconds(5)
         /// What the answers kept in memory for reads and launches may take, in bytes.
@@ -38,6 +40,8 @@ package struct Application: Sendable {
         package var catalogBytes = 4 << 20
         /// The largest body of a reconciliation, in bytes: some 600 signed transactions.
         package var reconcileBytes = 4 << 20
+        /// The largest body of a checkout or portal, in bytes: an app transaction, and some more.
+        package var checkoutBytes = 64 << 10
         /// The largest body of any other request, in bytes; none of them reads it.
         package var otherBytes = 16 << 10
 
@@ -73,6 +77,7 @@ package struct Application: Sendable {
     let streamEars: StreamEars
     let stripe: StripeWebhooks
     let stripeLookups: StripeLookups?
+    let shops: WebShops
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -94,6 +99,7 @@ package struct Application: Sendable {
     ///   - streamEars: hears of every delivery.
     ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
     ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
+    ///   - shops: where it is sold on the web, by environment.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -106,6 +112,7 @@ package struct Application: Sendable {
         storeChecks: StoreChecks = StoreChecks([]), streams: StreamsReading? = nil,
         streamEars: StreamEars = StreamEars(), stripe: StripeWebhooks = StripeWebhooks([]),
         stripeLookups: StripeLookups? = nil,
+        shops: [StoreEnvironment: WebShop] = [:],
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
@@ -130,6 +137,7 @@ package struct Application: Sendable {
         self.streamEars = streamEars
         self.stripe = stripe
         self.stripeLookups = stripeLookups
+        self.shops = WebShops(shops, now: now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,
@@ -175,6 +183,9 @@ package struct Application: Sendable {
         case ("PUT", "/v1/catalog"): limits.catalogBytes
         case ("POST", let path) where path.hasPrefix("/v1/customers/") && path.hasSuffix("/reconcile"):
             limits.reconcileBytes
+        case ("POST", let path)
+        where path.hasPrefix("/v1/customers/") && (path.hasSuffix("/checkout") || path.hasSuffix("/portal")):
+            limits.checkoutBytes
         default: limits.otherBytes
         }
     }

@@ -17,6 +17,7 @@ enum ProblemCode: String, Sendable, CaseIterable {
     case methodNotAllowed = "method_not_allowed"
     case positionNotReached = "position_not_reached"
     case ownershipConflict = "ownership_conflict"
+    case alreadyOwned = "already_owned"
     case idempotencyConflict = "idempotency_conflict"
     case preconditionFailed = "precondition_failed"
     case tooLarge = "too_large"
@@ -36,7 +37,7 @@ enum ProblemCode: String, Sendable, CaseIterable {
         case .forbidden, .unknownApp, .wrongEnvironment: 403
         case .notFound: 404
         case .methodNotAllowed: 405
-        case .positionNotReached, .ownershipConflict, .idempotencyConflict: 409
+        case .positionNotReached, .ownershipConflict, .alreadyOwned, .idempotencyConflict: 409
         case .preconditionFailed: 412
         case .tooLarge: 413
         case .targetTooLong: 414
@@ -62,6 +63,7 @@ enum ProblemCode: String, Sendable, CaseIterable {
         case .methodNotAllowed: "The method is not allowed here"
         case .positionNotReached: "The ledger has not reached that position"
         case .ownershipConflict: "It contradicts who owns what"
+        case .alreadyOwned: "The customer has it already"
         case .idempotencyConflict: "The idempotency key was used for another request"
         case .preconditionFailed: "It has changed since it was read"
         case .tooLarge: "The request is too large"

@@ -9,7 +9,9 @@ struct Route: Sendable {
         /// Whoever holds a secret key of this scope.
         case scope(APIScope)
         /// A publishable key, the customer's own token, or a secret key of scope `customers:write`.
-        case reconcile
+        case device
+        /// A publishable key, or a secret key of scope `customers:read`.
+        case shop
     }
 
     /// Whom what a request does or tells concerns.
@@ -79,7 +81,9 @@ struct Route: Sendable {
         Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead)) { try await $0.timeline($1) },
         Route("GET", "/v1/customers/{id}/explain", .scope(.customersRead)) { try await $0.explain($1) },
         Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
-        Route("POST", "/v1/customers/{id}/reconcile", .reconcile) { try await $0.reconcile($1) },
+        Route("POST", "/v1/customers/{id}/reconcile", .device) { try await $0.reconcile($1) },
+        Route("POST", "/v1/customers/{id}/checkout", .device) { try await $0.openCheckout($1) },
+        Route("POST", "/v1/customers/{id}/portal", .device) { try await $0.openPortal($1) },
         Route("POST", "/v1/customers/{id}/tokens", .scope(.customersWrite)) { try await $0.makeCustomerToken($1) },
         Route("POST", "/v1/customers/{id}/actions/link", .scope(.customersWrite), reach: .everyApp) {
             try await $0.link($1)
@@ -92,6 +96,7 @@ struct Route: Sendable {
             try await $0.revokeGrant($1)
         },
         Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
+        Route("GET", "/v1/products", .shop) { try await $0.products($1) },
         Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead)) {
             try await $0.subscription($1)
         },

@@ -132,7 +132,8 @@ extension Application {
         }
     }
 
-    private func verify(_ request: ReconcileRequest, _ call: Call) async throws -> ReconcilePosting {
+    /// Verifies what a device posts, and holds it to a configured app.
+    func verify(_ request: ReconcileRequest, _ call: Call) async throws -> ReconcilePosting {
         let app = try call.app(request)
         let environment = try call.environment(request)
         guard let served = statements.environments(of: app) else {
@@ -232,7 +233,7 @@ extension Application {
 }
 
 extension Call {
-    fileprivate var isSentWithSecretKey: Bool { if case .secretKey = credential { true } else { false } }
+    var isSentWithSecretKey: Bool { if case .secretKey = credential { true } else { false } }
 
     /// The app the request is about: the one it names, else the credential's.
     fileprivate func app(_ request: ReconcileRequest) throws(Problem) -> String {

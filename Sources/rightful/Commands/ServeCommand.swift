@@ -146,7 +146,7 @@ struct ServeCommand: Command {
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks), streams: healing.streams, streamEars: healing.ears,
                 stripe: files.stripe.webhooks, stripeLookups: stripeLookups,
-                now: clock.now)
+                shops: files.stripe.shops(configuration, now: clock.now), now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
             let server = application.makeServer(listening)

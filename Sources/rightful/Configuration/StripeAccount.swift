@@ -144,6 +144,18 @@ struct StripeFiles: Sendable {
         }
     }
 
+    /// Where it is sold, with clients of their own: whoever buys does not wait for what is read behind the service.
+    func shops(
+        _ configuration: Configuration, now: @escaping @Sendable () -> Timestamp
+    ) -> [StoreEnvironment: WebShop] {
+        var shops: [StoreEnvironment: WebShop] = [:]
+        for (account, client) in zip(configuration.stripe, clients(now: now)) {
+            shops[account.environment] = WebShop(
+                client: client, successURL: account.successURL, cancelURL: account.cancelURL)
+        }
+        return shops
+    }
+
     private static func warning(_ path: String, of user: String) -> [String] {
         guard SecretFile.isOpenToOthers(path) else { return [] }
         return ["\(user): others than its owner may use \(path); chmod it to 600"]

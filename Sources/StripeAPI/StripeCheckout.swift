@@ -1,0 +1,143 @@
+package import AppStorePayloads
+package import EntitlementCore
+import StripePayloads
+
+/// A checkout that is to be opened: `POST /v1/checkout/sessions`.
+package struct StripeCheckoutOrder: Hashable, Sendable {
+    /// The longest value of a metadata key, in characters (Stripe, "Metadata").
+    package static let metadataLimit = 500
+    /// The longest `client_reference_id`, in characters (Stripe, "Create a Checkout Session").
+    private static let referenceLimit = 200
+
+    private let customer: CustomerID
+    private let productID: String
+    private let product: StripeProduct
+    private let successURL: String
+    private let cancelURL: String
+    private let stripeCustomer: String?
+    private let externalPurchaseToken: String?
+
+    /// - Parameters:
+    ///   - customer: whose the purchase will be.
+    ///   - productID: what is sold, as the catalog names it.
+    ///   - product: what Stripe calls it.
+    ///   - stripeCustomer: `cus_…` of whoever bought before, so that Stripe keeps one for each customer.
+    ///   - externalPurchaseToken: what Apple gave the app for a purchase outside of it; up to `metadataLimit` characters.
+    package init(
+        for customer: CustomerID, of productID: String, _ product: StripeProduct, successURL: String,
+        cancelURL: String, stripeCustomer: String? = nil, externalPurchaseToken: String? = nil
+    ) {
+        self.customer = customer
+        self.productID = productID
+        self.product = product
+        self.successURL = successURL
+        self.cancelURL = cancelURL
+        self.stripeCustomer = stripeCustomer
+        self.externalPurchaseToken = externalPurchaseToken
+    }
+
+    /// What Stripe is sent.
+    ///
+    /// The customer is named in every place from which something of the purchase may come back: Stripe copies the metadata
+    /// of a session to nothing that it makes.
+    ///
+    /// - Parameter idempotencyKey: names this checkout, however often it is sent.
+    package func request(idempotencyKey: String) -> StripeRequest {
+        var form = [
+            StripeRequest.Field("mode", product.mode.rawValue),
+            StripeRequest.Field("line_items[0][price]", product.price),
+            StripeRequest.Field("line_items[0][quantity]", "1"),
+            StripeRequest.Field("success_url", successURL), StripeRequest.Field("cancel_url", cancelURL),
+        ]
+        if customer.value.unicodeScalars.count <= Self.referenceLimit {
+            form.append(StripeRequest.Field("client_reference_id", customer.value))
+        }
+        if let stripeCustomer { form.append(StripeRequest.Field("customer", stripeCustomer)) }
+        let copied: String
+        switch product.mode {
+        case .subscription: copied = "subscription_data[metadata]"
+        case .payment:
+            copied = "payment_intent_data[metadata]"
+            // Else there is nobody whom the portal could show the receipt to.
+            if stripeCustomer == nil { form.append(StripeRequest.Field("customer_creation", "always")) }
+        }
+        for place in ["metadata", copied] {
+            form.append(StripeRequest.Field("\(place)[\(StripeMetadata.customerID)]", customer.value))
+            form.append(StripeRequest.Field("\(place)[\(StripeMetadata.productID)]", productID))
+            if let externalPurchaseToken {
+                form.append(
+                    StripeRequest.Field("\(place)[\(StripeMetadata.externalPurchaseToken)]", externalPurchaseToken))
+            }
+        }
+        return .post("/v1/checkout/sessions", form, idempotencyKey: idempotencyKey)
+    }
+}
+
+/// A checkout that is open: what `POST /v1/checkout/sessions` answers.
+package struct StripeCheckoutSession: Hashable, Sendable {
+    /// `cs_…`.
+    package let id: String
+    /// The page on which is paid.
+    package let url: String
+    /// Until when it can be paid there.
+    package let expiresAt: Timestamp?
+
+    /// - Throws: `PayloadError` for what is no open session of the environment.
+    package init(answer body: [UInt8], in environment: StoreEnvironment) throws(PayloadError) {
+        let object = try JSONObject(parsing: body)
+        id = try object.mandatoryID(of: "the checkout session")
+        url = try object.mandatory("url", of: "the checkout session") { $0["url"]?.string }
+        guard url.hasPrefix("https://") || url.hasPrefix("http://") else {
+            throw .inconsistent("the url of the checkout session is no web address")
+        }
+        expiresAt = object.instant("expires_at")
+        try object.check(environment, of: "the checkout session")
+    }
+}
+
+/// The page on which somebody looks after what they bought: `POST /v1/billing_portal/sessions`.
+package enum StripePortal {
+    /// - Parameters:
+    ///   - stripeCustomer: `cus_…`.
+    ///   - returnURL: where the page leads back to.
+    ///   - idempotencyKey: names this page, however often it is sent.
+    package static func request(
+        of stripeCustomer: String, returnURL: String, idempotencyKey: String
+    ) -> StripeRequest {
+        .post(
+            "/v1/billing_portal/sessions",
+            [StripeRequest.Field("customer", stripeCustomer), StripeRequest.Field("return_url", returnURL)],
+            idempotencyKey: idempotencyKey)
+    }
+
+    /// The page's address, good for a short time.
+    ///
+    /// - Throws: `PayloadError` for what is no portal session of the environment.
+    package static func url(answer body: [UInt8], in environment: StoreEnvironment) throws(PayloadError) -> String {
+        let object = try JSONObject(parsing: body)
+        let url = try object.mandatory("url", of: "the portal session") { $0["url"]?.string }
+        guard url.hasPrefix("https://") || url.hasPrefix("http://") else {
+            throw .inconsistent("the url of the portal session is no web address")
+        }
+        try object.check(environment, of: "the portal session")
+        return url
+    }
+
+    /// Who paid, `cus_…`, by the answer to a look-up of a subscription, a payment intent or a session; `nil` where nobody is
+    /// named.
+    ///
+    /// - Throws: `PayloadError`.
+    package static func payer(answer body: [UInt8]) throws(PayloadError) -> String? {
+        try JSONObject(parsing: body).id("customer")
+    }
+}
+
+extension JSONObject {
+    /// - Throws: `PayloadError` where the object is of the other mode: the key is another account's, or of the other mode.
+    fileprivate func check(_ environment: StoreEnvironment, of object: String) throws(PayloadError) {
+        guard let isLive = self["livemode"]?.bool else { return }
+        guard isLive == (environment == .production) else {
+            throw .inconsistent("\(object) is of Stripe's \(isLive ? "live" : "test") mode")
+        }
+    }
+}

@@ -1,0 +1,239 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import PostgresClient
+import StripeAPI
+import TestSupport
+import Testing
+
+@testable import Service
+
+@Suite("Buying on the web", .timeLimit(.minutes(5)))
+struct CheckoutTests {
+    /// A rig that sells in production, and what it asks.
+    private struct Shop {
+        let stripe: StripeRig
+        let asked: ScriptedStripe
+
+        var rig: ServiceRig { stripe.rig }
+
+        static func make() async throws -> Shop {
+            let asked = ScriptedStripe()
+            let clock = TestClock(try instant(ServiceRig.noon))
+            return Shop(
+                stripe: try await StripeRig.make(shops: [.production: try asked.shop(clock)]), asked: asked)
+        }
+
+        func post(
+            _ customer: String, _ action: String = "checkout", _ body: String, key: String? = nil,
+            headers: [(String, String)] = []
+        ) async throws -> HTTPResponse {
+            try await rig.send(
+                "POST", "/v1/customers/\(customer)/\(action)", key: key ?? rig.admin, headers: headers,
+                body: Array(body.utf8))
+        }
+    }
+
+    private static let pro = #"{"product_id":"pro"}"#
+
+    @Test("a checkout names the customer in every place from which something may come back")
+    func everyPlace() async throws {
+        let shop = try await Shop.make()
+        let answer = try await shop.post("c-1", "checkout", #"{"product_id":"pro","external_purchase_token":"e30"}"#)
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(try answer.json["object"] == .string("checkout") && answer.json["id"] == .string("cs_1"))
+        #expect(try answer.json["url"] == .string("https://checkout.stripe.com/c/pay/cs_1"))
+        #expect(try answer.json["expires_at"] == .string("2026-11-21T12:00:00.000Z"))
+        #expect(try answer.json["product_id"] == .string("pro"))
+        #expect(answer.headers.contains { $0 == ("Cache-Control", "no-store") })
+        let sent = try #require(shop.asked.posted.first)
+        #expect(sent.target == "/v1/checkout/sessions" && sent.headers["Stripe-Version"] == StripeClient.version)
+        #expect(sent.headers["Authorization"] == "Bearer rk_live_1")
+        #expect(
+            sent.form == [
+                "mode": "subscription", "line_items[0][price]": "price_1", "line_items[0][quantity]": "1",
+                "success_url": "https://example.com/thanks?session={CHECKOUT_SESSION_ID}",
+                "cancel_url": "https://example.com/plans", "client_reference_id": "c-1",
+                "metadata[rightful_customer_id]": "c-1", "metadata[rightful_product_id]": "pro",
+                "metadata[rightful_external_purchase_token]": "e30",
+                "subscription_data[metadata][rightful_customer_id]": "c-1",
+                "subscription_data[metadata][rightful_product_id]": "pro",
+                "subscription_data[metadata][rightful_external_purchase_token]": "e30",
+            ])
+        #expect(try await shop.post("c-1", "checkout", #"{"product_id":"lifetime"}"#).status == 200)
+        let once = try #require(shop.asked.posted.last)
+        #expect(once.form["mode"] == "payment" && once.form["customer_creation"] == "always")
+        #expect(once.form["payment_intent_data[metadata][rightful_customer_id]"] == "c-1")
+        #expect(once.form["subscription_data[metadata][rightful_customer_id]"] == nil)
+        #expect(Set(shop.asked.posted.compactMap { $0.headers["Idempotency-Key"] }).count == 2)
+        // Nothing is known of a purchase that nobody has paid.
+        #expect(try await shop.stripe.access("c-1") == [])
+    }
+
+    @Test("a command that is sent again opens no second page, also after a crash between Stripe and the ledger")
+    func again() async throws {
+        let shop = try await Shop.make()
+        let key = [("Idempotency-Key", "tap-1")]
+        let first = try await shop.post("c-1", "checkout", Self.pro, headers: key)
+        let second = try await shop.post("c-1", "checkout", Self.pro, headers: key)
+        #expect(first.status == 200 && first.text == second.text && shop.asked.posted.count == 1)
+        let other = try await shop.post("c-1", "checkout", #"{"product_id":"lifetime"}"#, headers: key)
+        #expect(other.verdict == "409 idempotency_conflict")
+        // What was not kept is asked for under the same key of Stripe's.
+        try await shop.rig.pool.withConnection { try $0.execute(script: "DELETE FROM command_key") }
+        #expect(try await shop.post("c-1", "checkout", Self.pro, headers: key).text == first.text)
+        #expect(Set(shop.asked.posted.compactMap { $0.headers["Idempotency-Key"] }).count == 1)
+    }
+
+    @Test("whoever has a product that goes on is not sold it again unless they say so")
+    func owned() async throws {
+        let shop = try await Shop.make()
+        #expect(try await shop.stripe.deliver(StripeBody.paid).status == 200)
+        let running = StripeBody.event(
+            "customer.subscription.updated", StripeBody.subscription(), id: "evt_2", created: StripeRig.noon - 50)
+        #expect(try await shop.stripe.deliver(running).status == 200)
+        #expect(try await shop.stripe.access("c-1") == ["web_checkout active"])
+        let answer = try await shop.post("c-1", "checkout", Self.pro)
+        #expect(answer.verdict == "409 already_owned" && answer.text.contains("web_checkout"), "\(answer.text)")
+        #expect(shop.asked.posted.isEmpty)
+        // Another product, somebody else, and whoever insists.
+        #expect(try await shop.post("c-1", "checkout", #"{"product_id":"lifetime"}"#).status == 200)
+        #expect(try await shop.post("c-2", "checkout", Self.pro).status == 200)
+        #expect(try await shop.post("c-1", "checkout", #"{"product_id":"pro","buy_again":true}"#).status == 200)
+        // What ends can be bought anew.
+        let cancelled = StripeBody.event(
+            "customer.subscription.updated", StripeBody.subscription(cancels: true), id: "evt_3",
+            created: StripeRig.noon - 40)
+        #expect(try await shop.stripe.deliver(cancelled).status == 200)
+        #expect(try await shop.post("c-1", "checkout", Self.pro).status == 200)
+    }
+
+    @Test("whoever bought before stays the same customer of Stripe's, unless they were deleted there")
+    func sameCustomer() async throws {
+        let shop = try await Shop.make()
+        #expect(try await shop.stripe.deliver(StripeBody.paid).status == 200)
+        shop.asked.answer("/v1/subscriptions/sub_1", #"{"id":"sub_1","object":"subscription","customer":"cus_7"}"#)
+        #expect(try await shop.post("c-1", "checkout", #"{"product_id":"lifetime"}"#).status == 200)
+        #expect(shop.asked.posted.last?.form["customer"] == "cus_7")
+        #expect(shop.asked.posted.last?.form["customer_creation"] == nil)
+        let portal = try await shop.post("c-1", "portal", "{}")
+        #expect(try portal.json["object"] == .string("portal"), "\(portal.text)")
+        #expect(try portal.json["url"] == .string("https://billing.stripe.com/p/2"))
+        #expect(
+            shop.asked.posted.last?.form == ["customer": "cus_7", "return_url": "https://example.com/plans"])
+        shop.asked.delete(customer: "cus_7")
+        #expect(try await shop.post("c-1", "checkout", #"{"product_id":"lifetime"}"#).status == 200)
+        #expect(shop.asked.posted.last?.form["customer"] == nil)
+        #expect(try await shop.post("c-2", "portal", "{}").verdict == "404 not_found")
+    }
+
+    @Test("who has not proven to be the customer opens no page")
+    func proof() async throws {
+        let shop = try await Shop.make()
+        let device = try await shop.rig.publishableKey(environment: nil)
+        let mine = try shop.rig.signAppTransaction("704")
+        func body(_ proof: String?) -> String {
+            proof.map { #"{"product_id":"pro","app_transaction":"\#($0)"}"# } ?? Self.pro
+        }
+        #expect(try await shop.post("apple:704", "checkout", body(nil), key: device).verdict == "403 forbidden")
+        #expect(try await shop.post("c-1", "checkout", body(mine), key: device).verdict == "403 forbidden")
+        #expect(try await shop.post("apple:704", "checkout", body("x.y.z"), key: device).verdict == "403 forbidden")
+        let stranger = try shop.rig.signAppTransaction("704", bundleID: "com.example.stranger")
+        #expect(try await shop.post("apple:704", "checkout", body(stranger), key: device).verdict == "403 forbidden")
+        #expect(shop.asked.asked.isEmpty)
+        #expect(try await shop.post("apple:704", "checkout", body(mine), key: device).status == 200)
+        #expect(shop.asked.posted.last?.form["client_reference_id"] == "apple:704")
+        let token = try await shop.rig.token("c-1")
+        #expect(try await shop.post("c-1", "checkout", body(nil), key: token).status == 200)
+        #expect(try await shop.post("c-2", "checkout", body(nil), key: token).verdict == "403 forbidden")
+        let reader = try await shop.rig.keys.create(name: "reader", scopes: [.customersRead]).secret
+        #expect(try await shop.post("c-1", "checkout", body(nil), key: reader).verdict == "403 forbidden")
+    }
+
+    @Test("a device leads to the pages that are configured alone; our own server leads anywhere that is a page")
+    func pages() async throws {
+        let shop = try await Shop.make()
+        let token = try await shop.rig.token("c-1")
+        func body(_ url: String) -> String { #"{"product_id":"pro","success_url":"\#(url)"}"# }
+        let rows: [(String, device: String, server: String)] = [
+            ("https://example.com/app?x=1", "200", "200"), ("https://EXAMPLE.com/app", "200", "200"),
+            ("https://example.com:8443/", "403 forbidden", "200"), ("https://evil.example/", "403 forbidden", "200"),
+            ("https://example.com@evil.example/", "400 malformed_request", "400 malformed_request"),
+            ("javascript:alert(1)", "400 malformed_request", "400 malformed_request"),
+            ("http://example.com/", "400 malformed_request", "400 malformed_request"),
+        ]
+        for (url, device, server) in rows {
+            for (key, expected) in [(token, device), (shop.rig.admin, server)] {
+                let answer = try await shop.post("c-1", "checkout", body(url), key: key)
+                #expect((answer.status == 200 ? "200" : answer.verdict) == expected, "\(url): \(answer.text)")
+            }
+        }
+    }
+
+    @Test("what Stripe answers badly is told as what it is, and the key is told to nobody")
+    func failures() async throws {
+        let shop = try await Shop.make()
+        func verdict(_ status: Int, _ body: String, _ headers: [String: String] = [:]) async throws -> String {
+            shop.asked.fail(status, body, headers: headers)
+            defer { shop.asked.fail(nil) }
+            let answer = try await shop.post("c-1", "checkout", Self.pro)
+            #expect(!answer.text.contains("rk_live_1"))
+            let wait = answer.headers.first { $0.0 == "Retry-After" }?.1
+            return "\(answer.verdict) \(wait ?? "-")"
+        }
+        func error(_ message: String) -> String {
+            #"{"error":{"type":"invalid_request_error","message":"\#(message)"}}"#
+        }
+        #expect(try await verdict(500, "") == "503 unavailable 5")
+        #expect(try await verdict(429, error("slow down"), ["Retry-After": "7"]) == "503 unavailable 7")
+        #expect(try await verdict(401, error("Invalid key rk_live_1")) == "503 unavailable 5")
+        #expect(try await verdict(400, error("No such price")) == "422 unprocessable -")
+        #expect(try await verdict(200, "{}") == "503 unavailable 5")
+        #expect(try await verdict(200, "<html>") == "503 unavailable 5")
+        let other = #"{"id":"cs_1","livemode":false,"url":"https://checkout.stripe.com/c"}"#
+        #expect(try await verdict(200, other) == "503 unavailable 5", "of the test mode")
+        #expect(!shop.rig.log.lines.contains { $0.contains("rk_live_1") })
+        // What is not sold, or not here.
+        #expect(try await shop.post("c-1", "checkout", #"{"product_id":"none"}"#).verdict == "422 unprocessable")
+        let sandbox = #"{"product_id":"pro","environment":"sandbox"}"#
+        #expect(try await shop.post("c-1", "checkout", sandbox).verdict == "403 wrong_environment")
+        #expect(try await shop.post("c-1", "checkout", "{}").verdict == "400 malformed_request")
+    }
+
+    @Test("products come with the price that was read last, and its age")
+    func products() async throws {
+        let shop = try await Shop.make()
+        func price(_ id: String, _ amount: Int, _ rest: String) {
+            shop.asked.answer(
+                "/v1/prices/\(id)",
+                #"{"id":"\#(id)","object":"price","active":true,"currency":"EUR","unit_amount":\#(amount)\#(rest)}"#)
+        }
+        price("price_1", 999, #","recurring":{"interval":"month","interval_count":3}"#)
+        let device = try await shop.rig.publishableKey(environment: nil)
+        let answer = try await shop.rig.send("GET", "/v1/products?environment=production", key: device)
+        #expect(answer.status == 200, "\(answer.text)")
+        let json = try answer.json
+        let items = json["items"]
+        #expect(items?.count == 2 && json["has_more"] == .bool(false))
+        #expect(items?[1]?["product_id"] == .string("pro") && items?[1]?["app_store"] == .bool(true))
+        #expect(items?[1]?["entitlements"] == .array([.string("premium")]))
+        #expect(items?[1]?["web"]?["amount"] == .int(999) && items?[1]?["web"]?["currency"] == .string("eur"))
+        #expect(items?[1]?["web"]?["interval"] == .string("month") && items?[1]?["web"]?["interval_count"] == .int(3))
+        #expect(items?[1]?["web"]?["as_of"] == .string(ServiceRig.noon))
+        #expect(items?[0]?["web"] == .null, "Stripe does not know it")
+        // Read once, until it is old; and what is old is better than nothing.
+        let count = shop.asked.asked.count
+        _ = try await shop.rig.get("/v1/products")
+        #expect(shop.asked.asked.count == count)
+        shop.rig.clock.now = shop.rig.clock.now.adding(milliseconds: 10 * 60_000)
+        shop.asked.fail(500)
+        let old = try await shop.rig.get("/v1/products").json["items"]?[1]?["web"]
+        #expect(old?["amount"] == .int(999) && old?["as_of"] == .string(ServiceRig.noon))
+        shop.asked.fail(nil)
+        // Where nothing is sold on the web, nobody is asked.
+        let sandbox = try await shop.rig.get("/v1/products?environment=sandbox").json["items"]
+        #expect(sandbox?.count == 2 && sandbox?[0]?["web"] == .null)
+        #expect(try await shop.rig.send("GET", "/v1/products").verdict == "401 unauthenticated")
+    }
+}

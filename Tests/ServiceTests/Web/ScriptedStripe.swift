@@ -1,0 +1,119 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import OutgoingHTTP
+import StripeAPI
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Service
+
+/// Stripe's API as far as a checkout needs it, in this process.
+final class ScriptedStripe: OutgoingTransport {
+    struct Asked: Sendable {
+        let method: String
+        /// Path and query, percent-decoded.
+        let target: String
+        let headers: [String: String]
+        /// The form, decoded.
+        let form: [String: String]
+    }
+
+    private struct State {
+        var asked: [Asked] = []
+        var answers: [String: OutgoingAnswer] = [:]
+        /// The first answer to each idempotency key.
+        var kept: [String: OutgoingAnswer] = [:]
+        var sessions = 0
+        var fault: OutgoingAnswer?
+        /// Ids of customers that Stripe does not know.
+        var deleted: Set<String> = []
+    }
+
+    private let state = Mutex(State())
+    let environment: EntitlementCore.StoreEnvironment
+
+    init(_ environment: EntitlementCore.StoreEnvironment = .production) { self.environment = environment }
+
+    var asked: [Asked] { state.withLock(\.asked) }
+    var posted: [Asked] { asked.filter { $0.method == "POST" } }
+
+    /// Lets every request be answered so; `nil` for no more.
+    func fail(_ status: Int?, _ body: String = "", headers: [String: String] = [:]) {
+        state.withLock {
+            $0.fault = status.map { OutgoingAnswer(status: $0, headers: headers, body: Array(body.utf8)) }
+        }
+    }
+
+    func answer(_ path: String, _ body: String) {
+        state.withLock { $0.answers[path] = OutgoingAnswer(status: 200, body: Array(body.utf8)) }
+    }
+
+    func delete(customer: String) { _ = state.withLock { $0.deleted.insert(customer) } }
+
+    /// A shop that asks it, with a clock of the test.
+    func shop(_ clock: TestClock) throws -> WebShop {
+        let key = try #require(StripeKey(environment == .production ? "rk_live_1" : "rk_test_1"))
+        return WebShop(
+            client: StripeClient(
+                key, transport: self,
+                surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0.5 })),
+            successURL: "https://example.com/thanks?session={CHECKOUT_SESSION_ID}",
+            cancelURL: "https://example.com/plans")
+    }
+
+    func send(_ request: OutgoingRequest) async throws -> OutgoingAnswer {
+        let target = request.url.absoluteString.dropFirst("https://api.stripe.com".count)
+        var form: [String: String] = [:]
+        for pair in String(decoding: request.body ?? [], as: UTF8.self).split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = try #require(parts.first?.removingPercentEncoding)
+            #expect(
+                form.updateValue(try #require(parts.last?.removingPercentEncoding), forKey: name) == nil,
+                "\(name) twice")
+        }
+        let asked = Asked(
+            method: request.method, target: try #require(String(target).removingPercentEncoding),
+            headers: Dictionary(request.headers.map { ($0.name, $0.value) }) { first, _ in first }, form: form)
+        return state.withLock { state in
+            state.asked.append(asked)
+            if let fault = state.fault { return fault }
+            guard request.method == "POST" else {
+                return state.answers[asked.target] ?? Self.error(404, "resource_missing", "No such object")
+            }
+            let key = asked.headers["Idempotency-Key"] ?? ""
+            if let kept = state.kept[key] { return kept }
+            let answer = Self.make(asked, environment, &state)
+            state.kept[key] = answer
+            return answer
+        }
+    }
+
+    private static func make(
+        _ asked: Asked, _ environment: EntitlementCore.StoreEnvironment, _ state: inout State
+    ) -> OutgoingAnswer {
+        if let customer = asked.form["customer"], state.deleted.contains(customer) {
+            return error(400, "resource_missing", "No such customer: '\(customer)'", param: "customer")
+        }
+        if asked.form["line_items[0][price]"] == "price_gone" {
+            return error(400, "resource_missing", "No such price: 'price_gone'", param: "line_items[0][price]")
+        }
+        state.sessions += 1
+        let isLive = environment == .production
+        let body =
+            asked.target == "/v1/billing_portal/sessions"
+            ? #"{"id":"bps_\#(state.sessions)","object":"billing_portal.session","livemode":\#(isLive),"url":"https://billing.stripe.com/p/\#(state.sessions)"}"#
+            : #"{"id":"cs_\#(state.sessions)","object":"checkout.session","livemode":\#(isLive),"expires_at":\#(StripeRig.noon + 86_400),"url":"https://checkout.stripe.com/c/pay/cs_\#(state.sessions)"}"#
+        return OutgoingAnswer(status: 200, body: Array(body.utf8))
+    }
+
+    private static func error(_ status: Int, _ code: String, _ message: String, param: String? = nil) -> OutgoingAnswer
+    {
+        let param = param.map { #","param":"\#($0)""# } ?? ""
+        return OutgoingAnswer(
+            status: status,
+            body: Array(
+                #"{"error":{"type":"invalid_request_error","code":"\#(code)","message":"\#(message)"\#(param)}}"#.utf8))
+    }
+}
