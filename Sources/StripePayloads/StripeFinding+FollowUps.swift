@@ -30,6 +30,9 @@ extension StripeFinding {
         for session in sessions where isProductMissing(of: session) {
             lookups.append(.sessionItems(session.id, after: sold[session.id]?.last))
         }
+        for session in sessions where isOwnerMissing(of: session) {
+            if let intent = session.paymentIntent { lookups.append(.paymentIntent(intent)) }
+        }
         for charge in charges where event.map({ $0.type == "charge.refunded" }) ?? refundsAsked.contains(charge) {
             if !refundsSeen.contains(charge) { lookups.append(.refundsOfCharge(charge, after: nil)) }
         }
@@ -55,6 +58,12 @@ extension StripeFinding {
         }
         if intents.contains(where: { $0.id == session.paymentIntent && $0.productID != nil }) { return false }
         return sold[session.id]?.hasMore ?? true
+    }
+
+    /// A one-time payment whose session names nobody; its payment intent may, and comes with no event that is asked for.
+    private func isOwnerMissing(of session: FoundSession) -> Bool {
+        guard session.mode == .payment, session.isPaid, let intent = session.paymentIntent else { return false }
+        return !owners.contains { $0.original == intent } && !intents.contains { $0.id == intent }
     }
 
     /// For what was refunded or disputed payments were made: an invoice of a subscription, or a one-time payment.

@@ -54,6 +54,8 @@ struct StripeFinding {
     /// The event that carries them; `nil` for what was looked up.
     let event: (type: String, created: Timestamp)?
     let environment: StoreEnvironment
+    /// The type of the event that a reading is about, while that is taken in.
+    var subjectType: String?
 
     var subscriptions: [String: WebSubscription] = [:]
     /// Subscriptions of which not all items were seen, and the last that was.

@@ -19,6 +19,8 @@ package struct StripeReading: Sendable {
 
     package let environment: StoreEnvironment
     private let readAt: Timestamp
+    /// When the event was made whose refund or dispute is traced: what it states was so then, however late it is read.
+    private var tracedAt: Timestamp?
     private var answers: [Answer] = []
     private var finding: StripeFinding
     private var asked: Set<StripeLookup> = []
@@ -73,7 +75,11 @@ package struct StripeReading: Sendable {
         switch json["object"]?.identifier {
         case "event":
             guard let object = json["data"]?.object?["object"]?.object else { return }
+            let type = json["type"]?.identifier ?? ""
+            finding.subjectType = type
             try finding.add(object)
+            finding.subjectType = nil
+            if ["refund", "dispute"].contains(StripeEventType.object(of: type)) { tracedAt = json.instant("created") }
         case "list":
             try takeList(json, path: path)
         default:
@@ -117,7 +123,7 @@ package struct StripeReading: Sendable {
     package func fact(sha256: ([UInt8]) -> Digest) throws(PayloadError) -> (WebFact, IdentityList) {
         var identities = IdentityList()
         let fact = finding.fact(
-            type: WebFact.readingLabel, eventID: nil, statedAt: readAt, original: try finding.original(),
+            type: WebFact.readingLabel, eventID: nil, statedAt: tracedAt ?? readAt, original: try finding.original(),
             identities: &identities)
         return (fact.hashed(sha256), identities)
     }

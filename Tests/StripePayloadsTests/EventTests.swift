@@ -150,6 +150,19 @@ struct EventTests {
         #expect(event.followUps == [StripeFollowUp(.sessionItems("cs_1", after: nil), .now)])
     }
 
+    @Test("whose a payment is that its session does not say is looked up in its payment intent, which no event brings")
+    func ownerOfPayment() throws {
+        func lookups(_ session: String) throws -> [StripeFollowUp] {
+            try decode(Sample.event("checkout.session.completed", session)).followUps
+        }
+        let nobody = Sample.session(metadata: #"{"rightful_product_id":"lifetime"}"#)
+        #expect(try lookups(nobody) == [StripeFollowUp(.paymentIntent("pi_1"), .now)])
+        #expect(try lookups(Sample.session(paid: "unpaid", metadata: "{}")).isEmpty)
+        #expect(
+            try lookups(Sample.session(metadata: #"{"rightful_product_id":"lifetime"}"#, reference: #""c-2""#)).isEmpty)
+        #expect(try lookups(Sample.session()).isEmpty)
+    }
+
     @Test("a session of a subscription says whose that is; its reference counts, too")
     func session() throws {
         let session = Sample.session(
