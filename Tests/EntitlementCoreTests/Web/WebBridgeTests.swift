@@ -75,6 +75,20 @@ struct WebBridgeTests {
         #expect(given.reasons()[2] == "2..61 in_billing_retry billing_retry")
     }
 
+    @Test("a debt that is settled when a later period was paid for leaves that as it is")
+    func debtSettledLate() {
+        let failed = says("past_due", at: 30, until: 60)
+        let later = paidLine("3", from: 60, to: 90, at: 61)
+        let debt = paidLine("2", from: 30, to: 60, at: 65)
+        let reasons = [
+            "0..30 active paid_period", "30..37 in_grace_period past_due", "37..61 in_billing_retry billing_retry",
+            "61..90 active paid_period", "90..90+1h active renewal_pending", "90+1h.. expired expired",
+        ]
+        #expect(WebGiven(month, failed, later).reasons() == reasons)
+        #expect(WebGiven(month, failed, later, debt).reasons() == reasons)
+        #expect(WebGiven(month, debt, failed, later).answer(at: 62)?.since == day(61))
+    }
+
     @Test("active without a later period is taken for an hour, as if nothing had been heard")
     func withoutPeriod() {
         let given = WebGiven(month, says("active", at: 30, until: 30))
