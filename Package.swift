@@ -61,7 +61,7 @@ let modules = [
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),
-    // A simulated App Store, which never links the fold.
+    // A simulated App Store and a simulated Stripe, which never link decoder or fold.
     Module("StoreSimulator", imports: ["HTTPServer", "OpenSSLCrypto", "SeededRandom"], system: ["Foundation"]),
 ]
 

@@ -58,6 +58,10 @@ package struct CatalogMapping: Sendable, Equatable {
     package let entitlements: [String]
     /// The ISO 8601 duration of one purchase, for consumables and non-renewing purchases.
     package let duration: String?
+    /// How it is sold on the web; nil for what only the App Store sells.
+    package var web: WebListing?
+    /// Whether the App Store sells it.
+    package var isInAppStore = true
 
     /// Maps a product to what it grants.
     package init(_ productID: String, _ entitlements: [String], duration: String? = nil) {
@@ -83,8 +87,13 @@ package struct AccessPolicy: Sendable, Equatable {
     package var leewaySeconds: Int64 = 0
     /// What a prorated refund does.
     package var proratedRefund = ProratedRefund.endsAccess
+    /// How long a failed charge on the web leaves access open, in days after what was paid for.
+    package var webGraceDays: Int64 = 7
+    /// What an open dispute does.
+    package var webDispute = WebDisputePolicy.suspendsAccess
 
-    /// The defaults: grace gives access, billing retry does not, no leeway, a prorated refund ends access.
+    /// The defaults: grace gives access, billing retry does not, no leeway, a prorated refund ends access; a week of grace
+    /// on the web, and a dispute suspends.
     package init() {}
 }
 
@@ -124,17 +133,21 @@ package struct StoreWorld: Sendable, Equatable {
                 "entitlements": .array(mapping.entitlements.map(PayloadValue.string)),
             ]
             line["duration"] = mapping.duration.map(PayloadValue.string)
+            line["stripe"] = mapping.web?.catalogEntry
+            if !mapping.isInAppStore { line["app_store"] = .boolean(false) }
             return PayloadValue.object(line)
         }
-        return .object([
-            "products": .array(products),
-            "policy": .object([
-                "grace_gives_access": .boolean(policy.graceGivesAccess),
-                "billing_retry_gives_access": .boolean(policy.billingRetryGivesAccess),
-                "leeway_seconds": .integer(policy.leewaySeconds),
-                "prorated_refund": .string(policy.proratedRefund.rawValue),
-            ]),
-        ])
+        var policies: [String: PayloadValue] = [
+            "grace_gives_access": .boolean(policy.graceGivesAccess),
+            "billing_retry_gives_access": .boolean(policy.billingRetryGivesAccess),
+            "leeway_seconds": .integer(policy.leewaySeconds),
+            "prorated_refund": .string(policy.proratedRefund.rawValue),
+        ]
+        if mappings.contains(where: { $0.web != nil }) {
+            policies["web_grace_days"] = .integer(policy.webGraceDays)
+            policies["web_dispute"] = .string(policy.webDispute.rawValue)
+        }
+        return .object(["products": .array(products), "policy": .object(policies)])
     }
 }
 

@@ -14,7 +14,12 @@ extension Catalog {
         let products = try world.mappings.map { mapping in
             CatalogProduct(
                 productID: mapping.productID, entitlements: mapping.entitlements,
-                duration: try mapping.duration.map { try #require(CalendarDuration(iso8601: $0)) })
+                duration: try mapping.duration.map { try #require(CalendarDuration(iso8601: $0)) },
+                stripe: mapping.web.map { web in
+                    StripeProduct(
+                        price: web.price, product: web.product,
+                        mode: web.mode == .subscription ? .subscription : .payment)
+                })
         }
         self.init(
             products: products,
@@ -22,7 +27,9 @@ extension Catalog {
                 graceGivesAccess: world.policy.graceGivesAccess,
                 billingRetryGivesAccess: world.policy.billingRetryGivesAccess,
                 leewaySeconds: world.policy.leewaySeconds,
-                proratedRefund: world.policy.proratedRefund == .keepsAccess ? .keepsAccess : .endsAccess))
+                proratedRefund: world.policy.proratedRefund == .keepsAccess ? .keepsAccess : .endsAccess,
+                webGraceDays: world.policy.webGraceDays,
+                webDispute: world.policy.webDispute == .keepsAccess ? .keepsAccess : .suspendsAccess))
     }
 }
 
@@ -31,7 +38,8 @@ extension RecordInterval {
         self.init(
             from: reading.start.milliseconds, until: reading.end == .endless ? nil : reading.end.milliseconds,
             state: RecordState(reading.state), givesAccess: policy.givesAccess(reading.state),
-            productID: reading.productID ?? "", originalTransactionID: reading.originalTransactionID ?? "")
+            productID: reading.productID ?? "", originalTransactionID: reading.originalTransactionID ?? "",
+            source: RecordSource(reading.source))
     }
 }
 
@@ -41,7 +49,8 @@ extension RecordAnswer {
             entitlement: answer.entitlementID, givesAccess: answer.givesAccess, state: RecordState(answer.state),
             since: answer.since.milliseconds, until: answer.until?.milliseconds,
             productID: answer.reading.productID ?? "",
-            originalTransactionID: answer.reading.originalTransactionID ?? "", willRenew: answer.willRenew)
+            originalTransactionID: answer.reading.originalTransactionID ?? "", willRenew: answer.willRenew,
+            source: RecordSource(answer.reading.source))
     }
 }
 
@@ -53,6 +62,16 @@ extension RecordState {
         case .inBillingRetry: self = .inBillingRetry
         case .revoked: self = .revoked
         case .expired: self = .expired
+        }
+    }
+}
+
+extension RecordSource {
+    init(_ origin: EntitlementOrigin) {
+        switch origin {
+        case .appStore: self = .appStore
+        case .grant: self = .grant
+        case .webCheckout: self = .webCheckout
         }
     }
 }

@@ -22,6 +22,7 @@ package enum RecordState: String, Sendable, CaseIterable {
 package enum RecordSource: String, Sendable, CaseIterable {
     case appStore = "app_store"
     case grant
+    case webCheckout = "web_checkout"
 }
 
 /// A stretch of an entitlement's true timeline; half-open, in milliseconds.
@@ -100,10 +101,14 @@ package struct CustomerRecord: Sendable {
     /// Entitlement → its intervals: in order, disjoint, without gaps from the first on, the last without end.
     package let timelines: [String: [RecordInterval]]
     private let stories: [String: Record.Story]
+    private let webStories: [String: WebStory]
 
-    init(timelines: [String: [RecordInterval]], stories: [String: Record.Story]) {
+    init(
+        timelines: [String: [RecordInterval]], stories: [String: Record.Story], webStories: [String: WebStory] = [:]
+    ) {
         self.timelines = timelines
         self.stories = stories
+        self.webStories = webStories
     }
 
     /// What is true at an instant: one answer for each entitlement whose timeline has begun, ordered by entitlement.
@@ -135,10 +140,15 @@ package struct CustomerRecord: Sendable {
             if let until = interval.until { instants.insert(until) }
         }
         for note in stories.values.flatMap(\.renewalNotes) { instants.insert(note.signedDate) }
+        for statement in webStories.values.flatMap(\.statements) { instants.insert(statement.created) }
         return Set(instants.flatMap { [$0 - 1, $0, $0 + 1] }).sorted()
     }
 
     private func willRenew(_ shown: RecordInterval, at instant: Int64) -> Bool? {
+        if let story = webStories[shown.originalTransactionID] {
+            guard !story.isOneTime else { return nil }
+            return shown.state == .expired || shown.state == .revoked ? false : story.willRenew(at: instant)
+        }
         guard let story = stories[shown.originalTransactionID], !story.isOneTime else { return nil }
         if shown.state == .expired || shown.state == .revoked { return false }
         return story.renewalNotes.last { $0.signedDate <= instant }?.willRenew

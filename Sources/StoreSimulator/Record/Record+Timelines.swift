@@ -7,17 +7,25 @@ extension Record {
         let customer = ownership.customer(key)
         let holdings = originals(of: customer).flatMap { self.holdings(of: customer, in: $0) }
         let grants = ownership.grants.filter { ownership.customer($0.customer) == customer }
+        let bought = web.stories.filter { key, story in
+            key.environment == customer.environment
+                && story.owner.map { ownership.customer(CustomerKey(key.environment, $0)) } == customer
+        }.sorted { $0.key < $1.key }
+        let strands = bought.flatMap { key, story in story.strands.map { WebHolding(key, story, $0, world) } }
         let entitlements = Set(holdings.flatMap(\.entitlements)).union(grants.map(\.entitlement))
+            .union(strands.flatMap(\.entitlements))
         var timelines: [String: [RecordInterval]] = [:]
         for entitlement in entitlements {
             let intervals = timeline(
                 holdings: holdings.filter { $0.entitlements.contains(entitlement) },
-                grants: grants.filter { $0.entitlement == entitlement })
+                grants: grants.filter { $0.entitlement == entitlement },
+                strands: strands.filter { $0.entitlements.contains(entitlement) }, of: entitlement)
             if !intervals.isEmpty { timelines[entitlement] = intervals }
         }
         let mine = Set(holdings.map(\.key)).map { ($0.originalTransactionID, stories[$0]) }
         return CustomerRecord(
-            timelines: timelines, stories: Dictionary(uniqueKeysWithValues: mine).compactMapValues { $0 })
+            timelines: timelines, stories: Dictionary(uniqueKeysWithValues: mine).compactMapValues { $0 },
+            webStories: Dictionary(uniqueKeysWithValues: bought.map { ($0.key.originalTransactionID, $0.value) }))
     }
 
     /// What is true of a customer at an instant.
@@ -58,8 +66,10 @@ extension Record {
     }
 
     /// Asks what holds between every two neighbouring instants at which anything at all could change.
-    private func timeline(holdings: [Holding], grants: [Ownership.Grant]) -> [RecordInterval] {
-        let ordered = edges(holdings, grants).sorted()
+    private func timeline(
+        holdings: [Holding], grants: [Ownership.Grant], strands: [WebHolding], of entitlement: String
+    ) -> [RecordInterval] {
+        let ordered = edges(holdings, grants).union(strands.flatMap(\.edges)).sorted()
         var intervals: [RecordInterval] = []
         for (index, edge) in ordered.enumerated() {
             let latest = Dictionary(grouping: holdings, by: \.key).values.compactMap { holdings in
@@ -67,6 +77,7 @@ extension Record {
             }
             let standings =
                 latest.map { standing(of: $0, at: edge) } + grants.compactMap { standing(of: $0, at: edge) }
+                + strands.compactMap { standing(of: $0, entitlement, at: edge) }
             guard let shown = standings.min(by: isShownBefore) else { continue }
             let until = index + 1 < ordered.count ? ordered[index + 1] : nil
             var from = edge
@@ -142,6 +153,14 @@ extension Record {
         let end = min(until, grant.revokedAt ?? .max)
         let state: RecordState = instant < end ? .active : end < until ? .revoked : .expired
         return Standing(state: state, end: end, source: .grant, productID: "", original: "")
+    }
+
+    /// Where something that was bought on the web stands; nil before it gave the entitlement.
+    private func standing(of holding: WebHolding, _ entitlement: String, at instant: Int64) -> Standing? {
+        guard let shown = holding.shown(for: entitlement, at: instant) else { return nil }
+        return Standing(
+            state: shown.state, end: shown.end, source: .webCheckout, productID: shown.productID,
+            original: holding.key.originalTransactionID)
     }
 
     private func state(of holding: Holding, at instant: Int64) -> RecordState {

@@ -48,6 +48,8 @@ package struct Record: Sendable {
     package private(set) var stories: [OriginalKey: Story] = [:]
     /// What people did about whose it is.
     package internal(set) var ownership = Ownership()
+    /// What was bought on the web: customers hold it beside what the App Store sold them.
+    package var web = WebRecord()
 
     /// An empty record of that world.
     package init(world: StoreWorld) {
@@ -59,7 +61,7 @@ package struct Record: Sendable {
         let owners = stories.flatMap { key, story in
             story.chapters.compactMap { $0.owner.map { CustomerKey(key.environment, $0) } }
         }
-        return Set((owners + ownership.holders).map(ownership.customer)).sorted()
+        return Set((owners + ownership.holders + web.owners).map(ownership.customer)).sorted()
     }
 
     /// The original transactions of which at least one period is nobody's, in order.

@@ -1,0 +1,31 @@
+package import HTTPServer
+
+extension SimulatedStripe {
+    /// A server for this API, not yet started; on the loopback alone.
+    ///
+    /// - Parameters:
+    ///   - port: 0 for any that is free.
+    ///   - page: answers what is not for the API, if anything does.
+    package func makeServer(
+        port: UInt16 = 0, page: (@Sendable (HTTPRequest) async -> HTTPResponse)? = nil
+    ) -> HTTPServer {
+        var configuration = HTTPServerConfiguration(port: port)
+        configuration.handlerDeadline = .seconds(60)
+        return HTTPServer(configuration: configuration) { request in
+            if request.pathSegments.first != "v1", let page { return await page(request) }
+            let asked = Request(
+                method: request.method, path: request.pathSegments, query: request.query,
+                authorization: request.head.header("Authorization"), version: request.head.header("Stripe-Version"),
+                idempotencyKey: request.head.header("Idempotency-Key"), body: request.body)
+            do {
+                let answer = try await self.answer(asked)
+                return HTTPResponse(
+                    status: answer.status,
+                    headers: answer.headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
+                    body: answer.body)
+            } catch {
+                return HTTPResponse(status: 500, headers: [], body: [])
+            }
+        }
+    }
+}

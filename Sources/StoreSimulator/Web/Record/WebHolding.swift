@@ -1,0 +1,207 @@
+/// What follows each other and is one after the other: the paid time of a subscription's item, or one thing bought.
+struct WebStrand: Sendable, Equatable {
+    struct Chapter: Sendable, Equatable {
+        let payment: String
+        let productID: String?
+        /// When it begins to be read: it may have been paid later than it began.
+        var opening: Int64
+        var start: Int64
+        /// Nil for what the catalog decides.
+        var end: Int64?
+        /// Something took its place before it was over.
+        var isReplaced = false
+    }
+
+    /// Nil for a one-time purchase.
+    let item: String?
+    var chapters: [Chapter]
+}
+
+extension WebStory {
+    /// The strands of it, in the order of their items.
+    var strands: [WebStrand] {
+        let items = Set(stretches.map(\.item)).sorted()
+        let ofItems = items.map { item in
+            WebStrand(item: item, chapters: chapters(stretches.filter { $0.item == item }))
+        }
+        let payment = payments.keys.sorted().first ?? ""
+        return ofItems
+            + purchases.map { purchase in
+                WebStrand(
+                    item: nil,
+                    chapters: [
+                        WebStrand.Chapter(
+                            payment: payment, productID: purchase.productID, opening: purchase.from,
+                            start: purchase.from)
+                    ])
+            }
+    }
+
+    private func chapters(_ stretches: [Stretch]) -> [WebStrand.Chapter] {
+        let ordered = stretches.sorted {
+            ($0.start, $0.replaces ? 1 : 0, $0.end) < ($1.start, $1.replaces ? 1 : 0, $1.end)
+        }
+        var chapters: [WebStrand.Chapter] = []
+        for stretch in ordered {
+            var chapter = WebStrand.Chapter(
+                payment: stretch.payment, productID: stretch.productID, opening: stretch.start, start: stretch.start,
+                end: stretch.end)
+            if stretch.replaces {
+                for index in chapters.indices where chapters[index].end ?? 0 > stretch.start {
+                    chapters[index].end = stretch.start
+                    chapters[index].isReplaced = true
+                }
+                chapters.removeAll { $0.end ?? 0 <= $0.start }
+            } else if let before = chapters.compactMap(\.end).max() {
+                chapter.start = max(stretch.start, before)
+                chapter.opening = max(chapter.start, stretch.paidAt)
+            }
+            if chapter.start < stretch.end { chapters.append(chapter) }
+        }
+        guard let endedAt else { return chapters }
+        return chapters.filter { $0.start < endedAt }
+    }
+}
+
+/// One strand that a customer has or had, read under a world's catalog and policy.
+struct WebHolding {
+    let key: OriginalKey
+    private let story: WebStory
+    private let strand: WebStrand
+    private let world: StoreWorld
+    /// The longest that a renewal may take.
+    private static let pending = 72 * Span.hour
+    /// How long a renewal is believed in of which nothing was heard.
+    private static let unheard = Span.hour
+    private static let givenUp = 60 * Span.day
+
+    init(_ key: OriginalKey, _ story: WebStory, _ strand: WebStrand, _ world: StoreWorld) {
+        (self.key, self.story, self.world) = (key, story, world)
+        var strand = strand
+        if strand.item == nil {
+            for index in strand.chapters.indices {
+                let chapter = strand.chapters[index]
+                let duration = world.mappings.first { $0.productID == chapter.productID }?.duration
+                strand.chapters[index].end =
+                    duration.flatMap(CalendarDuration.init(iso8601:)).map {
+                        SimulatedCalendar.adding($0, to: chapter.start)
+                    } ?? .max
+            }
+        }
+        self.strand = strand
+    }
+
+    var entitlements: [String] { strand.chapters.flatMap { entitlements(of: $0) } }
+
+    private func entitlements(of chapter: WebStrand.Chapter) -> [String] {
+        chapter.productID.map(world.entitlements(of:)) ?? []
+    }
+
+    /// Every instant at which something could change.
+    var edges: [Int64] {
+        var edges: [Int64] = story.statements.flatMap { [$0.created] + $0.periodEnds.values }
+        if let endedAt = story.endedAt { edges.append(endedAt) }
+        for chapter in strand.chapters {
+            edges += [chapter.opening, withdrawal(of: chapter)].compactMap(\.self)
+            guard let end = chapter.end, end < .max else { continue }
+            edges += [0, leeway, grace, Self.pending, Self.unheard, Self.givenUp].map { end + $0 }
+        }
+        return edges.filter { $0 >= strand.chapters.map(\.opening).min() ?? .max }
+    }
+
+    /// What is shown of it for an entitlement; nil before it ever gave that.
+    func shown(for entitlement: String, at instant: Int64) -> (state: RecordState, end: Int64, productID: String)? {
+        guard let present = strand.chapters.lastIndex(where: { $0.opening <= instant }) else { return nil }
+        let giving = strand.chapters[...present].lastIndex { entitlements(of: $0).contains(entitlement) }
+        guard let giving, let productID = strand.chapters[giving].productID else { return nil }
+        let chapter = strand.chapters[giving]
+        return (giving == present ? state(of: chapter, at: instant) : .expired, end(of: chapter), productID)
+    }
+
+    private var leeway: Int64 { world.policy.leewaySeconds * Span.second }
+    private var grace: Int64 { world.policy.webGraceDays * Span.day }
+
+    /// Where access ends that was paid for.
+    private func end(of chapter: WebStrand.Chapter) -> Int64 {
+        let withdrawn = withdrawal(of: chapter).map { max($0, chapter.start) }
+        return min(chapter.end ?? .max, withdrawn ?? .max, story.endedAt ?? .max)
+    }
+
+    private func state(of chapter: WebStrand.Chapter, at instant: Int64) -> RecordState {
+        if let withdrawal = withdrawal(of: chapter), withdrawal <= instant { return .revoked }
+        let end = chapter.end ?? .max
+        if let endedAt = story.endedAt, endedAt < end, endedAt <= instant { return .expired }
+        if instant < end { return .active }
+        if chapter.isReplaced { return .expired }
+        guard let item = strand.item else { return instant < end + leeway ? .active : .expired }
+        let isSimplyOver = bridge(item, from: end, at: end) == .simplyOver
+        if isSimplyOver, instant < end + leeway { return .active }
+        switch bridge(item, from: end, at: instant) {
+        case .reads(let state): return state
+        case .simplyOver: return .expired
+        }
+    }
+
+    /// What holds after what was paid for, leeway aside.
+    private enum Bridge: Equatable {
+        case reads(RecordState)
+        /// Nothing was to follow.
+        case simplyOver
+    }
+
+    private func bridge(_ item: String, from end: Int64, at instant: Int64) -> Bridge {
+        if instant >= end + Self.givenUp { return .reads(.expired) }
+        if let endedAt = story.endedAt, endedAt <= instant { return .simplyOver }
+        let words = story.statements.filter { $0.created >= end }
+        guard let first = words.first else {
+            guard let last = story.statements.last, last.willRenew, last.periodEnds[item] != nil,
+                last.standing == .goesOn || last.standing == .pastDue
+            else { return .simplyOver }
+            return .reads(instant < end + Self.unheard ? .active : .expired)
+        }
+        let word = words.last { $0.created <= instant } ?? first
+        if word.standing == .over || word.standing != .paused && word.periodEnds[item] == nil { return .simplyOver }
+        return .reads(say(word, of: item, since: end, at: instant))
+    }
+
+    private func say(
+        _ statement: WebStory.Statement, of item: String, since end: Int64, at instant: Int64
+    ) -> RecordState {
+        switch statement.standing {
+        case .paused, .over: return .expired
+        case .goesOn, .pastDue, .unpaid: break
+        }
+        guard let periodEnd = statement.periodEnds[item] else { return .expired }
+        switch statement.standing {
+        case .paused, .over: return .expired
+        case .unpaid: return .inBillingRetry
+        case .pastDue: return instant < end + grace ? .inGracePeriod : .inBillingRetry
+        case .goesOn:
+            if periodEnd <= end { return instant < end + Self.unheard ? .active : .expired }
+            return instant < min(end + Self.pending, periodEnd) ? .active : .inBillingRetry
+        }
+    }
+
+    /// From when on what paid for a chapter is taken back.
+    private func withdrawal(of chapter: WebStrand.Chapter) -> Int64? {
+        guard let payment = story.payments[chapter.payment] else { return nil }
+        return ([refund(of: payment)] + payment.disputes.map(date)).compactMap(\.self).min()
+    }
+
+    private func refund(of payment: WebStory.Payment) -> Int64? {
+        var paidBack: Int64 = 0
+        for refund in payment.refunds.sorted(by: { $0.created < $1.created }) {
+            paidBack += refund.amount
+            if paidBack >= payment.amount || world.policy.proratedRefund == .endsAccess { return refund.created }
+        }
+        return nil
+    }
+
+    private func date(of dispute: WebStory.Dispute) -> Int64? {
+        guard dispute.stands else { return nil }
+        switch world.policy.webDispute {
+        case .suspendsAccess: return dispute.created
+        case .keepsAccess: return dispute.lostAt
+        }
+    }
+}

@@ -1,0 +1,152 @@
+/// What was bought on the web, as it happened.
+///
+/// The storyteller writes it while it invents the life; it never looks at an object or an event of Stripe's.
+package struct WebRecord: Sendable {
+    /// The stories of all subscriptions and one-time payments.
+    package internal(set) var stories: [OriginalKey: WebStory] = [:]
+
+    package init() {}
+
+    /// Everybody to whom something was sold, as they were named.
+    package var owners: [CustomerKey] {
+        stories.compactMap { key, story in story.owner.map { CustomerKey(key.environment, $0) } }
+    }
+
+    /// This and what another record holds; no story may be in both.
+    package func merging(_ other: WebRecord) -> WebRecord {
+        var merged = self
+        merged.stories.merge(other.stories) { _, _ in preconditionFailure("two records tell one story") }
+        return merged
+    }
+}
+
+/// The life of one subscription, or of one payment.
+package struct WebStory: Sendable, Equatable {
+    /// Where somebody wrote whose it is; of several the first in this order counts.
+    package enum Place: Int, Sendable, CaseIterable {
+        case purchase
+        case session
+        case clientReference
+    }
+
+    /// How a subscription stands.
+    package enum Standing: Sendable, Equatable {
+        /// It runs, and is to be charged when its period is over.
+        case goesOn
+        case pastDue
+        case unpaid
+        /// It stopped, or nothing is charged, and it may go on some day.
+        case paused
+        /// It was not paid at first, or is no more.
+        case over
+    }
+
+    /// What Stripe said of a subscription at an instant.
+    package struct Statement: Sendable, Equatable {
+        package let created: Int64
+        let standing: Standing
+        let willRenew: Bool
+        /// The end of the period of each item that it has.
+        let periodEnds: [String: Int64]
+    }
+
+    /// A stretch of time that was paid for.
+    struct Stretch: Sendable, Equatable {
+        let item: String
+        let payment: String
+        /// Nil for what the catalog does not know.
+        let productID: String?
+        let start: Int64
+        let end: Int64
+        let paidAt: Int64
+        /// Whether it takes the place of what ran before; else it follows that.
+        let replaces: Bool
+    }
+
+    /// Something that was bought for good, or for as long as the catalog says.
+    struct Purchase: Sendable, Equatable {
+        let productID: String?
+        let from: Int64
+    }
+
+    /// Money that went back, and stayed there.
+    struct Refund: Sendable, Equatable {
+        let id: String
+        let created: Int64
+        let amount: Int64
+    }
+
+    struct Dispute: Sendable, Equatable {
+        let id: String
+        let created: Int64
+        /// Whether the customer has the money, for now or for good.
+        var stands: Bool
+        var lostAt: Int64?
+    }
+
+    /// What was paid, and what became of it.
+    struct Payment: Sendable, Equatable {
+        var amount: Int64
+        var refunds: [Refund] = []
+        var disputes: [Dispute] = []
+    }
+
+    /// Whether it is a payment that does not renew.
+    package let isOneTime: Bool
+    private(set) var names: [Place: String] = [:]
+    /// In the order in which they were said.
+    package private(set) var statements: [Statement] = []
+    private(set) var stretches: [Stretch] = []
+    private(set) var purchases: [Purchase] = []
+    private(set) var payments: [String: Payment] = [:]
+    /// When the subscription was ended.
+    private(set) var endedAt: Int64?
+
+    init(isOneTime: Bool) { self.isOneTime = isOneTime }
+
+    /// Who bought it; nil where nobody said.
+    package var owner: String? { Place.allCases.lazy.compactMap { names[$0] }.first }
+
+    /// What was last said of its renewal by an instant.
+    func willRenew(at instant: Int64) -> Bool? { statements.last { $0.created <= instant }?.willRenew }
+}
+
+// What the storyteller writes.
+extension WebStory {
+    /// Somebody is named; who was named first in a place stays.
+    mutating func name(_ customer: String, in place: Place) {
+        if names[place] == nil { names[place] = customer }
+    }
+
+    mutating func say(_ statement: Statement) { statements.append(statement) }
+
+    mutating func end(at instant: Int64) { endedAt = instant }
+
+    mutating func pay(_ payment: String, amount: Int64, for stretches: [Stretch]) {
+        payments[payment, default: Payment(amount: amount)].amount = amount
+        self.stretches += stretches
+    }
+
+    mutating func buy(_ products: [String?], from instant: Int64, payment: String, amount: Int64) {
+        payments[payment] = Payment(amount: amount)
+        purchases += products.map { Purchase(productID: $0, from: instant) }
+    }
+
+    mutating func refund(_ payment: String, _ refund: Refund) { payments[payment]?.refunds.append(refund) }
+
+    mutating func takeBack(refund id: String, of payment: String) {
+        payments[payment]?.refunds.removeAll { $0.id == id }
+    }
+
+    /// A dispute stands from now on, or does not any more.
+    mutating func dispute(_ payment: String, id: String, created: Int64, stands: Bool, lostAt: Int64? = nil) {
+        let index = payments[payment]?.disputes.firstIndex { $0.id == id }
+        guard let index else {
+            let dispute = Dispute(id: id, created: created, stands: stands, lostAt: lostAt)
+            payments[payment]?.disputes.append(dispute)
+            return
+        }
+        payments[payment]?.disputes[index].stands = stands
+        if let lostAt { payments[payment]?.disputes[index].lostAt = lostAt }
+    }
+}

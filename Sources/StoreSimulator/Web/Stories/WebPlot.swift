@@ -1,0 +1,222 @@
+import SeededRandom
+
+/// Where a random subscription stands.
+private struct WebPlot {
+    let id: String
+    /// What was said of it last, so that what follows comes later.
+    var now: Int64
+    var isOver = false
+    /// Invoices that nobody has paid so far.
+    var owed: [String] = []
+}
+
+extension WebStoryteller {
+    private static let prices = [
+        WebShop.proMonthly, WebShop.proMonthly, WebShop.proYearly, WebShop.proEarly, WebShop.studioMonthly,
+        WebShop.plusMonthly, WebShop.teamMonthly,
+    ]
+    private static let sidePrices = [WebShop.newsMonthly, WebShop.strangeMonthly, WebShop.plusMonthly]
+
+    /// A subscription from its first payment to wherever its story leads.
+    mutating func inventSubscription(_ buyer: WebBuyer, others: [String], at instant: Int64) {
+        var beginning = Beginning()
+        beginning.hasSession = !random.chance(15)
+        if random.chance(30) { beginning.trialDays = random.pick([3, 7, 14, 30]) }
+        if random.chance(10) {
+            beginning.hasSession = false
+            beginning.firstPayment = random.pick([nil, 5 * Span.hour, 20 * Span.hour])
+        }
+        if random.chance(10) { beginning.handLines = random.pick([9, 12, 25, 130]) }
+        var names = inventNames(buyer.customerID, others: others)
+        if !beginning.hasSession, random.chance(80) { names.purchase = buyer.customerID }
+        let first = random.chance(15) ? WebShop.newsBundleYearly : random.pick(Self.prices)
+        // Prorations that name no item are told apart only where there is one.
+        let mayHaveMore = namesItemsOfProrations && first.interval == "P1M"
+        let prices = [first] + (mayHaveMore && random.chance(20) ? [random.pick(Self.sidePrices)] : [])
+        let id = subscribe(buyer, to: prices, at: instant, names: names, beginning)
+        var plot = WebPlot(id: id, now: instant + Span.day)
+        if subscription(id).endedAt != nil { return }
+        for _ in 0..<random.number(in: 1...7) where !plot.isOver {
+            liveThroughPeriod(&plot, mayHaveMore: mayHaveMore, others: others)
+            if !plot.isOver { endPeriod(&plot) }
+        }
+    }
+
+    /// Things that happen while a period runs, well before the next is charged.
+    private mutating func liveThroughPeriod(_ plot: inout WebPlot, mayHaveMore: Bool, others: [String]) {
+        let id = plot.id
+        for _ in 0..<random.number(in: 0...3) {
+            plot.now += random.seconds(in: Span.hour...9 * Span.day)
+            guard plot.now < subscription(id).periodEnd - 30 * Span.hour else { return }
+            let subscription = subscription(id)
+            let isRunning = ["active", "trialing"].contains(subscription.status)
+            switch random.number(in: 0...99) {
+            case 0..<18:
+                let isSet = subscription.cancelsAtPeriodEnd || subscription.cancelAt != nil
+                cancelAtPeriodEnd(id, !isSet, byDate: random.chance(40), at: plot.now)
+            case 18..<42 where isRunning && subscription.pause == nil && subscription.cancelAt == nil:
+                let index = Int(random.number(in: 0...Int64(subscription.items.count - 1)))
+                changeSomehow(id, index, at: plot.now)
+            case 42..<47 where mayHaveMore && subscription.status == "active" && subscription.items.count < 3:
+                addItem(id, random.pick(Self.sidePrices), at: plot.now)
+            case 47..<52 where subscription.status == "active" && subscription.items.count > 1:
+                removeItem(id, Int(random.number(in: 0...Int64(subscription.items.count - 1))), at: plot.now)
+            case 52..<68:
+                giveBackSomething(id, at: plot.now)
+            case 68..<74:
+                rename(id, to: random.chance(60) ? random.pick(others) : nil, at: plot.now)
+            case 74..<82:
+                let pause = subscription.pause == nil
+                pauseCollection(
+                    id, pause ? random.pick(["void", "keep_as_draft", "mark_uncollectible"]) : nil, at: plot.now)
+            case 82..<86:
+                end(id, at: plot.now, told: random.chance(50) ? nil : plot.now + 2 * Span.second)
+                plot.isOver = true
+                giveBackSomething(id, at: plot.now + Span.day)
+                return
+            case 86..<90:
+                sayTheUnheardOf(id, at: plot.now)
+                say(id, at: plot.now + random.seconds(in: Span.second...Span.hour))
+            case 90..<95 where !plot.owed.isEmpty:
+                recover(id, plot.owed.removeFirst(), at: plot.now)
+            default:
+                say(id, at: plot.now)
+            }
+            plot.now += Span.hour
+        }
+    }
+
+    private mutating func changeSomehow(_ id: String, _ index: Int, at instant: Int64) {
+        let item = subscription(id).items[index]
+        let isAlone = subscription(id).items.count == 1
+        let choices = Self.prices.filter { $0 != item.price && (isAlone || $0.interval == "P1M") }
+        let isTrial = subscription(id).status == "trialing"
+        if random.chance(20), !isTrial {
+            change(id, item: index, to: item.price, quantity: item.quantity + 1, .atOnce, at: instant)
+            return
+        }
+        var settlement = random.pick(Settlement.allCases)
+        var price = random.pick(choices)
+        if isTrial { settlement = random.pick([.atOnce, .none]) }
+        // What is sold without a credit while credits wait for their invoice could be taken for their successor.
+        if settlement == .none, pending[id] != nil {
+            price = choices.first { $0.interval == item.price.interval } ?? price
+        }
+        if settlement == .none, pending[id] != nil, price.interval != item.price.interval { settlement = .atOnce }
+        change(id, item: index, to: price, quantity: item.quantity, settlement, at: instant)
+    }
+
+    private mutating func giveBackSomething(_ id: String, at instant: Int64) {
+        let paid = invoices.values.filter { $0.subscription == id && $0.charge != nil && $0.paidAt ?? .max < instant }
+            .sorted { $0.id < $1.id }
+        guard let charge = (random.chance(70) ? paid.last : paid.isEmpty ? nil : random.pick(paid))?.charge else {
+            return
+        }
+        giveBack(charge, at: instant)
+    }
+
+    // MARK: - The end of a period
+
+    /// How a period ends: paid for again, refused, or simply over.
+    private mutating func endPeriod(_ plot: inout WebPlot) {
+        let id = plot.id
+        let subscription = subscription(id)
+        let end = subscription.periodEnd
+        plot.now = max(plot.now, end)
+        let isLast = subscription.cancelsAtPeriodEnd || subscription.cancelAt.map { $0 <= end } ?? false
+        if isLast {
+            // Stripe says so within seconds, sometimes in the second in which it says something else.
+            if random.chance(20) { say(id, at: end) }
+            self.end(id, at: end, told: end + random.seconds(in: 0...3 * Span.second), mayTie: true)
+            plot.isOver = true
+            if random.chance(30) { giveBackSomething(id, at: end + random.seconds(in: Span.hour...9 * Span.day)) }
+            return
+        }
+        if subscription.status == "trialing", random.chance(15) { return haveNoCard(&plot, at: end) }
+        if subscription.pause != nil { return restThroughPeriod(&plot) }
+        if subscription.status == "unpaid" {
+            let draft = beginPeriod(id)
+            plot.owed.append(draft)
+            plot.now = end + Span.hour
+            if random.chance(60) {
+                plot.now += random.seconds(in: Span.hour...9 * Span.day)
+                plot.owed.removeLast()
+                recover(id, draft, at: plot.now)
+            }
+            return
+        }
+        if random.chance(5) {
+            plot.isOver = true
+            return
+        }
+        let late = random.chance(30) ? random.seconds(in: 0...5 * Span.minute) : Span.second
+        let invoice = beginPeriod(id, handLines: random.chance(5) ? 12 : 0, late: late)
+        plot.now = end + late + Span.hour + random.seconds(in: 0...Span.hour)
+        if subscription.status == "past_due" || random.chance(35) {
+            failToPay(&plot, invoice)
+        } else {
+            if random.chance(5) { plot.now += random.seconds(in: Span.hour...90 * Span.hour) }
+            pay(invoice, at: plot.now)
+        }
+    }
+
+    private mutating func haveNoCard(_ plot: inout WebPlot, at end: Int64) {
+        pause(plot.id, at: end)
+        plot.now = end + random.seconds(in: Span.hour...20 * Span.day)
+        if random.chance(60) {
+            resume(plot.id, at: plot.now)
+        } else {
+            self.end(plot.id, at: plot.now)
+            plot.isOver = true
+        }
+    }
+
+    /// Collection is paused: the period goes on, and its invoice is not collected.
+    private mutating func restThroughPeriod(_ plot: inout WebPlot) {
+        let id = plot.id
+        let end = subscription(id).periodEnd
+        let behavior = subscription(id).pause
+        let invoice = beginPeriod(id, late: Span.second)
+        switch behavior {
+        case "void": giveUp(invoice, as: "void", at: end + Span.hour)
+        case "mark_uncollectible": giveUp(invoice, as: "uncollectible", at: end + Span.hour)
+        default: plot.owed.append(invoice)
+        }
+        plot.now = end + 2 * Span.hour
+        guard random.chance(60) else { return }
+        plot.now += random.seconds(in: Span.hour...9 * Span.day)
+        pauseCollection(id, nil, at: plot.now)
+        if let draft = plot.owed.popLast() { recover(id, draft, at: plot.now + Span.hour) }
+        plot.now += 2 * Span.hour
+    }
+
+    /// The charge is refused, tried again, and paid or given up.
+    private mutating func failToPay(_ plot: inout WebPlot, _ invoice: String) {
+        let id = plot.id
+        for attempt in 0..<random.number(in: 1...4) {
+            let next = plot.now + random.seconds(in: Span.day...4 * Span.day)
+            fallBehind(id, invoice, nextAttempt: next, at: plot.now)
+            if attempt == 1, random.chance(10) {
+                end(id, at: plot.now + Span.hour)
+                plot.isOver = true
+                return
+            }
+            plot.now = next
+        }
+        switch random.number(in: 0...9) {
+        case 0..<5: recover(id, invoice, at: plot.now)
+        case 5..<7:
+            stopTrying(id, invoice, unpaid: true, at: plot.now)
+            plot.owed.append(invoice)
+            plot.now += random.seconds(in: Span.hour...50 * Span.day)
+            if random.chance(50) {
+                plot.owed.removeLast()
+                recover(id, invoice, at: plot.now)
+            }
+        case 7..<9:
+            stopTrying(id, invoice, unpaid: false, at: plot.now)
+            plot.isOver = true
+        default: plot.owed.append(invoice)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import SeededRandom
+
+// Invoices: how they are written, paid, refused and given up.
+extension WebStoryteller {
+    /// Writes an invoice over lines and over what is still to be billed.
+    ///
+    /// - Parameter handLines: how many lines that nobody's subscription is about come before them.
+    /// - Returns: its id.
+    mutating func bill(
+        _ subscriptionID: String, _ lines: [PendingLine], reason: String, handLines: Int = 0, at instant: Int64
+    ) -> String {
+        let subscription = subscription(subscriptionID)
+        let all = (pending.removeValue(forKey: subscriptionID) ?? []) + lines
+        let byHand = (0..<handLines).map { _ in
+            StripeLine(
+                id: newID("il"), amount: 5, price: nil, start: instant, end: instant, item: nil, isProration: false,
+                isPeriod: false, replaces: false)
+        }
+        let invoice = StripeInvoice(
+            id: newID("in"), customer: subscription.customer, subscription: subscriptionID, created: instant,
+            reason: reason, status: "draft", lines: byHand + all.map(\.line), metadata: subscription.metadata,
+            isLive: isLive)
+        items[invoice.id] = Dictionary(uniqueKeysWithValues: all.map { ($0.line.id, $0.item) })
+        invoices[invoice.id] = invoice
+        subscriptions[subscriptionID]?.latestInvoice = invoice.id
+        keep(.invoice(invoice), at: instant, as: "invoice.created")
+        return invoice.id
+    }
+
+    /// The customer's money arrives, or nothing was due.
+    mutating func pay(_ id: String, at instant: Int64) {
+        var invoice = invoice(id)
+        guard let subscriptionID = invoice.subscription, invoice.status == "draft" || invoice.status == "open" else {
+            return
+        }
+        invoice.status = "paid"
+        invoice.paidAt = instant
+        invoice.amountPaid = invoice.due
+        invoice.nextAttempt = nil
+        if invoice.due > 0 {
+            invoice.attempts += 1
+            let currency = invoice.lines.compactMap(\.price).first?.currency ?? "usd"
+            let (intent, charge) = charge(
+                invoice.due, currency, of: invoice.customer, invoice: id, metadata: [:], at: instant)
+            (invoice.paymentIntent, invoice.charge) = (intent, charge)
+            payees[intent] = (key(subscriptionID), id)
+        }
+        invoices[id] = invoice
+        books.keep(.invoice(invoice), at: instant)
+        let types = ["invoice.paid", "invoice.payment_succeeded"]
+        for type in random.chance(50) ? types : types.reversed() { emit(type, .invoice(invoice), at: instant) }
+        if let named = invoice.metadata["rightful_customer_id"], named.utf8.count <= 255 {
+            record.stories[key(subscriptionID)]?.name(named, in: .purchase)
+        }
+        let itemOf = items[id] ?? [:]
+        record.stories[key(subscriptionID)]?.pay(
+            id, amount: invoice.due,
+            for: invoice.lines.filter(\.isPeriod).compactMap { line in
+                guard let item = itemOf[line.id], let price = line.price else { return nil }
+                return WebStory.Stretch(
+                    item: item, payment: id, productID: price.catalogProductID, start: line.start, end: line.end,
+                    paidAt: instant, replaces: line.replaces)
+            })
+    }
+
+    /// The card is refused.
+    mutating func refuse(_ id: String, nextAttempt: Int64?, at instant: Int64) {
+        var invoice = invoice(id)
+        invoice.status = "open"
+        invoice.attempts += 1
+        invoice.nextAttempt = nextAttempt
+        invoices[id] = invoice
+        keep(.invoice(invoice), at: instant, as: "invoice.payment_failed")
+        if random.chance(20) { emit("invoice.payment_action_required", .invoice(invoice), at: instant) }
+    }
+
+    /// Nobody tries to collect it any more.
+    mutating func giveUp(_ id: String, as status: String, at instant: Int64) {
+        var invoice = invoice(id)
+        guard invoice.status != "paid" else { return }
+        invoice.status = status
+        invoice.nextAttempt = nil
+        invoices[id] = invoice
+        keep(
+            .invoice(invoice), at: instant,
+            as: status == "void" ? "invoice.voided" : "invoice.marked_uncollectible")
+    }
+
+    /// A charge that succeeds.
+    mutating func charge(
+        _ amount: Int64, _ currency: String, of customer: String?, invoice: String?, metadata: [String: String],
+        at instant: Int64
+    ) -> (intent: String, charge: String) {
+        let (intentID, chargeID) = (newID("pi"), newID("ch"))
+        let charge = StripeCharge(
+            id: chargeID, amount: amount, currency: currency, created: instant, customer: customer,
+            paymentIntent: intentID, invoice: invoice)
+        let intent = StripePaymentIntent(
+            id: intentID, amount: amount, currency: currency, status: "succeeded", created: instant,
+            customer: customer, latestCharge: chargeID, invoice: invoice, metadata: metadata)
+        charges[chargeID] = charge
+        keep(.charge(charge), at: instant, as: "charge.succeeded")
+        keep(.paymentIntent(intent), at: instant, as: "payment_intent.succeeded")
+        return (intentID, chargeID)
+    }
+}
