@@ -95,7 +95,7 @@ package final class SimulatedStripe: Sendable {
     ///   - pages: where the pages for people are served.
     ///   - now: the account's clock, in milliseconds since 1970.
     package init(
-        _ environment: StoreEnvironment, key: String, lives: [WebLife] = [], shop: [WebPrice] = WebShop.all,
+        _ environment: StoreEnvironment, key: String, lives: [WebLife] = [], shop: [WebPrice] = SimulatedShop.all,
         seed: UInt64 = 0, pages: @escaping @Sendable () -> String = { "https://checkout.example" },
         now: @escaping @Sendable () -> Int64
     ) {

@@ -20,7 +20,7 @@ package struct StripeLibrary: Sendable {
 
     package init(
         _ books: StripeBooks, isLive: Bool, now: Int64, shape: StripeShape, pageLimit: Int = 100,
-        shop: [WebPrice] = WebShop.all
+        shop: [WebPrice] = SimulatedShop.all
     ) {
         (self.books, self.isLive, self.now, self.shape, self.pageLimit) = (books, isLive, now, shape, pageLimit)
         self.shop = shop

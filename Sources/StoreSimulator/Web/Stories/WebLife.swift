@@ -69,7 +69,7 @@ extension WebStoryteller {
             inventPurchase(buyer, others: others, at: start + random.seconds(in: Span.day...300 * Span.day))
         }
         if random.chance(30) {
-            let abandoned = open([WebShop.proMonthly], WebNames(customer), at: start + Span.day)
+            let abandoned = open([SimulatedShop.proMonthly], WebNames(customer), at: start + Span.day)
             expire(abandoned, at: start + 2 * Span.day)
         }
     }
@@ -103,7 +103,8 @@ extension WebStoryteller {
         var names = inventNames(buyer.customerID, others: others)
         if isReadable, names.session ?? names.clientReference != nil { names.purchase = nil }
         let price = random.pick([
-            WebShop.lifetime, WebShop.season, WebShop.season, WebShop.term, WebShop.dayPass, WebShop.strangeOnce,
+            SimulatedShop.lifetime, SimulatedShop.season, SimulatedShop.season, SimulatedShop.term,
+            SimulatedShop.dayPass, SimulatedShop.strangeOnce,
         ])
         let settling: Settling =
             switch random.number(in: 0...9) {

@@ -12,10 +12,13 @@ private struct WebPlot {
 
 extension WebStoryteller {
     private static let prices = [
-        WebShop.proMonthly, WebShop.proMonthly, WebShop.proYearly, WebShop.proEarly, WebShop.studioMonthly,
-        WebShop.plusMonthly, WebShop.teamMonthly,
+        SimulatedShop.proMonthly, SimulatedShop.proMonthly, SimulatedShop.proYearly, SimulatedShop.proEarly,
+        SimulatedShop.studioMonthly,
+        SimulatedShop.plusMonthly, SimulatedShop.teamMonthly,
     ]
-    private static let sidePrices = [WebShop.newsMonthly, WebShop.strangeMonthly, WebShop.plusMonthly]
+    private static let sidePrices = [
+        SimulatedShop.newsMonthly, SimulatedShop.strangeMonthly, SimulatedShop.plusMonthly,
+    ]
 
     /// A subscription from its first payment to wherever its story leads.
     mutating func inventSubscription(_ buyer: WebBuyer, others: [String], at instant: Int64) {
@@ -29,7 +32,7 @@ extension WebStoryteller {
         if random.chance(10) { beginning.handLines = random.pick([9, 12, 25, 130]) }
         var names = inventNames(buyer.customerID, others: others)
         if !beginning.hasSession, random.chance(80) { names.purchase = buyer.customerID }
-        let first = random.chance(15) ? WebShop.newsBundleYearly : random.pick(Self.prices)
+        let first = random.chance(15) ? SimulatedShop.newsBundleYearly : random.pick(Self.prices)
         // Prorations that name no item are told apart only where there is one.
         let mayHaveMore = namesItemsOfProrations && first.interval == "P1M"
         let prices = [first] + (mayHaveMore && random.chance(20) ? [random.pick(Self.sidePrices)] : [])

@@ -70,7 +70,7 @@ package struct WebPrice: Sendable, Hashable {
 }
 
 /// What the simulated Stripe sells: prices of the standard world's products, older ones among them, and others' prices.
-package enum WebShop {
+package enum SimulatedShop {
     package static let proMonthly = WebPrice(
         "price_pro_month", of: "prod_pro", as: StoreWorld.ProductID.proMonthly, 999, every: "P1M")
     package static let proYearly = WebPrice(
@@ -112,13 +112,13 @@ extension StoreWorld {
     /// The standard world, sold on the web as well.
     package static let standardOnWeb: StoreWorld = {
         var world = StoreWorld.standard
-        world.mappings.append(CatalogMapping(WebShop.teamProductID, ["studio", "team"]))
+        world.mappings.append(CatalogMapping(SimulatedShop.teamProductID, ["studio", "team"]))
         for index in world.mappings.indices {
             let id = world.mappings[index].productID
-            guard let price = WebShop.all.first(where: { $0.catalogProductID == id }) else { continue }
+            guard let price = SimulatedShop.all.first(where: { $0.catalogProductID == id }) else { continue }
             world.mappings[index].web = WebListing(
                 price: price.id, product: price.product, mode: price.interval == nil ? .payment : .subscription)
-            world.mappings[index].isInAppStore = id != WebShop.teamProductID
+            world.mappings[index].isInAppStore = id != SimulatedShop.teamProductID
         }
         return world
     }()
