@@ -64,20 +64,22 @@ package struct StripeEvent: Hashable, Sendable {
             created = try json.mandatory("created", of: name) {
                 $0["created"]?.string.flatMap { Timestamp(rfc3339: $0) }
             }
-            let related = try json.mandatory("related_object.id", of: name) {
-                $0["related_object"]?.object?["id"]?.identifier
-            }
+            // Some are about nothing in particular.
+            let related = json["related_object"]?.object?["id"]?.identifier
             var fact = WebFact(type: type, eventID: id, statedAt: created, originalTransactionID: nil)
             fact.remarks = [Remark.thinEvent.text]
             identities = IdentityList()
             self.fact = fact.hashed(sha256)
-            followUps = StripeLookup(id: related).map { [StripeFollowUp($0, .now)] } ?? []
+            followUps = related.flatMap { StripeLookup(id: $0) }.map { [StripeFollowUp($0, .now)] } ?? []
             return
         }
         created = try json.mandatory("created", of: name) { $0.instant("created") }
         let object = try json.mandatory("data.object", of: name) { $0["data"]?.object?["object"]?.object }
         var finding = StripeFinding(event: (type, created), environment: environment)
-        if isKnown(type), let expected = StripeEventType.object(of: type) {
+        if json["account"]?.identifier != nil {
+            // Of an account that is connected to ours. It sells for itself, and says itself whose that is.
+            finding.remarks.insert(.connectedAccount)
+        } else if isKnown(type), let expected = StripeEventType.object(of: type) {
             guard object["object"]?.identifier == expected else {
                 throw .inconsistent("\(name) of type \(type) is about no \(expected)")
             }
@@ -85,7 +87,6 @@ package struct StripeEvent: Hashable, Sendable {
         } else {
             finding.remarks.insert(.unknownType(type))
         }
-        if json["account"]?.identifier != nil { finding.remarks.insert(.connectedAccount) }
         var identities = IdentityList()
         let fact = finding.fact(
             type: type, eventID: id, statedAt: created, original: try finding.original(), identities: &identities)

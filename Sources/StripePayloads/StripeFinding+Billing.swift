@@ -53,7 +53,8 @@ extension StripeFinding {
         let subscription =
             details?.id("subscription") ?? object.id("subscription") ?? lines.lazy.compactMap(Self.subscription).first
         let status = object["status"]?.identifier
-        guard status != nil || object.contains("paid") || depth > 0 else {
+        // Of any other event it may be left out, and the invoice is then taken for one that is not paid.
+        guard status != nil || object.contains("paid") || depth > 0 || event?.type != "invoice.paid" else {
             throw .inconsistent("the invoice \(id) has no usable status")
         }
         var invoice = FoundInvoice(
@@ -61,7 +62,7 @@ extension StripeFinding {
         if status == "paid" || status == nil && object.flag("paid") {
             invoice.paid = WebInvoice(
                 invoiceID: id, paidAt: object["status_transitions"]?.object?.instant("paid_at"),
-                amountPaid: object["amount_paid"]?.int64, lines: try Self.lines(lines, of: subscription))
+                amountPaid: object["amount_paid"]?.int64, lines: try Self.lines(lines, of: subscription, on: id))
         }
         merge(invoice)
         if let subscription { own(subscription, .purchase, OwnMetadata(details?["metadata"]?.object)) }
@@ -76,7 +77,7 @@ extension StripeFinding {
     /// Lines of a long invoice, read by the page.
     mutating func addLines(_ list: JSONObject, of invoiceID: String) throws(PayloadError) {
         guard let index = invoices.firstIndex(where: { $0.id == invoiceID }) else { return }
-        let lines = try Self.lines(list.elements("data"), of: invoices[index].subscription)
+        let lines = try Self.lines(list.elements("data"), of: invoices[index].subscription, on: invoiceID)
         let known = Set(invoices[index].paid?.lines.map(\.lineID) ?? [])
         invoices[index].paid?.lines += lines.filter { !known.contains($0.lineID) }
         invoices[index].hasMoreLines = list.flag("has_more")
@@ -97,7 +98,7 @@ extension StripeFinding {
 
     /// The lines of a subscription; others, such as those written by hand, are of none.
     private static func lines(
-        _ lines: [JSONObject], of subscription: String?
+        _ lines: [JSONObject], of subscription: String?, on invoice: String
     ) throws(PayloadError) -> [WebLine] {
         var found: [WebLine] = []
         for line in lines {
@@ -106,6 +107,8 @@ extension StripeFinding {
             guard let subscription else { continue }
             let own = Self.subscription(line)
             guard own == subscription || own == nil && (item != nil || isProration) else { continue }
+            // What is billed beside the plan, such as a fee for setting up, is no time of the subscription.
+            guard item != nil || isProration || !isInvoiceItem(line) else { continue }
             let id = try line.mandatoryID(of: "a line of the invoice")
             let period = line["period"]?.object
             guard let start = period?.instant("start"), let end = period?.instant("end") else {
@@ -116,10 +119,24 @@ extension StripeFinding {
             }
             found.append(
                 WebLine(
-                    lineID: id, item: item, product: product(line), start: start, end: end, isProration: isProration,
+                    lineID: lineID(id, line, on: invoice), item: item, product: product(line), start: start, end: end,
+                    isProration: isProration,
                     amount: amount))
         }
         return found
+    }
+
+    /// What names a line among all lines of all invoices.
+    ///
+    /// In the versions of the API before 2019-12-03 the id does not: it is that of the subscription or of what was billed, the
+    /// same on each invoice (Stripe, "API upgrades"), and `unique_id` stands beside it.
+    private static func lineID(_ id: String, _ line: JSONObject, on invoice: String) -> String {
+        if id.hasPrefix("il_") { return id }
+        return line["unique_id"]?.identifier ?? [invoice, id, item(line)].compactMap(\.self).joined(separator: "/")
+    }
+
+    private static func isInvoiceItem(_ line: JSONObject) -> Bool {
+        line["parent"]?.object?["invoice_item_details"]?.object != nil || line["type"]?.identifier == "invoiceitem"
     }
 
     private static func details(_ line: JSONObject) -> JSONObject? {

@@ -81,10 +81,8 @@ extension StripeFinding {
             refundID: id, amount: try object.mandatory("amount", of: name) { $0["amount"]?.int64 },
             status: status.map { Known($0) },
             created: try object.mandatory("created", of: name) { $0.instant("created") },
+            // Of neither is what was refunded from a customer's cash balance: it was for nothing that is known here.
             paymentIntent: object.id("payment_intent"), charge: object.id("charge"))
-        guard refund.paymentIntent != nil || refund.charge != nil else {
-            throw .inconsistent("the refund \(id) names neither a payment_intent nor a charge")
-        }
         refunds.removeAll { $0.refundID == id }
         refunds.append(refund)
         try addExpanded(["charge", "payment_intent"], of: object, depth)
@@ -103,9 +101,6 @@ extension StripeFinding {
             created: try object.mandatory("created", of: name) { $0.instant("created") },
             funds: funds.map { $0 ? .reinstated : .withdrawn }, paymentIntent: object.id("payment_intent"),
             charge: object.id("charge"))
-        guard dispute.paymentIntent != nil || dispute.charge != nil else {
-            throw .inconsistent("the dispute \(id) names neither a payment_intent nor a charge")
-        }
         disputes.removeAll { $0.disputeID == id }
         disputes.append(dispute)
         try addExpanded(["charge", "payment_intent"], of: object, depth)

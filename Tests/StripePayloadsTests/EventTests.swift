@@ -235,6 +235,49 @@ struct EventTests {
         #expect(odd.followUps.isEmpty)
     }
 
+    @Test("what names nothing that is known here is kept, and states nothing of it")
+    func nothingInParticular() throws {
+        let refund = try decode(
+            Sample.event(
+                "refund.created",
+                #"{"id":"re_1","object":"refund","amount":999,"status":"succeeded","created":\#(At.paid),"charge":null,"payment_intent":null}"#
+            ))
+        #expect(refund.fact.refunds.count == 1 && refund.fact.originalTransactionID == nil)
+        let thin =
+            #"{"object":"v2.core.event","id":"evt_2","type":"v2.core.health.event","created":"2026-01-01T00:01:00.000Z","livemode":true,"related_object":null}"#
+        #expect(try decode(thin).followUps.isEmpty)
+        let draft = Sample.event("invoice.payment_failed", #"{"id":"in_1","object":"invoice","lines":{"data":[]}}"#)
+        #expect(try decode(draft).fact.invoices.isEmpty)
+    }
+
+    @Test("an account that is connected to ours states nothing of what we sell")
+    func connectedAccount() throws {
+        let own = Sample.event("invoice.paid", Sample.invoice())
+        let event = try decode(own.replacing(#""id":"evt_1""#, with: #""account":"acct_2","id":"evt_1""#))
+        #expect(!event.states && event.fact.remarks == ["connected_account"] && event.label == "invoice.paid")
+        #expect(event.followUps.isEmpty && event.identities.customerIDs.isEmpty)
+        #expect(try decode(own).states)
+    }
+
+    @Test("a line is named by itself where its id names the subscription, and a fee beside the plan is no time")
+    func lineNames() throws {
+        func line(_ id: String, _ rest: String) -> String {
+            #"{"id":"\#(id)","object":"line_item","amount":999,"proration":false,"subscription":"sub_1","period":{"start":\#(At.start),"end":\#(At.start + 86_400)},"plan":{"id":"price_1","object":"plan","product":"prod_1"}\#(rest)}"#
+        }
+        func invoice(_ id: String, _ lines: String...) -> String {
+            #"{"id":"\#(id)","object":"invoice","paid":true,"amount_paid":999,"livemode":true,"subscription":"sub_1","lines":{"object":"list","has_more":false,"data":[\#(lines.joined(separator: ","))]}}"#
+        }
+        func names(_ id: String, _ lines: String...) throws -> [String] {
+            try decode(Sample.event("invoice.paid", invoice(id, lines.joined(separator: ",")))).fact.invoices
+                .flatMap(\.lines).map(\.lineID)
+        }
+        let plan = #","type":"subscription","subscription_item":"si_1""#
+        #expect(try names("in_1", line("sub_1", plan)) == ["in_1/sub_1/si_1"])
+        #expect(try names("in_2", line("sub_1", plan)) == ["in_2/sub_1/si_1"])
+        #expect(try names("in_1", line("sli_1", plan + #","unique_id":"il_7""#)) == ["il_7"])
+        #expect(try names("in_1", line("il_1", #","type":"invoiceitem""#), line("il_2", plan)) == ["il_2"])
+    }
+
     @Test("livemode is the environment, and objects of another are refused")
     func environment() throws {
         let sandbox = try decode(

@@ -135,6 +135,17 @@ struct WebBridgeTests {
             ])
     }
 
+    @Test("an old invoice that is paid after a newer one opens nothing, and leaves the timeline in order")
+    func paidAfterALaterOne() {
+        let given = WebGiven(
+            paidLine("1", from: 0, to: 7), says("past_due", at: 7, until: 14), paidLine("3", from: 14, to: 21, at: 14),
+            paidLine("2", from: 7, to: 14, at: 19))
+        let before = WebGiven(
+            paidLine("1", from: 0, to: 7), says("past_due", at: 7, until: 14), paidLine("3", from: 14, to: 21, at: 14))
+        #expect(given.timeline() == before.timeline())
+        #expect(given.timeline().first == "0..7 active pro" && given.timeline()[1].hasPrefix("7..14 in_grace_period"))
+    }
+
     @Test("unpaid reads billing retry")
     func unpaid() {
         #expect(

@@ -124,6 +124,9 @@ struct WebOracleTests {
             let life = PlainLife(&random)
             let given = WebGiven(policy: life.policy).with { $0.told = life.told.shuffled(using: &random) }
             let readings = given.readings()
+            #expect(
+                zip(readings, readings.dropFirst()).allSatisfy { $0.end == $1.start && $0.start < $0.end },
+                "seed \(seed): in order, disjoint, without gaps")
             let boundaries =
                 readings.map(\.start) + life.words.map(\.created)
                 + life.lines.flatMap { [$0.start, $0.end, $0.paidAt] }

@@ -60,6 +60,13 @@ extension WebOriginal {
             guard draft.start < draft.end else { continue }
             chain.append(draft)
         }
+        // What is paid later than what comes after it opens nothing before that: it was over, or the later one held already.
+        let endedAt = ending?.value.endedAt ?? .endless
+        var earliest = Timestamp.endless
+        for index in chain.indices.reversed() where chain[index].start < endedAt {
+            earliest = min(earliest, chain[index].opening)
+            chain[index].opening = earliest
+        }
         return PeriodChain(periods: chain.compactMap { period($0, of: item, catalog: catalog, withdrawals) })
     }
 
