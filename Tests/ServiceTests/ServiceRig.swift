@@ -42,7 +42,7 @@ struct ServiceRig {
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
         asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([]), stripeAPI: String? = nil,
-        shops: [EntitlementCore.StoreEnvironment: WebShop] = [:]
+        shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:]
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)

@@ -77,7 +77,7 @@ package struct Application: Sendable {
     let streamEars: StreamEars
     let stripe: StripeWebhooks
     let stripeLookups: StripeLookups?
-    let shops: WebShops
+    let shops: StripeShops
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -112,7 +112,7 @@ package struct Application: Sendable {
         storeChecks: StoreChecks = StoreChecks([]), streams: StreamsReading? = nil,
         streamEars: StreamEars = StreamEars(), stripe: StripeWebhooks = StripeWebhooks([]),
         stripeLookups: StripeLookups? = nil,
-        shops: [StoreEnvironment: WebShop] = [:],
+        shops: [StoreEnvironment: StripeShop] = [:],
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
@@ -137,7 +137,7 @@ package struct Application: Sendable {
         self.streamEars = streamEars
         self.stripe = stripe
         self.stripeLookups = stripeLookups
-        self.shops = WebShops(shops, now: now)
+        self.shops = StripeShops(shops, now: now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,

@@ -125,7 +125,7 @@ extension Application {
         }
     }
 
-    private func shop(of environment: StoreEnvironment) throws(Problem) -> WebShop {
+    private func shop(of environment: StoreEnvironment) throws(Problem) -> StripeShop {
         guard let shop = shops[environment] else {
             throw Problem(
                 .wrongEnvironment, "No account of Stripe's is configured for \(environment.rawValue).",
@@ -146,9 +146,9 @@ extension Application {
     }
 
     private func page(
-        _ named: String?, else configured: String, of shop: WebShop, _ param: String, _ call: Call
+        _ named: String?, else configured: String, of shop: StripeShop, _ param: String, _ call: Call
     ) throws(Problem) -> String {
-        do throws(WebShop.PageRefusal) {
+        do throws(StripeShop.PageRefusal) {
             return try shop.page(named, else: configured, isTrusted: call.isSentWithSecretKey)
         } catch {
             switch error {
@@ -169,7 +169,7 @@ extension Application {
 
     /// Who Stripe takes the customer for, by what they bought last; `nil` where nothing says so.
     private func payer(
-        of facts: CustomerFacts, _ shop: WebShop, until end: ContinuousClock.Instant
+        of facts: CustomerFacts, _ shop: StripeShop, until end: ContinuousClock.Instant
     ) async throws -> String? {
         let bought = facts.originals.filter { $0.value.web != nil }
             .sorted { ($0.value.lastPosition, $0.key) > ($1.value.lastPosition, $1.key) }

@@ -147,10 +147,10 @@ struct StripeFiles: Sendable {
     /// Where it is sold, with clients of their own: whoever buys does not wait for what is read behind the service.
     func shops(
         _ configuration: Configuration, now: @escaping @Sendable () -> Timestamp
-    ) -> [StoreEnvironment: WebShop] {
-        var shops: [StoreEnvironment: WebShop] = [:]
+    ) -> [StoreEnvironment: StripeShop] {
+        var shops: [StoreEnvironment: StripeShop] = [:]
         for (account, client) in zip(configuration.stripe, clients(now: now)) {
-            shops[account.environment] = WebShop(
+            shops[account.environment] = StripeShop(
                 client: client, successURL: account.successURL, cancelURL: account.cancelURL)
         }
         return shops

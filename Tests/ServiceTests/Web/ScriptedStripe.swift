@@ -53,9 +53,9 @@ final class ScriptedStripe: OutgoingTransport {
     func delete(customer: String) { _ = state.withLock { $0.deleted.insert(customer) } }
 
     /// A shop that asks it, with a clock of the test.
-    func shop(_ clock: TestClock) throws -> WebShop {
+    func shop(_ clock: TestClock) throws -> StripeShop {
         let key = try #require(StripeKey(environment == .production ? "rk_live_1" : "rk_test_1"))
-        return WebShop(
+        return StripeShop(
             client: StripeClient(
                 key, transport: self,
                 surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0.5 })),

@@ -28,7 +28,7 @@ struct StripeRig {
         _ secrets: [(String, EntitlementCore.StoreEnvironment)] = [
             (secret, .production), (rolled, .production), (sandbox, .sandbox),
         ], limits: Application.Limits = .init(), api: String? = nil,
-        shops: [EntitlementCore.StoreEnvironment: WebShop] = [:]
+        shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:]
     ) async throws -> StripeRig {
         let webhooks = try StripeWebhooks(
             secrets.map { try #require(StripeWebhookSecret($0.0, of: $0.1)) })

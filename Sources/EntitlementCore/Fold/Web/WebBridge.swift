@@ -25,8 +25,8 @@ extension WebOriginal {
     func segments(of chain: PeriodChain, policy: AccessPolicy) -> [Segment] {
         var segments: [Segment] = []
         for (index, period) in chain.periods.enumerated() {
-            // What is paid last need not be the latest: an old debt that is settled late leaves what goes on as it is.
-            let next = chain.periods[(index + 1)...].map(\.opening).min() ?? .endless
+            let isLast = index + 1 == chain.periods.count
+            let next = isLast ? Timestamp.endless : chain.periods[index + 1].opening
             var builder = SegmentBuilder(periodIndex: index, limit: next)
             let reason: ReasonCode = period.expiry == .endless ? .oneTimePurchase : .paidPeriod
             builder.append(.active, reason, until: period.end, from: period.opening, positions: period.positions)

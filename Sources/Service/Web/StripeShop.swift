@@ -3,7 +3,7 @@ import Foundation
 package import StripeAPI
 
 /// Where an environment's products are sold on the web.
-package struct WebShop: Sendable {
+package struct StripeShop: Sendable {
     package let client: StripeClient
     /// Where Stripe sends whoever has paid, and whoever has not.
     package let successURL: String
@@ -49,12 +49,12 @@ package struct WebShop: Sendable {
 }
 
 /// The shops of all environments, and what they ask for.
-package struct WebShops: Sendable {
-    private let shops: [StoreEnvironment: WebShop]
+package struct StripeShops: Sendable {
+    private let shops: [StoreEnvironment: StripeShop]
     let prices: WebPrices
 
     /// - Parameter shops: none where nothing is sold on the web.
-    package init(_ shops: [StoreEnvironment: WebShop], now: @escaping @Sendable () -> Timestamp) {
+    package init(_ shops: [StoreEnvironment: StripeShop], now: @escaping @Sendable () -> Timestamp) {
         self.shops = shops
         prices = WebPrices(now: now) { id, environment in
             guard let client = shops[environment]?.client else { throw CancellationError() }
@@ -62,5 +62,5 @@ package struct WebShops: Sendable {
         }
     }
 
-    subscript(environment: StoreEnvironment) -> WebShop? { shops[environment] }
+    subscript(environment: StoreEnvironment) -> StripeShop? { shops[environment] }
 }
