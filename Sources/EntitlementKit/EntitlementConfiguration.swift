@@ -76,8 +76,8 @@ public struct EntitlementConfiguration: Sendable {
     /// Each of them comes from ``EntitlementStore/unacknowledgedPurchases``, at every launch again, and is not finished
     /// before your app has called ``EntitlementStore/acknowledge(_:)``.
     public var acknowledgedKinds: Set<PurchaseKind>
-    /// Where checkout outside of the store happens, if anywhere.
-    public var webCheckout: (any WebCheckout)?
+    /// How the app sells on the web; `nil`: it does not.
+    public var webCheckout: WebCheckout?
     /// The keys of your server's passes; none unless told.
     ///
     /// With them nothing counts of what a server, a proxy or the disk says the customer holds, unless one of them has signed
@@ -100,7 +100,7 @@ public struct EntitlementConfiguration: Sendable {
         bundledCatalog: [Mapping] = [], isSyncEnabled: Bool = true, offlineBound: Duration = .seconds(7 * 86_400),
         renewalLeeway: Duration = .seconds(86_400), tokenProvider: TokenProvider? = nil,
         acknowledgedKinds: Set<PurchaseKind> = [],
-        webCheckout: (any WebCheckout)? = nil
+        webCheckout: WebCheckout? = nil
     ) {
         self.bundleID = bundleID
         self.productIDs = productIDs

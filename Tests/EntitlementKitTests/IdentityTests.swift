@@ -121,30 +121,23 @@ struct IdentityTests {
 struct CatalogueTests {
     @Test("a product says of every place whether it can be bought there")
     func products() async {
-        struct Web: WebCheckout {
-            func prices(for productIDs: [String]) async -> [String: String] { ["lifetime": "90 EUR"] }
-
-            func checkoutURL(for productID: String, customerID: String?) async throws -> URL {
-                URL(fileURLWithPath: "/")
-            }
-        }
         let device = ScriptedStore {
             $0.products = [StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$9.99")]
         }
         let store = EntitlementStore(
             configuration: EntitlementConfiguration(
                 bundleID: Statements.bundleID, productIDs: ["lifetime", "monthly"],
-                bundledCatalog: [.init(productID: "monthly", entitlements: ["premium"])], webCheckout: Web()),
+                bundledCatalog: [.init(productID: "monthly", entitlements: ["premium"])]),
             store: device, server: nil, storage: InMemoryEntitlementStorage())
         let products = await store.products()
         #expect(
             products == [
                 EntitlementProduct(
-                    id: "lifetime", displayName: nil, entitlements: [], storeKitAvailable: false, storeKitPrice: nil,
-                    webPrice: "90 EUR"),
+                    id: "lifetime", displayName: nil, entitlements: [], storeKitAvailable: false, appStorePrice: nil,
+                    webPrice: nil, webUnavailability: .notConfigured),
                 EntitlementProduct(
                     id: "monthly", displayName: "Monthly", entitlements: ["premium"], storeKitAvailable: true,
-                    storeKitPrice: "$9.99", webPrice: nil,
+                    appStorePrice: "$9.99", webPrice: nil, webUnavailability: .notConfigured,
                     storeProduct: StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "$9.99")),
             ])
         device.edit { $0.mayPay = false }

@@ -62,7 +62,7 @@ struct Paywall: View {
     }
 
     private func label(_ product: EntitlementProduct) -> String {
-        let price = "\(product.displayName ?? product.id), \(product.storeKitPrice ?? "")"
+        let price = "\(product.displayName ?? product.id), \(product.appStorePrice ?? "")"
         guard let subscription = product.storeProduct?.subscription else { return price }
         if let offer = subscription.winBackOffersForThisCustomer.first { return "\(price), now \(offer.displayPrice)" }
         guard let offer = subscription.offerForThisCustomer else { return price }

@@ -23,6 +23,9 @@ struct DeviceFold: Sendable {
     /// What the server knows and does not give to the customer: not shown beyond what the store confirms.
     private let onlyWhileConfirmed: Set<String>
 
+    /// Whether the server's facts are all there is about the customer.
+    private let hasAllFacts: Bool
+
     /// - Parameter leeway: ``EntitlementConfiguration/renewalLeeway``, in milliseconds.
     init(_ ledger: DeviceLedger, leeway: Int64 = 0) {
         let memory = ledger.memory
@@ -38,6 +41,7 @@ struct DeviceFold: Sendable {
         var confirmedAt: [String: Timestamp] = [:]
         if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }
+        hasAllFacts = memory.map { $0.isProven && $0.facts != nil } ?? false
         let told = answer?.originalTransactionIDs ?? []
         var refunded: Set<String> = []
         var onlyWhileConfirmed: Set<String> = []
@@ -81,6 +85,24 @@ struct DeviceFold: Sendable {
         serverConfirmedAt = memory?.confirmedAt
         extensions = PeriodExtension.all(
             of: facts, current: ledger.book.current, serverConfirmedAt: memory?.confirmedAt, leeway: leeway)
+    }
+
+    /// The originals that were bought on the web and have a period of a product.
+    func webOriginals(of productID: String) -> Set<String> {
+        let told = (answer?.timelines ?? []).flatMap(\.intervals).filter {
+            $0.productID == productID && $0.source == EntitlementOrigin.webCheckout.rawValue
+        }
+        let own = facts.originals.filter { _, state in
+            state.web != nil
+                && state.chains(facts.catalog).contains { $0.periods.contains { $0.fact.productID == productID } }
+        }
+        return Set(told.compactMap(\.originalTransactionID)).union(own.keys)
+    }
+
+    /// Whether the server tells anything of an original; `nil` where it does not tell of all.
+    func knowsOriginal(_ id: String?) -> Bool? {
+        guard hasAllFacts, let id else { return nil }
+        return facts.originals[id] != nil
     }
 
     private func isConfirmed(_ instant: Timestamp?, at now: Timestamp, bound: Int64?) -> Bool {

@@ -40,6 +40,19 @@ public protocol DeviceStore: Sendable {
     func sync() async throws
     /// Whether this device may buy at all (`AppStore.canMakePayments`).
     func canMakePayments() async -> Bool
+    /// The country of the store on this device (`Storefront.current`), in ISO 3166-1 alpha-3; `nil` while it is not known.
+    func storefront() async -> String?
+    /// Apple's tokens for a purchase outside of the store (`ExternalPurchaseCustomLink`), which go with the checkout that
+    /// they are for; none where Apple gives none.
+    func externalPurchaseTokens() async -> [ExternalLinkToken]
+}
+
+extension DeviceStore {
+    /// Not known, so that no link to a page outside of the store is offered.
+    public func storefront() async -> String? { nil }
+
+    /// None.
+    public func externalPurchaseTokens() async -> [ExternalLinkToken] { [] }
 }
 
 /// Something the store signed, and whether the device could verify it.

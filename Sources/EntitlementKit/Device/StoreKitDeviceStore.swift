@@ -190,6 +190,30 @@ public struct StoreKitDeviceStore: DeviceStore {
         AppStore.canMakePayments
     }
 
+    /// `Storefront.current`.
+    public func storefront() async -> String? { await Storefront.current?.countryCode }
+
+    /// What `ExternalPurchaseCustomLink` has of each kind of token, where the app and the customer are eligible for it.
+    public func externalPurchaseTokens() async -> [ExternalLinkToken] {
+        if #available(iOS 18.1, macOS 15.1, tvOS 18.1, watchOS 11.1, visionOS 2.1, *) {
+            return await Self.linkTokens()
+        }
+        return []
+    }
+
+    @available(iOS 18.1, macOS 15.1, tvOS 18.1, watchOS 11.1, visionOS 2.1, *)
+    private static func linkTokens() async -> [ExternalLinkToken] {
+        guard await ExternalPurchaseCustomLink.isEligible else { return [] }
+        var tokens: [ExternalLinkToken] = []
+        // For new customers and old ones (European Union), and for whoever follows a link (Japan).
+        for type: String in ["ACQUISITION", "SERVICES", "LINK_OUT"] {
+            // Each is refused where it does not apply.
+            guard let token = try? await ExternalPurchaseCustomLink.token(for: type) else { continue }
+            tokens.append(ExternalLinkToken(type: type, value: token.value))
+        }
+        return tokens
+    }
+
     private static func statements(of transactions: Transaction.Transactions) async -> [SignedStatement] {
         var statements: [SignedStatement] = []
         for await result in transactions { statements.append(SignedStatement(result)) }

@@ -27,6 +27,24 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let network = Reason(rawValue: "network")
         /// This product is being bought already.
         public static let alreadyUnderWay = Reason(rawValue: "already_under_way")
+        /// What it gives is owned already, from the App Store or the web: nothing was opened, and nobody charged.
+        ///
+        /// ``PurchaseOptions/evenIfOwned`` buys it all the same. A change of plan belongs where the present one was bought.
+        public static let alreadyOwned = Reason(rawValue: "already_owned")
+        /// What it gives was bought before, and its charge failed and is being tried again: it may come back by itself, so the
+        /// payment is to be put right where it was bought.
+        public static let inBillingRetry = Reason(rawValue: "in_billing_retry")
+        /// A page of the web checkout for it is unfinished, and may still be paid.
+        ///
+        /// Buy the same product on the web to come back to that page, or call ``EntitlementStore/abandonCheckout(of:)`` when
+        /// the customer does not want it.
+        public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
+        /// The App Store has a purchase of it under way, which waits for somebody's approval or could not be verified yet.
+        public static let purchasePending = Reason(rawValue: "purchase_pending")
+        /// It cannot be bought on the web now; ``PurchaseReport/webUnavailability`` says why.
+        public static let webUnavailable = Reason(rawValue: "web_unavailable")
+        /// Somebody else logged in, or the customer logged out, before anything was opened.
+        public static let customerChanged = Reason(rawValue: "customer_changed")
         /// Anything else, such as a result of the store that this version does not know; should it be a purchase, it
         /// comes as an update.
         public static let unknown = Reason(rawValue: "unknown")

@@ -6,11 +6,15 @@ public struct PurchaseOptions: Sendable, Hashable {
     public var quantity: Int
     /// For which offer; `nil`: the store applies an introductory offer by itself, where the customer may have it.
     public var offer: OfferChoice?
+    /// Whether it is bought although the customer would be charged twice for one entitlement: it is owned already, or a page
+    /// or a purchase that is unfinished may still bring it. Set it only where they were told, and want it all the same.
+    public var evenIfOwned: Bool
 
-    /// One, for the usual price, unless told otherwise.
-    public init(quantity: Int = 1, offer: OfferChoice? = nil) {
+    /// One, for the usual price, and only what is not owned, unless told otherwise.
+    public init(quantity: Int = 1, offer: OfferChoice? = nil, evenIfOwned: Bool = false) {
         self.quantity = quantity
         self.offer = offer
+        self.evenIfOwned = evenIfOwned
     }
 }
 

@@ -2,10 +2,10 @@
 ///
 /// A later major version may add cases; write `default:` where you switch over it.
 public enum PurchaseOutcome: Sendable, Hashable {
-    /// Bought, verified, on disk and in the published state.
+    /// Bought, verified and in the published state; what the App Store sold is on disk, too.
     case success(Purchase)
-    /// Somebody has to approve it first (Ask to Buy), or the bank does; should they, it becomes part of the published
-    /// state by itself, however much later.
+    /// Somebody has to approve it first (Ask to Buy), or the bank does; or a page of the web checkout was left, and the server
+    /// has not heard of the payment yet. Should it come, it becomes part of the published state by itself, however much later.
     case pending
     /// The person changed their mind.
     case userCancelled
@@ -20,9 +20,10 @@ public enum PurchaseOutcome: Sendable, Hashable {
 
 /// A purchase that was made and believed.
 public struct Purchase: Sendable, Hashable {
-    /// The store's id of the transaction.
+    /// The store's id of the transaction; the original's, for what was bought on the web.
     public let transactionID: String
-    /// The original transaction it rests on; `nil` for what was not bought in the store.
+    /// The original transaction it rests on; on the web that is a subscription or a payment, or the checkout where the server
+    /// does not tell.
     public let originalTransactionID: String
     /// The product.
     public let productID: String

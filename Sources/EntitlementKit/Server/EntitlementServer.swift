@@ -1,6 +1,8 @@
 public import Foundation
 
-/// The way to the server: one request, `POST /v1/customers/{id}/reconcile`, passed on as it is.
+/// The way to the server: its requests, passed on as they are.
+///
+/// Whoever sells nothing on the web needs ``reconcile(customerID:token:body:)`` alone.
 public protocol EntitlementServer: Sendable {
     /// Posts a body about a customer.
     ///
@@ -11,6 +13,41 @@ public protocol EntitlementServer: Sendable {
     /// - Returns: whatever the server answered, problems included.
     /// - Throws: where no answer came.
     func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse
+    /// Asks what is sold, and for how much on the web: `GET /v1/products`.
+    ///
+    /// - Parameter environment: in the server's word.
+    func products(environment: String) async throws -> EntitlementServerResponse
+    /// Begins a checkout: `POST /v1/customers/{id}/checkout`.
+    ///
+    /// - Parameters:
+    ///   - customerID: for whom.
+    ///   - token: the customer's own, where the app has one; else the app's publishable key is used.
+    ///   - idempotencyKey: the same for each attempt at the same checkout.
+    ///   - body: JSON.
+    func checkout(
+        customerID: String, token: String?, idempotencyKey: String, body: Data
+    ) async throws -> EntitlementServerResponse
+    /// Asks for a page on which the customer manages what they bought on the web: `POST /v1/customers/{id}/portal`.
+    func portal(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse
+}
+
+extension EntitlementServer {
+    /// Nothing is sold on the web.
+    public func products(environment: String) async throws -> EntitlementServerResponse {
+        EntitlementServerResponse(status: 501, body: Data())
+    }
+
+    /// Nothing is sold on the web.
+    public func checkout(
+        customerID: String, token: String?, idempotencyKey: String, body: Data
+    ) async throws -> EntitlementServerResponse {
+        EntitlementServerResponse(status: 501, body: Data())
+    }
+
+    /// Nothing was sold on the web.
+    public func portal(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
+        EntitlementServerResponse(status: 501, body: Data())
+    }
 }
 
 /// What a server answered.

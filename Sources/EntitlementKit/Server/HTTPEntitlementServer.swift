@@ -32,7 +32,30 @@ public struct HTTPEntitlementServer: EntitlementServer {
 
     /// Posts a body, with the customer's own token or else the publishable key.
     public func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
-        let request = try request(customerID: customerID, token: token, body: body)
+        try await answer(to: request(customerID: customerID, token: token, body: body))
+    }
+
+    /// Asks with the publishable key.
+    public func products(environment: String) async throws -> EntitlementServerResponse {
+        try await answer(
+            to: request(["products"], query: [URLQueryItem(name: "environment", value: environment)], token: nil))
+    }
+
+    /// Posts a body, with the customer's own token or else the publishable key.
+    public func checkout(
+        customerID: String, token: String?, idempotencyKey: String, body: Data
+    ) async throws -> EntitlementServerResponse {
+        var request = try request(["customers", customerID, "checkout"], token: token, body: body)
+        request.setValue(idempotencyKey, forHTTPHeaderField: "Idempotency-Key")
+        return try await answer(to: request)
+    }
+
+    /// Posts a body, with the customer's own token or else the publishable key.
+    public func portal(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
+        try await answer(to: request(["customers", customerID, "portal"], token: token, body: body))
+    }
+
+    private func answer(to request: URLRequest) async throws -> EntitlementServerResponse {
         // A task of its own, which nobody cancels: what was sent arrives, whatever becomes of who sent it. On Linux,
         // cancelling a task in the instant in which its URLSession completes is a deadlock of the two.
         let (data, response) = try await Task { [session] in try await session.data(for: request) }.value
@@ -44,19 +67,30 @@ public struct HTTPEntitlementServer: EntitlementServer {
     }
 
     func request(customerID: String, token: String?, body: Data) throws -> URLRequest {
+        try request(["customers", customerID, "reconcile"], token: token, body: body)
+    }
+
+    /// A request below `/v1`; a `GET` where there is no body.
+    func request(
+        _ path: [String], query: [URLQueryItem] = [], token: String?, body: Data? = nil
+    ) throws -> URLRequest {
         // Everything but letters, digits and what never means anything in a path: an id may hold a slash.
         let unreserved = CharacterSet(
             charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-        guard let id = customerID.addingPercentEncoding(withAllowedCharacters: unreserved),
-            var parts = URLComponents(url: baseURL, resolvingAgainstBaseURL: true)
-        else { throw URLError(.badURL) }
+        let encoded = path.compactMap { $0.addingPercentEncoding(withAllowedCharacters: unreserved) }
+        guard encoded.count == path.count, var parts = URLComponents(url: baseURL, resolvingAgainstBaseURL: true) else {
+            throw URLError(.badURL)
+        }
         while parts.percentEncodedPath.hasSuffix("/") { parts.percentEncodedPath.removeLast() }
-        parts.percentEncodedPath += "/v1/customers/\(id)/reconcile"
+        parts.percentEncodedPath += "/v1/" + encoded.joined(separator: "/")
+        if !query.isEmpty { parts.queryItems = query }
         guard let url = parts.url else { throw URLError(.badURL) }
         var request = URLRequest(url: url)
-        request.httpMethod = "POST"
-        request.httpBody = body
-        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        if let body {
+            request.httpMethod = "POST"
+            request.httpBody = body
+            request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        }
         request.setValue("Bearer \(token ?? publishableKey)", forHTTPHeaderField: "Authorization")
         return request
     }

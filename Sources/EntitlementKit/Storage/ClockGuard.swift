@@ -38,6 +38,9 @@ struct ClockGuard: Encodable, Hashable, Sendable {
 
     init() {}
 
+    /// Whether the server has said in this process what time it is, so that nobody here can set it.
+    var isTold: Bool { anchor != nil }
+
     /// The time to evaluate at.
     ///
     /// - Parameter uptime: in milliseconds.

@@ -9,6 +9,7 @@ struct DiskState {
         case queue = "queue.json"
         case identity = "identity.json"
         case clock = "clock.json"
+        case checkouts = "checkouts.json"
     }
 
     /// Not read yet; it must not be written before.

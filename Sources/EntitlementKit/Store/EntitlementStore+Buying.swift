@@ -7,29 +7,81 @@ extension EntitlementStore {
 
     /// Buys a product through the device's store.
     ///
-    /// A purchase that succeeds is verified, on disk and in the published state when this returns; it never waits for
-    /// the server.
+    /// A purchase that succeeds is verified, on disk and in the published state when this returns; it never waits for the
+    /// server, unless the app sells on the web as well: then it is asked for a few seconds whether the product was bought
+    /// there.
     public func purchase(
         _ productID: String, options: PurchaseOptions = PurchaseOptions()
     ) async -> PurchaseOutcome {
-        await ready()
-        log(.info, .purchase, "buying \(name: productID)")
-        return logged(await buy(productID, options), of: productID)
+        await purchase(productID, via: .storeKit, options: options).outcome
     }
 
-    private func buy(_ productID: String, _ options: PurchaseOptions) async -> PurchaseOutcome {
+    /// Buys a product on the web, in the device's store, or on the web first.
+    ///
+    /// Nobody is charged twice: what is owned already, from either, or may still come from a page or a purchase that is
+    /// unfinished, is told before a page or a sheet opens (``PurchaseError/Reason/alreadyOwned``,
+    /// ``PurchaseError/Reason/inBillingRetry``, ``PurchaseError/Reason/checkoutUnfinished``,
+    /// ``PurchaseError/Reason/purchasePending``). A change of plan within one subscription group is the App Store's, and is let
+    /// through to it.
+    ///
+    /// - Parameters:
+    ///   - productID: what is bought.
+    ///   - channel: ``PurchaseChannel/webFirst`` goes on with the device's store where the product cannot be bought on the web;
+    ///     ``PurchaseReport/webUnavailability`` says why.
+    ///   - options: an offer or a quantity, which the App Store alone sells.
+    public func purchase(
+        _ productID: String, via channel: PurchaseChannel, options: PurchaseOptions = PurchaseOptions()
+    ) async -> PurchaseReport {
+        await ready()
+        log(.info, .purchase, "buying \(name: productID)")
+        let report = await buy(productID, channel, options)
+        return PurchaseReport(
+            outcome: logged(report.outcome, of: productID), channel: report.channel,
+            webUnavailability: report.webUnavailability)
+    }
+
+    private func buy(
+        _ productID: String, _ channel: PurchaseChannel, _ options: PurchaseOptions
+    ) async -> PurchaseReport {
+        let isOnWeb = channel != .storeKit
+        let asked: PurchaseChannel = isOnWeb ? .web : .storeKit
+        func failed(_ error: PurchaseError) -> PurchaseReport {
+            PurchaseReport(outcome: .failed(error), channel: asked)
+        }
         guard options.quantity > 0 else {
             let detail = "a quantity of \(options.quantity) cannot be bought"
-            return .failed(PurchaseError(.invalidOffer, of: productID, detail: detail))
+            return failed(PurchaseError(.invalidOffer, of: productID, detail: detail))
         }
+        guard let begun = beginPurchase(of: productID, isOnWeb: isOnWeb) else {
+            return failed(PurchaseError(.alreadyUnderWay, of: productID))
+        }
+        defer { endPurchase(begun, of: productID) }
+        guard isOnWeb else {
+            return PurchaseReport(outcome: await buyInStore(productID, options), channel: .storeKit)
+        }
+        switch await buyOnWeb(productID, options) {
+        case .ended(let outcome): return PurchaseReport(outcome: outcome, channel: .web)
+        case .unavailable(let why, let detail):
+            log(.info, .purchase, "\(name: productID) cannot be bought on the web: \(word: why)")
+            guard channel == .webFirst else {
+                let said = [why.rawValue, detail].filter { !$0.isEmpty }.joined(separator: "; ")
+                let error = PurchaseError(.webUnavailable, of: productID, detail: said)
+                return PurchaseReport(outcome: .failed(error), channel: .web, webUnavailability: why)
+            }
+            if purchases[productID]?.number == begun.number { purchases[productID]?.isOnWeb = false }
+            return PurchaseReport(
+                outcome: await buyInStore(productID, options), channel: .storeKit, webUnavailability: why)
+        }
+    }
+
+    private func buyInStore(_ productID: String, _ options: PurchaseOptions) async -> PurchaseOutcome {
         guard await store.canMakePayments() else { return .failed(PurchaseError(.notAllowed, of: productID)) }
-        // A button that is pressed twice; but a call of the store that never returns ends no purchase for good.
-        if let begun = purchases[productID], uptime - begun < Self.purchasePatience {
-            return .failed(PurchaseError(.alreadyUnderWay, of: productID))
+        if !options.evenIfOwned {
+            // Where nothing is sold but here, what is known here is all there is.
+            let mayBeElsewhere = server != nil && (configuration.webCheckout != nil || !checkouts.isEmpty)
+            if mayBeElsewhere, purchases[productID]?.hasLooked != true { _ = await lookAgain(before: productID) }
+            if let error = await obstacle(to: productID, isOnWeb: false) { return .failed(error) }
         }
-        let begun = uptime
-        purchases[productID] = begun
-        defer { if purchases[productID] == begun { purchases[productID] = nil } }
         do {
             // The store signs it into the transaction, so that it is the customer's on every device at once.
             let accountToken = await appAccountToken()
@@ -41,9 +93,6 @@ extension EntitlementStore {
             return await taken(.failure(error), of: productID)
         }
     }
-
-    /// How long a purchase may take before the same product can be bought once more, in milliseconds.
-    private static let purchasePatience: Int64 = 300_000
 
     /// The longest that the app's server is waited for to sign an offer.
     private static let signingPatience = Duration.seconds(20)
@@ -95,7 +144,9 @@ extension EntitlementStore {
     ) async -> PurchaseOutcome {
         switch result {
         case .success(.success(let statement)): return await bought(statement, productID)
-        case .success(.pending): return .pending
+        case .success(.pending):
+            await keepPending(productID)
+            return .pending
         case .success(.userCancelled): return .userCancelled
         case .success(.unknown):
             return .failed(PurchaseError(.unknown, of: productID, detail: "the store's answer is newer than this app"))
@@ -108,6 +159,14 @@ extension EntitlementStore {
             }
             return await madeAllTheSame(productID, error)
         }
+    }
+
+    /// Remembers what waits for somebody's approval: it must not be paid on the web meanwhile.
+    private func keepPending(_ productID: String) async {
+        guard let customerID = ledger.customerID else { return }
+        checkouts.wait(for: PendingPurchase(customerID: customerID, productID: productID, beganAt: now))
+        disk.note(.checkouts)
+        _ = await persist()
     }
 
     /// The longest that the store is looked at after it threw in the middle of a purchase.
@@ -156,26 +215,6 @@ extension EntitlementStore {
             }
         }
         return outcome
-    }
-
-    // MARK: Looking around
-
-    /// The products of ``EntitlementConfiguration/productIDs``, in that order, with everywhere they can be bought.
-    public func products() async -> [EntitlementProduct] {
-        await ready()
-        let ids = configuration.productIDs
-        async let onSale = store.products(ids)
-        async let mayBuy = store.canMakePayments()
-        async let webPrices = configuration.webCheckout?.prices(for: ids)
-        let sold = Dictionary(((try? await onSale) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
-        let (canBuy, prices) = (await mayBuy, await webPrices)
-        let catalog = ledger.catalog
-        return ids.map { id in
-            EntitlementProduct(
-                id: id, displayName: sold[id]?.displayName, entitlements: catalog.product(id)?.entitlements ?? [],
-                storeKitAvailable: sold[id] != nil && canBuy, storeKitPrice: sold[id]?.displayPrice,
-                webPrice: prices?[id], storeProduct: sold[id])
-        }
     }
 
     // MARK: Restoring

@@ -132,6 +132,8 @@ extension EntitlementStore {
             if !disk.isOutdated(.identity) { ledger.restore(identity: kept) }
         case .clock:
             clockGuard.restore(ClockGuard(kept))
+        case .checkouts:
+            checkouts.join(kept)
         }
     }
 
@@ -221,6 +223,7 @@ extension EntitlementStore {
         case .queue: try WireJSON.encode(QueueFile(pending: queue.pending))
         case .identity: try WireJSON.encode(ledger.identityFile)
         case .clock: try WireJSON.encode(clockGuard)
+        case .checkouts: try WireJSON.encode(checkouts.file)
         }
     }
 }

@@ -28,6 +28,7 @@ extension EntitlementStore {
             kind: kind, customerID: ledger.customerID,
             environment: ledger.environment.map { StoreEnvironmentName(rawValue: $0) }, at: instant.date,
             all: fold.entitlements(at: instant, bound: bound))
+        noteCheckouts(fold, next.all)
         let isNews =
             next.kind != entitlements.kind || next.customerID != entitlements.customerID
             || next.environment != entitlements.environment || next.all != entitlements.all

@@ -109,6 +109,12 @@ extension EntitlementStore {
         } else if reading.isUnfinished, !disk.outdated.contains(.statements) {
             gate.stored(ledger.book.content(of:))
         }
+        // What was approved waits no more.
+        for transaction in intake.transactions where intake.news.contains(transaction.payload.transactionID) {
+            if checkouts.came(transaction.payload.productID, at: transaction.payload.purchaseDate) {
+                disk.note(.checkouts)
+            }
+        }
         enqueue(intake.news)
         prune()
         _ = await persist()

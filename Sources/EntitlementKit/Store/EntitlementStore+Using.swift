@@ -54,12 +54,15 @@ extension EntitlementStore {
     public func applicationWillEnterForeground() async {
         await ready()
         if let last = foregroundAt, uptime - last < Self.foregroundInterval {
+            watchCheckouts()
             return schedule(&foregroundTimer, due: last + Self.foregroundInterval) { store in
                 store.foregroundTimer = nil
                 await store.applicationWillEnterForeground()
             }
         }
         foregroundAt = uptime
+        // Whoever left the app to pay may be back.
+        watchCheckouts()
         await loadAgain()
         await loadChanges()
         if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
@@ -116,9 +119,11 @@ extension EntitlementStore {
         disk.note(.identity)
         if ledger.customerID != before { connection = .notYetAsked }
         gate.askAgain()
+        adoptCheckouts()
         publish()
         _ = await persist()
         resend()
         ask()
+        watchCheckouts()
     }
 }

@@ -64,8 +64,17 @@ public actor EntitlementStore {
     var tokenTimer: Timer?
     var foregroundTimer: Timer?
     var lookTimer: Timer?
-    /// Since when each product is being bought, in milliseconds of uptime.
-    var purchases: [String: Int64] = [:]
+    var checkoutTimer: Timer?
+    /// The products that are being bought.
+    var purchases: [String: PurchaseUnderWay] = [:]
+    var purchaseCount = 0
+    /// What was begun on the web.
+    var checkouts = CheckoutBook()
+    var checkoutWatch = CheckoutWatch()
+    /// The pages that are shown, by their checkouts' ids, and those who wait for what they sold.
+    var pages: [String: FirstAnswer<CheckoutReturn>] = [:]
+    var seeing: [String: FirstAnswer<Bool>] = [:]
+    var shelf: KeptShelf?
     /// When the app last came to the front, in milliseconds of uptime.
     var foregroundAt: Int64?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
@@ -147,6 +156,7 @@ public actor EntitlementStore {
             store.publish()
         }
         resend()
+        watchCheckouts()
         // Neither waits for the other: a store may take its time, and a server may be away.
         if ledger.customerID != nil { ask() }
         await readStore()
@@ -166,7 +176,7 @@ public actor EntitlementStore {
         statusObserver?.cancel()
         let timers = [
             retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer, tokenTimer, foregroundTimer,
-            lookTimer,
+            lookTimer, checkoutTimer,
         ]
         for timer in timers { timer?.task.cancel() }
         for task in work.values { task.cancel() }

@@ -14,11 +14,12 @@ struct KitRig {
 
     init(
         day: Double = 1, sync: Bool = true, bound: Duration = .seconds(7 * 86_400),
+        beside world: (clock: ManualClock, server: ScriptedServer)? = nil,
         device edit: (inout ScriptedStore.Script) -> Void = { _ in },
         server editServer: (inout ScriptedServer.Script) -> Void = { _ in },
         configuration editConfiguration: (inout EntitlementConfiguration) -> Void = { _ in }
     ) {
-        let clock = ManualClock(day: day)
+        let clock = world?.clock ?? ManualClock(day: day)
         var configuration = EntitlementConfiguration(
             bundleID: Statements.bundleID, productIDs: ["monthly", "lifetime"],
             bundledCatalog: [
@@ -27,7 +28,7 @@ struct KitRig {
             ], isSyncEnabled: sync, offlineBound: bound)
         editConfiguration(&configuration)
         self.init(
-            clock: clock, device: ScriptedStore(edit), server: ScriptedServer(clock, editServer),
+            clock: clock, device: ScriptedStore(edit), server: world?.server ?? ScriptedServer(clock, editServer),
             storage: ScriptedStorage(),
             configuration: configuration)
     }

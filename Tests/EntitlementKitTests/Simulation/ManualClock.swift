@@ -68,7 +68,8 @@ final class ManualClock: EntitlementClock {
 
 /// Lets others run until something is so.
 func eventually(
-    _ what: String, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async -> Bool
+    _ what: String, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, _ condition: () async -> Bool
 ) async {
     let deadline = ContinuousClock.now + .seconds(20)
     var looks = 0

@@ -50,6 +50,7 @@ final class ScriptedServer: EntitlementServer {
         var numbers: [String: Int64] = [:]
         var position: Int64 = 1
         var received: [Received] = []
+        var shop = WebShop()
     }
 
     private let script = Mutex(Script())
@@ -67,13 +68,15 @@ final class ScriptedServer: EntitlementServer {
 
     func edit(_ body: (inout Script) -> Void) { script.withLock { body(&$0) } }
 
+    func change<Answer: Sendable>(_ body: (inout Script) -> Answer) -> Answer { script.withLock { body(&$0) } }
+
     var received: [Received] { state.received }
 
     /// The ids of what was posted, request by request; those without are left out.
     var posts: [[String]] { received.map { Self.ids($0.request) }.filter { !$0.isEmpty } }
 
     /// By uptime, so that nobody sets it.
-    private var now: Timestamp { Timestamp(startWall).adding(milliseconds: clock.uptime().milliseconds) }
+    var now: Timestamp { Timestamp(startWall).adding(milliseconds: clock.uptime().milliseconds) }
 
     private static func ids(_ request: ReconcileRequest) -> [String] {
         request.signedTransactions.compactMap {

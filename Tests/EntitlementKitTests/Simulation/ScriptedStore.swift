@@ -9,7 +9,7 @@ final class ScriptedStore: DeviceStore {
     enum Call: Hashable, Sendable {
         case appTransaction, currentEntitlements, allTransactions, unfinishedTransactions, subscriptionStatuses,
             products
-        case purchase, finish, sync
+        case purchase, finish, sync, storefront
     }
 
     struct Script: Sendable {
@@ -21,6 +21,8 @@ final class ScriptedStore: DeviceStore {
         var products: [StoreProduct] = []
         var purchase: Result<StorePurchaseResult, any Error> = .failure(PurchaseError(.productNotFound))
         var mayPay = true
+        var storefront: String?
+        var tokens: [ExternalLinkToken] = []
         /// Where a call waits, as in a store that hangs.
         var doors: [Call: Door] = [:]
         /// A store that is not ready shows nothing unfinished, and so finds nothing to finish.
@@ -150,4 +152,11 @@ final class ScriptedStore: DeviceStore {
     }
 
     func canMakePayments() async -> Bool { state.mayPay }
+
+    func storefront() async -> String? {
+        await enter(.storefront)
+        return state.storefront
+    }
+
+    func externalPurchaseTokens() async -> [ExternalLinkToken] { state.tokens }
 }

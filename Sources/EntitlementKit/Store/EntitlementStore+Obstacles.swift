@@ -1,0 +1,170 @@
+import AppStorePayloads
+import EntitlementCore
+import Foundation
+
+// Whether somebody would pay twice for one thing.
+extension EntitlementStore {
+    /// A purchase that is under way.
+    struct PurchaseUnderWay {
+        /// Tells it from others of the same product.
+        let number: Int
+        /// In milliseconds of uptime.
+        let begun: Int64
+        var isOnWeb: Bool
+        /// Server and store were asked for it what is owned.
+        var hasLooked = false
+    }
+
+    /// How long a purchase may take before the same product can be bought once more, in milliseconds.
+    private static let purchasePatience: Int64 = 300_000
+
+    /// Notes that a product is being bought; `nil` where it is already, or, on the web, something that gives the same.
+    ///
+    /// A button that is pressed twice; but a call of the store that never returns ends no purchase for good.
+    func beginPurchase(of productID: String, isOnWeb: Bool) -> PurchaseUnderWay? {
+        let given = Set(entitlements(of: productID))
+        for (id, other) in purchases where uptime - other.begun < Self.purchasePatience {
+            if id == productID { return nil }
+            if isOnWeb || other.isOnWeb, !given.isDisjoint(with: entitlements(of: id)) { return nil }
+        }
+        purchaseCount += 1
+        let begun = PurchaseUnderWay(number: purchaseCount, begun: uptime, isOnWeb: isOnWeb)
+        purchases[productID] = begun
+        return begun
+    }
+
+    func endPurchase(_ purchase: PurchaseUnderWay, of productID: String) {
+        if purchases[productID]?.number == purchase.number { purchases[productID] = nil }
+    }
+
+    /// What a product gives, by whoever knows of it.
+    func entitlements(of productID: String) -> [String] {
+        if let known = ledger.catalog.product(productID) { return known.entitlements }
+        if let sold = shelf?.shelf.rows[productID] { return sold.entitlements }
+        return configuration.bundledCatalog.first { $0.productID == productID }?.entitlements ?? []
+    }
+
+    // MARK: Looking first
+
+    /// The longest that server and store are asked before something is sold, in case it was bought elsewhere: on the web,
+    /// which needs the server, and in the store, which does not.
+    private static let (webPatience, sheetPatience) = (Duration.seconds(8), Duration.seconds(4))
+
+    /// Asks what the customer holds now, before a product is sold; returns whether the server could be reached.
+    func lookAgain(before productID: String) async -> Bool {
+        purchases[productID]?.hasLooked = true
+        let isOnWeb = purchases[productID]?.isOnWeb ?? false
+        let answered: Void? = await bounded(isOnWeb ? Self.webPatience : Self.sheetPatience) {
+            async let answer: Void = self.askAndWait()
+            await self.readStore()
+            await answer
+        }
+        return answered != nil && connection != .failed(.unreachable)
+    }
+
+    // MARK: What is owned
+
+    /// Something that the customer pays, or has paid, for.
+    private struct Held {
+        let entitlementID: String
+        let givesAccess: Bool
+        let isInBillingRetry: Bool
+        let isFromAppStore: Bool
+        let productID: String?
+        /// Whether the store sells the same again and again, such as a consumable.
+        let isRepeatable: Bool
+    }
+
+    /// Each of these entitlements from each source by itself: what is shown of several hides the others. What was given by hand
+    /// costs nobody anything.
+    private func held(_ entitlementIDs: [String]) -> [Held] {
+        let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
+        let facts = fold.facts(at: now, bound: bound)
+        var held: [Held] = []
+        for (id, state) in facts.originals {
+            var alone = facts
+            (alone.originals, alone.grants) = ([id: state], [])
+            let kinds = state.transactions.compactMap(\.fact.kind)
+            for answer in alone.answers(at: now) where entitlementIDs.contains(answer.entitlementID) {
+                held.append(
+                    Held(
+                        entitlementID: answer.entitlementID, givesAccess: answer.givesAccess,
+                        isInBillingRetry: answer.state == .inBillingRetry, isFromAppStore: state.web == nil,
+                        productID: answer.reading.productID,
+                        isRepeatable: kinds.contains { [.known(.consumable), .known(.nonRenewing)].contains($0) }))
+            }
+        }
+        // Where the facts are not at hand, and what goes on beyond its end for now.
+        for shown in fold.entitlements(at: now, bound: bound) where entitlementIDs.contains(shown.id) {
+            guard shown.source != .grant, !held.contains(where: { $0.entitlementID == shown.id }) else { continue }
+            held.append(
+                Held(
+                    entitlementID: shown.id, givesAccess: shown.givesAccess || shown.state == .unconfirmed,
+                    isInBillingRetry: shown.state == .inBillingRetry, isFromAppStore: shown.source == .appStore,
+                    productID: shown.productID, isRepeatable: false))
+        }
+        return held
+    }
+
+    /// Why a product is not to be sold to this customer, by what is known now; `nil`: nothing is in the way.
+    ///
+    /// - Parameter isOnWeb: whether a page would be opened, rather than the store's sheet.
+    func obstacle(to productID: String, isOnWeb: Bool) async -> PurchaseError? {
+        let given = entitlements(of: productID)
+        for held in held(given) where held.givesAccess || held.isInBillingRetry {
+            if !isOnWeb, held.isFromAppStore, await isStoresOwnMatter(productID, held) { continue }
+            let source = held.isFromAppStore ? "the App Store" : "the web"
+            let detail = "\(held.entitlementID) is held from \(source) by \(held.productID ?? "another product")"
+            return PurchaseError(held.givesAccess ? .alreadyOwned : .inBillingRetry, of: productID, detail: detail)
+        }
+        if let begun = unfinishedCheckouts(overlapping: productID, given).first {
+            guard isOnWeb, begun.productID == productID, isReusable(begun) else {
+                return PurchaseError(
+                    .checkoutUnfinished, of: productID, detail: "a page for \(begun.productID) may still be paid")
+            }
+        }
+        return isOnWeb ? await pendingInStore(productID, given) : nil
+    }
+
+    /// The longest that the store is asked about products.
+    private static let productPatience = Duration.seconds(3)
+
+    /// Whether the store by itself charges nobody twice: for the same product, unless it is sold again and again, and for a
+    /// change within one subscription group.
+    private func isStoresOwnMatter(_ productID: String, _ held: Held) async -> Bool {
+        guard let heldProduct = held.productID else { return false }
+        if heldProduct == productID { return !held.isRepeatable }
+        let adapter = store
+        let products = await bounded(Self.productPatience) {
+            (try? await adapter.products([productID, heldProduct])) ?? []
+        }
+        guard let products, let wanted = products.first(where: { $0.id == productID }),
+            let owned = products.first(where: { $0.id == heldProduct })
+        else { return true }
+        return wanted.subscription != nil && wanted.subscription?.groupID == owned.subscription?.groupID
+    }
+
+    /// What the store has under way and the device cannot count yet.
+    private func pendingInStore(_ productID: String, _ given: [String]) async -> PurchaseError? {
+        func overlaps(_ other: String) -> Bool {
+            other == productID || !Set(given).isDisjoint(with: entitlements(of: other))
+        }
+        let waiting = checkouts.pending.first { $0.customerID == ledger.customerID && overlaps($0.productID) }
+        if let waiting {
+            return PurchaseError(
+                .purchasePending, of: productID, detail: "\(waiting.productID) waits for somebody's approval")
+        }
+        let adapter = store
+        let unfinished = await bounded(Self.productPatience) { await adapter.unfinishedTransactions() } ?? []
+        let unverified = unfinished.contains { statement in
+            guard statement.unverifiedReason != nil,
+                let payload = try? DeviceTransaction(SignedStatement(jws: statement.jws)).payload
+            else { return false }
+            return payload.bundleID == configuration.bundleID && payload.revocation == nil
+                && payload.expiresDate.map { $0 > now } ?? true && overlaps(payload.productID)
+        }
+        guard unverified else { return nil }
+        return PurchaseError(
+            .purchasePending, of: productID, detail: "the store shows a purchase that could not be verified yet")
+    }
+}

@@ -1,0 +1,37 @@
+extension EntitlementStore {
+    // MARK: Looking around
+
+    /// How old the web's prices may be in a list, in milliseconds.
+    private static let priceAge: Int64 = 60_000
+
+    /// The products of ``EntitlementConfiguration/productIDs``, in that order, with everywhere they can be bought.
+    public func products() async -> [EntitlementProduct] {
+        await ready()
+        let ids = configuration.productIDs
+        async let onSale = store.products(ids)
+        async let mayBuy = store.canMakePayments()
+        async let onWeb = webOffers()
+        let sold = Dictionary(((try? await onSale) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        let (canBuy, web) = (await mayBuy, await onWeb)
+        return ids.map { id in
+            let (price, refusal): (WebPrice?, WebUnavailability?) =
+                switch web {
+                case .failure(let why): (nil, why)
+                case .success(let shelf): shelf.rows[id]?.price.map { ($0, nil) } ?? (nil, .noPrice)
+                }
+            return EntitlementProduct(
+                id: id, displayName: sold[id]?.displayName, entitlements: entitlements(of: id),
+                storeKitAvailable: sold[id] != nil && canBuy, appStorePrice: sold[id]?.displayPrice,
+                webPrice: price?.formatted(), web: price, webUnavailability: refusal, storeProduct: sold[id])
+        }
+    }
+
+    /// What is sold on the web, where a link may be offered at all.
+    private func webOffers() async -> Result<WebShelf, WebUnavailability> {
+        guard let web = configuration.webCheckout, server != nil else { return .failure(.notConfigured) }
+        guard await store.canMakePayments() else { return .failure(.notAllowed) }
+        if let refusal = await linkRefusal(web) { return .failure(refusal) }
+        guard let buyer = await buyerOnWeb() else { return .failure(.customerUnknown) }
+        return await webShelf(buyer.environment, maximumAge: Self.priceAge)
+    }
+}
