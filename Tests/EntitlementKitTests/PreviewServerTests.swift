@@ -4,6 +4,49 @@ import Testing
 
 @testable import EntitlementKit
 
+@Suite("Kit: selling on the web in previews and tests of apps", .timeLimit(.minutes(1)))
+struct PreviewWebTests {
+    private static let catalog = [
+        EntitlementConfiguration.Mapping(productID: "pro.monthly", entitlements: ["premium"]),
+        EntitlementConfiguration.Mapping(productID: "pro.ever", entitlements: ["for.ever"]),
+    ]
+
+    @Test("a page that is paid gives what it sold, once, for as long as it was sold", arguments: ["month", nil])
+    func pays(_ interval: String?) async throws {
+        let clock = ManualClock()
+        let server = PreviewServer(catalog: Self.catalog, clock: clock)
+        let product = interval == nil ? "pro.ever" : "pro.monthly"
+        let price = WebPrice(amount: Decimal(string: "3.99") ?? 0, currencyCode: "USD", interval: interval)
+        await server.sell(product, for: price)
+        let device = PreviewDeviceStore(products: [], clock: clock)
+        let store = EntitlementStore.preview(
+            catalog: Self.catalog, device: device, server: server,
+            webCheckout: WebCheckout { page in
+                #expect(await server.pay(page))
+                #expect(!(await server.pay(page)))
+                return .completed
+            }, clock: clock)
+        #expect(await store.products().first { $0.id == product }?.web == price)
+        let purchase = try #require(await store.purchase(product, via: .web).outcome.purchase)
+        let held = try #require(purchase.entitlements.all.first)
+        #expect(held.givesAccess && held.source == .webCheckout && held.productID == product)
+        #expect((held.until == nil) == (interval == nil))
+        await device.setStorefront("DEU")
+        #expect(await store.products().allSatisfy { $0.webUnavailability == .linkNotAllowed })
+        await store.stop()
+    }
+
+    @Test("without prices there is no web checkout")
+    func nothing() async {
+        let server = PreviewServer(catalog: Self.catalog)
+        let store = EntitlementStore.preview(
+            catalog: Self.catalog, device: PreviewDeviceStore(products: []), server: server,
+            webCheckout: WebCheckout { _ in .completed })
+        #expect(await store.purchase("pro.monthly", via: .web).webUnavailability == .notOffered)
+        await store.stop()
+    }
+}
+
 @Suite("Kit: a server for previews and tests of an app", .timeLimit(.minutes(1)))
 struct PreviewServerTests {
     private static let catalog = [

@@ -37,6 +37,7 @@ public actor PreviewDeviceStore: DeviceStore {
     private let sold: [String: StoreProduct]
     private let clock: any EntitlementClock
     private var behavior = Behavior.succeeds
+    private var country: String? = "USA"
     private var rows: [Row] = []
     private var unfinished: Set<String> = []
     private var waiting: [(product: StoreProduct, options: StorePurchaseOptions)] = []
@@ -67,6 +68,9 @@ public actor PreviewDeviceStore: DeviceStore {
 
     /// Says what purchases come to from now on.
     public func set(_ behavior: Behavior) { self.behavior = behavior }
+
+    /// Says in which country the store is, in ISO 3166-1 alpha-3; the United States unless told, `nil`: it does not tell.
+    public func setStorefront(_ country: String?) { self.country = country }
 
     /// Somebody approves everything that waits for it.
     public func approve() {
@@ -223,6 +227,9 @@ public actor PreviewDeviceStore: DeviceStore {
 
     /// Yes.
     public func canMakePayments() -> Bool { true }
+
+    /// What ``setStorefront(_:)`` said.
+    public func storefront() -> String? { country }
 }
 
 extension EntitlementStore {

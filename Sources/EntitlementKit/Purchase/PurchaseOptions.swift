@@ -6,8 +6,10 @@ public struct PurchaseOptions: Sendable, Hashable {
     public var quantity: Int
     /// For which offer; `nil`: the store applies an introductory offer by itself, where the customer may have it.
     public var offer: OfferChoice?
-    /// Whether it is bought although the customer would be charged twice for one entitlement: it is owned already, or a page
-    /// or a purchase that is unfinished may still bring it. Set it only where they were told, and want it all the same.
+    /// Whether it is bought although the customer would be charged twice for one entitlement.
+    ///
+    /// That is where it is owned already, or a page or a purchase that is unfinished may still bring it. Set it only where they
+    /// were told, and want it all the same.
     public var evenIfOwned: Bool
 
     /// One, for the usual price, and only what is not owned, unless told otherwise.

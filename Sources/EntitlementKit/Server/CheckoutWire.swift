@@ -29,6 +29,13 @@ struct CheckoutRequest: Encodable {
     }
 }
 
+extension URL {
+    /// As the payment provider takes it: a URL of Foundation's spells the braces of its placeholders in percent.
+    var withPlaceholders: String {
+        absoluteString.replacingOccurrences(of: "%7BCHECKOUT_SESSION_ID%7D", with: "{CHECKOUT_SESSION_ID}")
+    }
+}
+
 /// The body of `POST /v1/customers/{id}/portal`.
 struct PortalRequest: Encodable {
     let returnURL: String
@@ -81,7 +88,9 @@ struct WebShelf: Sendable {
 
     let rows: [String: Row]
 
-    /// Reads the answer to `GET /v1/products`; `nil` where it is none. What is not understood is left out by itself.
+    /// Reads the answer to `GET /v1/products`; `nil` where it is none.
+    ///
+    /// What is not understood is left out by itself.
     init?(_ answer: WireValue) {
         guard case .array(let items)? = answer["items"] else { return nil }
         var rows: [String: Row] = [:]

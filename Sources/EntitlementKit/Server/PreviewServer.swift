@@ -30,14 +30,16 @@ public actor PreviewServer: EntitlementServer {
     /// Everything that came, in order.
     public private(set) var requests: [Request] = []
 
-    private let catalog: Catalog
+    var catalog: Catalog
     private let clock: any EntitlementClock
     private var behavior = Behavior.answers
-    private var states: [String: OriginalState] = [:]
+    /// What it sells on the web, and what is being bought there.
+    var web = PreviewWeb()
+    var states: [String: OriginalState] = [:]
     private var ownership = OwnershipMap()
     private var grants = GrantBook()
     private var numbers: [String: Int64] = [:]
-    private var position: Int64 = 1
+    var position: Int64 = 1
 
     /// A server that knows nobody.
     ///
@@ -49,7 +51,7 @@ public actor PreviewServer: EntitlementServer {
         self.clock = clock
     }
 
-    private var now: Timestamp { Timestamp(clock.now()) }
+    var now: Timestamp { Timestamp(clock.now()) }
 
     // MARK: What a test does
 
@@ -87,19 +89,22 @@ public actor PreviewServer: EntitlementServer {
         let request = try ReconcileRequest(parsing: Array(body))
         requests.append(
             Request(customerID: customerID, token: token, transactions: request.signedTransactions.count))
-        switch behavior {
-        case .answers: break
-        case .isAway: throw URLError(.notConnectedToInternet)
-        case .isBusy(let seconds):
-            return EntitlementServerResponse(status: 503, retryAfter: seconds, body: Data())
-        case .refusesTokens:
-            if token != nil { return EntitlementServerResponse(status: 401, body: Data()) }
-        }
+        if let refusal = try refusal(of: token) { return refusal }
         let answer = try answer(request, about: customerID, token: token)
         return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(answer)))
     }
 
-    private func number(of customerID: String) -> IdentityRef {
+    /// What ``set(_:)`` said comes to; `nil`: an answer.
+    func refusal(of token: String?) throws -> EntitlementServerResponse? {
+        switch behavior {
+        case .answers: nil
+        case .isAway: throw URLError(.notConnectedToInternet)
+        case .isBusy(let seconds): EntitlementServerResponse(status: 503, retryAfter: seconds, body: Data())
+        case .refusesTokens: token == nil ? nil : EntitlementServerResponse(status: 401, body: Data())
+        }
+    }
+
+    func number(of customerID: String) -> IdentityRef {
         let number = numbers[customerID] ?? Int64(numbers.count + 1)
         numbers[customerID] = number
         return IdentityRef(number)
@@ -175,15 +180,17 @@ extension EntitlementStore {
     ///   - device: a store with the products.
     ///   - server: the server, which a test can keep to let it give, be away and refuse.
     ///   - tokenProvider: what the app gives when a token is needed, if the test is about logins.
+    ///   - webCheckout: how pages are shown, if the test is about the web; see ``PreviewServer/sell(_:for:)``.
     ///   - clock: the same as the device's and the server's.
     public static func preview(
         catalog: [EntitlementConfiguration.Mapping], device: PreviewDeviceStore, server: PreviewServer,
-        tokenProvider: EntitlementConfiguration.TokenProvider? = nil,
+        tokenProvider: EntitlementConfiguration.TokenProvider? = nil, webCheckout: WebCheckout? = nil,
         clock: any EntitlementClock = SystemEntitlementClock()
     ) -> EntitlementStore {
         var configuration = EntitlementConfiguration(
             bundleID: PreviewDeviceStore.bundleID, productIDs: catalog.map(\.productID), bundledCatalog: catalog)
         configuration.tokenProvider = tokenProvider
+        configuration.webCheckout = webCheckout
         return EntitlementStore(
             configuration: configuration, store: device, server: server, storage: InMemoryEntitlementStorage(),
             clock: clock)

@@ -20,11 +20,13 @@ extension EntitlementStore {
         let isCompleted = web.successURL.map { Self.leads(url, to: $0) } ?? false
         guard isCompleted || web.cancelURL.map({ Self.leads(url, to: $0) }) ?? false else { return false }
         await ready()
-        let awaited = checkouts.all.filter { isOurs($0) && $0.isAwaited }
+        let awaited = checkouts.all.filter(\.isAwaited)
         let words = Set(
             URLComponents(url: url, resolvingAgainstBaseURL: true)?.queryItems?.compactMap(\.value) ?? [])
         // One that names none is about the page that was opened last.
-        guard let checkout = awaited.last(where: { words.contains($0.id) }) ?? awaited.last else { return true }
+        guard let checkout = awaited.last(where: { words.contains($0.id) }) ?? awaited.last(where: isOurs) else {
+            return true
+        }
         if checkouts.returned(checkout.id, cancelled: !isCompleted, at: now) {
             disk.note(.checkouts)
             perform { _ = await $0.persist() }

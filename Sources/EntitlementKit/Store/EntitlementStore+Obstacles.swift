@@ -50,8 +50,8 @@ extension EntitlementStore {
     /// which needs the server, and in the store, which does not.
     private static let (webPatience, sheetPatience) = (Duration.seconds(8), Duration.seconds(4))
 
-    /// Asks what the customer holds now, before a product is sold; returns whether the server could be reached.
-    func lookAgain(before productID: String) async -> Bool {
+    /// Asks what the customer holds now, before a product is sold; returns why the server has not told, `nil`: it has.
+    func lookAgain(before productID: String) async -> WebUnavailability? {
         purchases[productID]?.hasLooked = true
         let isOnWeb = purchases[productID]?.isOnWeb ?? false
         let answered: Void? = await bounded(isOnWeb ? Self.webPatience : Self.sheetPatience) {
@@ -59,7 +59,12 @@ extension EntitlementStore {
             await self.readStore()
             await answer
         }
-        return answered != nil && connection != .failed(.unreachable)
+        guard answered != nil else { return .unreachable }
+        switch connection {
+        case .live, .failed(.unproven): return nil
+        case .notYetAsked, .failed(.unreachable): return .unreachable
+        case .failed: return .serverFailed
+        }
     }
 
     // MARK: What is owned
@@ -75,8 +80,9 @@ extension EntitlementStore {
         let isRepeatable: Bool
     }
 
-    /// Each of these entitlements from each source by itself: what is shown of several hides the others. What was given by hand
-    /// costs nobody anything.
+    /// Each of these entitlements from each source by itself: what is shown of several hides the others.
+    ///
+    /// What was given by hand costs nobody anything.
     private func held(_ entitlementIDs: [String]) -> [Held] {
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
         let facts = fold.facts(at: now, bound: bound)

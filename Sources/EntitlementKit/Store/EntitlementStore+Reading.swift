@@ -120,7 +120,10 @@ extension EntitlementStore {
         _ = await persist()
         // Who the app's own purchase says to be here is proof of what was only taken to be so before.
         let provesMore = intake.hasNewApp && postedApp != ledger.book.appTransaction?.jws
-        if provesMore || ledger.customerID != askedCustomer, ledger.customerID != nil { askAnew() }
+        if provesMore || ledger.customerID != askedCustomer, ledger.customerID != nil {
+            askAnew()
+            resumeWatch()
+        }
         publish()
         tellUnacknowledged()
         resend()

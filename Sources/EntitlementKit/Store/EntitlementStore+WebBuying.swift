@@ -23,7 +23,7 @@ extension EntitlementStore {
         if let refusal = await linkRefusal(web) { return .unavailable(refusal) }
         guard let seller = await buyerOnWeb() else { return .unavailable(.customerUnknown) }
         guard !disk.unread.contains(.checkouts) else { return .unavailable(.notKept) }
-        guard await lookAgain(before: productID) else { return .unavailable(.unreachable) }
+        if let why = await lookAgain(before: productID) { return .unavailable(why) }
         switch await webShelf(seller.environment, maximumAge: Self.shelfAge) {
         case .failure(let why): return .unavailable(why)
         case .success(let shelf):
@@ -135,8 +135,8 @@ extension EntitlementStore {
     ) async -> Result<CheckoutAnswer, BeginFailure> {
         let request = CheckoutRequest(
             productID: productID, environment: buyer.environment, app: configuration.bundleID,
-            appTransaction: ledger.book.appTransaction?.jws, successURL: web.successURL?.absoluteString,
-            cancelURL: web.cancelURL?.absoluteString,
+            appTransaction: ledger.book.appTransaction?.jws, successURL: web.successURL?.withPlaceholders,
+            cancelURL: web.cancelURL?.withPlaceholders,
             externalPurchaseTokens: tokens.isEmpty
                 ? nil : tokens.map { CheckoutRequest.Token(type: $0.type, token: $0.value) })
         let key = UUID().uuidString
@@ -148,6 +148,10 @@ extension EntitlementStore {
             return .failure(BeginFailure(attempt: .ended(.failed(Self.changed(productID)))))
         }
         switch answer {
+        case .failure(let refusal) where refusal.isConflict:
+            // The server knows better what is owned, and it must not be sold in the store either.
+            let error = PurchaseError(.alreadyOwned, of: productID, detail: refusal.detail)
+            return .failure(BeginFailure(attempt: .ended(.failed(error))))
         case .failure(let refusal):
             return .failure(BeginFailure(attempt: .unavailable(refusal.reason, detail: refusal.detail)))
         case .success(let wire):
@@ -163,6 +167,8 @@ extension EntitlementStore {
     struct ServerRefusal: Error {
         let reason: WebUnavailability
         var detail = ""
+        /// It contradicts what the customer holds.
+        var isConflict = false
     }
 
     /// Posts something about checkouts: once more where no answer came, and where the token was not taken and there is another.
@@ -188,7 +194,9 @@ extension EntitlementStore {
             let problem = try? WireJSON.decode(ProblemDocument.self, from: Array(answer.body))
             let detail = problem?.detail ?? "HTTP status \(answer.status)"
             log(.error, .purchase, "the web checkout was answered with status \(answer.status)")
-            refusal = ServerRefusal(reason: Self.unavailability(of: answer.status), detail: detail)
+            refusal = ServerRefusal(
+                reason: Self.unavailability(of: answer.status), detail: detail,
+                isConflict: answer.status == 409 && problem?.code != "idempotency_conflict")
             guard answer.status == 401 || answer.status == 403, let token, tokenWasRefused(token, detail: detail) else {
                 return .failure(refusal)
             }
@@ -249,6 +257,8 @@ extension EntitlementStore {
             checkoutID: id, productID: checkout.productID, url: url, expiresAt: checkout.expiresAt.date,
             externalPurchaseTokens: tokens)
         let first = FirstAnswer<CheckoutReturn>()
+        // Of two who wait for one page the first waits no longer.
+        await pages[id]?.give(.left)
         pages[id] = first
         watchCheckouts(CheckoutWatch.whileShown)
         Task { await first.give(await web.open(page)) }

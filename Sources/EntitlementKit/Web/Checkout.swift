@@ -51,19 +51,23 @@ struct Checkout: Codable, Hashable, Sendable {
     var adoptedBy: String?
 
     /// How long after its end a page is waited for that may have been paid in the last moment, in milliseconds.
-    static let lateness: Int64 = 3_600_000
+    static let lateness: Int64 = 300_000
     /// How long a payment may take that the page says was made, in milliseconds: a direct debit takes days.
     static let settling: Int64 = 7 * 86_400_000
     /// How long it is remembered what was sold, in milliseconds: as far back as a server that was restored from a backup asks
     /// the payment provider.
     static let memory: Int64 = 30 * 86_400_000
 
+    /// How long it is waited for what a server has lost, in milliseconds: it asks the payment provider as soon as it is started.
+    static let recovery: Int64 = 86_400_000
+
     /// After what there is nothing left to wait for.
     var end: Timestamp {
         switch state {
         case .open, .cancelled: expiresAt.adding(milliseconds: Self.lateness)
         case .completed: max(expiresAt, changedAt.adding(milliseconds: Self.settling))
-        case .seen, .lost: beganAt.adding(milliseconds: Self.memory)
+        case .seen: beganAt.adding(milliseconds: Self.memory)
+        case .lost: changedAt.adding(milliseconds: Self.recovery)
         }
     }
 
@@ -139,7 +143,9 @@ struct CheckoutBook: Sendable {
         return true
     }
 
-    /// A page was left; returns whether that is news. What says that it was paid stands, whatever says otherwise.
+    /// A page was left; returns whether that is news.
+    ///
+    /// What says that it was paid stands, whatever says otherwise.
     mutating func returned(_ id: String, cancelled isCancelled: Bool, at now: Timestamp) -> Bool {
         switch checkouts[id]?.state {
         case .open: note(id, isCancelled ? .cancelled : .completed, at: now)
@@ -174,7 +180,9 @@ struct CheckoutBook: Sendable {
     /// How far the device's clock may be ahead of the store's, in milliseconds.
     private static let tolerance: Int64 = 3_600_000
 
-    /// The store has told of a purchase of the product: nothing waits for approval any more. Returns whether something did.
+    /// The store has told of a purchase of the product: nothing waits for approval any more.
+    ///
+    /// Returns whether something did.
     mutating func came(_ productID: String, at purchaseDate: Timestamp) -> Bool {
         let count = pending.count
         pending.removeAll {

@@ -36,7 +36,9 @@ public struct CheckoutPage: Sendable, Hashable {
     public let checkoutID: String
     /// What is paid for.
     public let productID: String
-    /// Where the page is. Whoever has it can pay, and sees what is sold: show it, and keep it nowhere.
+    /// Where the page is.
+    ///
+    /// Whoever has it can pay, and sees what is sold: show it, and keep it nowhere.
     public let url: URL
     /// Until when it can be paid.
     public let expiresAt: Date

@@ -24,6 +24,12 @@ public struct WebPrice: Sendable, Hashable {
         self.init(amount: minorUnits < 0 ? -amount : amount, currencyCode: code, interval: interval)
     }
 
+    /// The amount as the payment provider counts it.
+    var minorUnits: Int64 {
+        let scaled = Self.decimals(of: currencyCode).reduce(amount) { amount, _ in amount * 10 }
+        return NSDecimalNumber(decimal: scaled).int64Value
+    }
+
     /// As it is to be shown in a language and region.
     public func formatted(_ locale: Locale = .current) -> String {
         amount.formatted(.currency(code: currencyCode).locale(locale))

@@ -84,7 +84,7 @@ func eventually(
 
 /// A door that a test opens.
 actor Door {
-    private var isOpen: Bool
+    private(set) var isOpen: Bool
     private var waiters: [CheckedContinuation<Void, Never>] = []
     private(set) var visitors = 0
 

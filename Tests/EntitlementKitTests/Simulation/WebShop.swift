@@ -1,6 +1,7 @@
 import EntitlementAPI
 import EntitlementCore
 import Foundation
+import Testing
 
 @testable import EntitlementKit
 
@@ -299,6 +300,15 @@ extension KitRig {
         }
         defer { ticking.cancel() }
         return await body()
+    }
+
+    /// Waits until what was to happen by now about checkouts has happened: a test's clock outruns whoever is woken by it.
+    func caughtUp() async {
+        await eventually("caught up") {
+            let (due, uptime) = await (store.checkoutTimer?.due, store.uptime)
+            return due.map { $0 > uptime } ?? true
+        }
+        await store.settled()
     }
 
     /// What the page leads back to, for the page that was made last.

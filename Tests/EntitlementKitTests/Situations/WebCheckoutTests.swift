@@ -222,6 +222,20 @@ struct WebCheckoutTests {
         }
     }
 
+    @Test("the payment provider's placeholder reaches it as it is written, and its value leads to the checkout")
+    func placeholder() async throws {
+        let payer = Payer()
+        let rig = KitRig.web(payer) { _ in
+        } configuration: {
+            $0.webCheckout?.successURL = URL(string: "https://app.example.com/paid?checkout={CHECKOUT_SESSION_ID}")
+        }
+        _ = await rig.buy("monthly", payer)
+        let asked = try #require(rig.server.state.shop.asked.first)
+        #expect(asked.body["success_url"]?.text == "https://app.example.com/paid?checkout={CHECKOUT_SESSION_ID}")
+        #expect(await rig.store.handle(rig.paidURL()))
+        #expect(await rig.store.unfinishedCheckouts().map(\.isCompleted) == [true])
+    }
+
     @Test("a page for managing what was bought")
     func portal() async throws {
         let rig = KitRig.web(Payer())

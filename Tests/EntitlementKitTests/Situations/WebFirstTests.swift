@@ -71,6 +71,10 @@ struct WebFirstTests {
         } server: {
             $0.shop.mood = .status(403)
         },
+        Situation(name: "a server that refuses what it is asked", why: .serverFailed) { _ in
+        } server: {
+            $0.mood = .status(403)
+        },
         Situation(name: "too many requests", why: .serverFailed) { _ in
         } server: {
             $0.shop.mood = .status(429)
@@ -128,6 +132,18 @@ struct WebFirstTests {
         let report = await rig.store.purchase("monthly", via: .webFirst)
         #expect(report == PurchaseReport(outcome: .pending, channel: .storeKit, webUnavailability: .refused))
         #expect(await payer.pages.isEmpty)
+    }
+
+    @Test("a server that knows better what is owned keeps the store's sheet shut, too")
+    func conflict() async {
+        let rig = KitRig.web(Payer()) { $0.purchase = .success(.pending) }
+        _ = await rig.store.products()
+        rig.server.shop { $0.mood = .status(409) }
+        let report = await rig.store.purchase("monthly", via: .webFirst)
+        #expect(
+            report.outcome == .failed(PurchaseError(.alreadyOwned, of: "monthly", detail: "HTTP status 409"))
+                && report.channel == .web)
+        #expect(rig.device.state.purchases.isEmpty)
     }
 
     @Test("a server that takes its time is not waited for, and what it still answers is opened by nobody")
