@@ -2,30 +2,11 @@ import EntitlementAPI
 import EntitlementCore
 import Foundation
 
-/// The body of `POST /v1/customers/{id}/checkout`.
-struct CheckoutRequest: Encodable {
-    let productID: String
-    let environment: String
-    let app: String
-    /// Proves whose device it is, where no token does.
-    let appTransaction: String?
-    let successURL: String?
-    let cancelURL: String?
-    /// Apple's, for the purchase to be reported with; a server that knows nothing of them passes them over.
-    let externalPurchaseTokens: [Token]?
-
-    struct Token: Encodable {
-        let type: String
-        let token: String
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case environment, app
-        case productID = "product_id"
-        case appTransaction = "app_transaction"
-        case successURL = "success_url"
-        case cancelURL = "cancel_url"
-        case externalPurchaseTokens = "external_purchase_tokens"
+extension [ExternalLinkToken] {
+    /// The one that goes with a checkout, as far as a server takes it: for new customers before any other.
+    var toReport: String? {
+        let token = first { $0.type == "ACQUISITION" } ?? first
+        return token.flatMap { $0.value.utf8.count <= CheckoutRequest.tokenLimit ? $0.value : nil }
     }
 }
 
@@ -33,20 +14,6 @@ extension URL {
     /// As the payment provider takes it: a URL of Foundation's spells the braces of its placeholders in percent.
     var withPlaceholders: String {
         absoluteString.replacingOccurrences(of: "%7BCHECKOUT_SESSION_ID%7D", with: "{CHECKOUT_SESSION_ID}")
-    }
-}
-
-/// The body of `POST /v1/customers/{id}/portal`.
-struct PortalRequest: Encodable {
-    let returnURL: String
-    let environment: String
-    let app: String
-    let appTransaction: String?
-
-    private enum CodingKeys: String, CodingKey {
-        case environment, app
-        case returnURL = "return_url"
-        case appTransaction = "app_transaction"
     }
 }
 
@@ -98,7 +65,9 @@ struct WebShelf: Sendable {
             guard let id = item["product_id"]?.text else { continue }
             var price: WebPrice?
             if let web = item["web"], let amount = web["amount"]?.number, let currency = web["currency"]?.text {
-                price = WebPrice(minorUnits: amount, currency: currency, interval: web["interval"]?.text)
+                price = WebPrice(
+                    minorUnits: amount, currency: currency, interval: web["interval"]?.text,
+                    intervalCount: web["interval_count"]?.number.map { Int(clamping: $0) } ?? 1)
             }
             rows[id] = Row(entitlements: item["entitlements"]?.entries.compactMap(\.text) ?? [], price: price)
         }

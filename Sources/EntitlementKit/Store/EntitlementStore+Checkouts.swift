@@ -227,9 +227,7 @@ extension EntitlementStore {
         guard isIdentityKnown, let customerID = ledger.customerID, let environment = ledger.storeEnvironment else {
             throw PurchaseError(.webUnavailable, detail: WebUnavailability.customerUnknown.rawValue)
         }
-        let request = PortalRequest(
-            returnURL: url.absoluteString, environment: environment.rawValue, app: configuration.bundleID,
-            appTransaction: ledger.book.appTransaction?.jws)
+        let request = PortalRequest(returnURL: url.absoluteString, proof: proof(in: environment))
         let answer = await post(customerID, request, Self.portalPatience) { server, token, body in
             try await server.portal(customerID: customerID, token: token, body: body)
         }

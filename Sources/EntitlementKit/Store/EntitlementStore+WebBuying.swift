@@ -40,7 +40,7 @@ extension EntitlementStore {
             return await show(open.id, [], web, isNew: false)
         }
         let tokens = await appleTokens()
-        switch await begin(productID, seller, web, tokens) {
+        switch await begin(productID, seller, web, tokens, options) {
         case .failure(let failure): return failure.attempt
         case .success(let answer): return await keepAndShow(answer, productID, seller, web, tokens, options)
         }
@@ -49,7 +49,17 @@ extension EntitlementStore {
     /// For whom, and in which environment, something is sold.
     struct Buyer: Sendable {
         let customerID: String
-        let environment: String
+        let storeEnvironment: StoreEnvironment
+
+        /// In the server's word.
+        var environment: String { storeEnvironment.rawValue }
+    }
+
+    /// What proves whose device it is, where no token does.
+    func proof(in environment: StoreEnvironment) -> DeviceProof {
+        DeviceProof(
+            app: configuration.bundleID, environment: ReconcileRequest.Environment(environment),
+            appTransaction: ledger.book.appTransaction?.jws)
     }
 
     /// The longest that is waited for the store to say who is here.
@@ -63,7 +73,7 @@ extension EntitlementStore {
         guard isIdentityKnown, let customerID = ledger.customerID, let environment = ledger.storeEnvironment else {
             return nil
         }
-        return Buyer(customerID: customerID, environment: environment.rawValue)
+        return Buyer(customerID: customerID, storeEnvironment: environment)
     }
 
     private static func changed(_ productID: String) -> PurchaseError {
@@ -131,14 +141,13 @@ extension EntitlementStore {
     private static let checkoutPatience = Duration.seconds(12)
 
     private func begin(
-        _ productID: String, _ buyer: Buyer, _ web: WebCheckout, _ tokens: [ExternalLinkToken]
+        _ productID: String, _ buyer: Buyer, _ web: WebCheckout, _ tokens: [ExternalLinkToken],
+        _ options: PurchaseOptions
     ) async -> Result<CheckoutAnswer, BeginFailure> {
         let request = CheckoutRequest(
-            productID: productID, environment: buyer.environment, app: configuration.bundleID,
-            appTransaction: ledger.book.appTransaction?.jws, successURL: web.successURL?.withPlaceholders,
-            cancelURL: web.cancelURL?.withPlaceholders,
-            externalPurchaseTokens: tokens.isEmpty
-                ? nil : tokens.map { CheckoutRequest.Token(type: $0.type, token: $0.value) })
+            productID: productID, successURL: web.successURL?.withPlaceholders,
+            cancelURL: web.cancelURL?.withPlaceholders, externalPurchaseToken: tokens.toReport,
+            isBoughtAgain: options.evenIfOwned, proof: proof(in: buyer.storeEnvironment))
         let key = UUID().uuidString
         let answer = await post(buyer.customerID, request, Self.checkoutPatience) { server, token, body in
             try await server.checkout(
