@@ -99,6 +99,18 @@ struct WebBridgeTests {
             ])
     }
 
+    @Test("active without a later period, and set to end, has simply run out, as if nothing had been heard")
+    func withoutPeriodAndSetToEnd() {
+        let last = [
+            says("active", at: 30, until: 30, cancelsAtEnd: true), says("active", at: 31, until: 30, cancelAt: 30),
+        ]
+        for word in last {
+            #expect(WebGiven(month, word).timeline() == ["0..30 active pro", "30.. expired pro"])
+            let late = WebGiven(month, word, says("canceled", at: 32, ended: 32))
+            #expect(late.timeline() == ["0..30 active pro", "30.. expired pro"])
+        }
+    }
+
     @Test("past due reads in grace for the policy's days, and then billing retry", arguments: [0, 3, 7, 60] as [Int64])
     func pastDue(days: Int64) {
         let given = WebGiven(

@@ -54,7 +54,9 @@ private struct PlainLife {
         if speaking.isPaused { return .expired }
         switch speaking.status {
         case .active, .trialing:
-            if speaking.periodEnd <= line.end { return since < Self.hour ? .active : .expired }
+            if speaking.periodEnd <= line.end {
+                return !speaking.isSetToEnd && since < Self.hour ? .active : .expired
+            }
             return since < 72 * Self.hour && t < speaking.periodEnd ? .active : .inBillingRetry
         case .pastDue: return since < policy.webGraceDays * Self.dayLength ? .inGracePeriod : .inBillingRetry
         case .unpaid: return .inBillingRetry

@@ -143,7 +143,9 @@ extension WebOriginal {
         case .unpaid: return .unpaid
         case .active, .trialing, .paused, .canceled, .incomplete, .incompleteExpired:
             let periodEnd = fact.periodEnd(of: item) ?? .earliest
-            return periodEnd > paidEnd ? .goesOn(until: periodEnd) : .goesOnWithoutPeriod
+            if periodEnd > paidEnd { return .goesOn(until: periodEnd) }
+            // It knows of no later period, and is to have none.
+            return fact.willRenew ? .goesOnWithoutPeriod : .over(.expired)
         }
     }
 

@@ -161,6 +161,7 @@ struct WebHolding {
         }
         let word = words.last { $0.created <= instant } ?? first
         if word.standing == .over || word.standing != .paused && word.periodEnds[item] == nil { return .simplyOver }
+        if word.standing == .goesOn, !word.willRenew, word.periodEnds[item] ?? 0 <= end { return .simplyOver }
         return .reads(say(word, of: item, since: end, at: instant))
     }
 

@@ -130,7 +130,8 @@ extension WebStoryteller {
         if isLast {
             // Stripe says so within seconds, sometimes in the second in which it says something else.
             if random.chance(20) { say(id, at: end) }
-            self.end(id, at: end, told: end + random.seconds(in: 0...3 * Span.second), mayTie: true)
+            let told = end + random.seconds(in: 0...3 * Span.second)
+            self.end(id, at: random.chance(30) ? told : end, told: told, mayTie: true)
             plot.isOver = true
             if random.chance(30) { giveBackSomething(id, at: end + random.seconds(in: Span.hour...9 * Span.day)) }
             return
