@@ -5,18 +5,27 @@ struct UsageError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// The options of a command, each with a value; what is taken is gone, so that the rest can be refused.
+/// The options of a command, most with a value; what is taken is gone, so that the rest can be refused.
 struct Arguments {
+    /// Those without a value.
+    private static let flags: Set<String> = ["--web"]
+
     private var values: [String: String] = [:]
 
     init(_ words: [String]) throws(UsageError) {
         var words = words[...]
         while let name = words.popFirst() {
             guard name.hasPrefix("--") else { throw UsageError("'\(name)' is not an option") }
+            if Self.flags.contains(name) {
+                guard values.updateValue("", forKey: name) == nil else { throw UsageError("\(name) is given twice") }
+                continue
+            }
             guard let value = words.popFirst() else { throw UsageError("\(name) lacks its value") }
             guard values.updateValue(value, forKey: name) == nil else { throw UsageError("\(name) is given twice") }
         }
     }
+
+    mutating func flag(_ name: String) -> Bool { values.removeValue(forKey: name) != nil }
 
     mutating func optional(_ name: String) -> String? { values.removeValue(forKey: name) }
 

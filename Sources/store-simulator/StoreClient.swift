@@ -112,8 +112,8 @@ struct StoreClient: Sendable {
     }
 }
 
-/// Takes a redirection for the answer, as the App Store does.
-private final class RedirectRefusal: NSObject, URLSessionTaskDelegate {
+/// Takes a redirection for the answer, as the App Store and Stripe do.
+final class RedirectRefusal: NSObject, URLSessionTaskDelegate {
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
         newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void

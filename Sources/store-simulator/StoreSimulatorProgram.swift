@@ -29,8 +29,10 @@ struct StoreSimulatorProgram {
             try arguments.end()
             try say(DemoDirectory(directory).makeAuthority())
         case "catalog":
+            let isWeb = arguments.flag("--web")
             try arguments.end()
-            try say(String(decoding: DemoStory.world.catalogFile.encoded(), as: UTF8.self))
+            let world = isWeb ? StoreWorld.standardOnWeb : DemoStory.world
+            try say(String(decoding: world.catalogFile.encoded(), as: UTF8.self))
         case "demo":
             let demo = DemoCommand(
                 directory: DemoDirectory(try arguments.required("--data")), store: try StoreClient(&arguments))
@@ -49,6 +51,10 @@ struct StoreSimulatorProgram {
             let serve = try ServeCommand(&arguments)
             try arguments.end()
             try await serve.run()
+        case "stripe":
+            let stripe = try StripeCommand(&arguments)
+            try arguments.end()
+            try await stripe.run()
         default:
             throw UsageError("there is no command '\(command)'")
         }
@@ -66,12 +72,12 @@ struct StoreSimulatorProgram {
     }
 
     private static let help = """
-        store-simulator: a simulated App Store, with a certificate authority of its own.
+        store-simulator: a simulated App Store, with a certificate authority of its own, and a simulated Stripe.
 
         Usage: store-simulator COMMAND [OPTIONS]
 
           authority --data DIR   make the certificate authority, and print the path of the root to trust
-          catalog                print the catalog of the simulated app
+          catalog [--web]        print the catalog of the simulated app; with --web also how Stripe sells it
           demo --data DIR --url URL [--api-key-file FILE]
                                  play a few customers' lives, once, and show what each is entitled to
           device --data DIR --customer NAME
@@ -92,8 +98,16 @@ struct StoreSimulatorProgram {
                                  (D); S: it runs so many times faster (10080: a week in a minute, 1 to 1000000) until
                                  it has caught up, and is never ahead
                                  D: so many of the clock's first days nothing gets through (0)
+          stripe --data DIR [--port N] [--url URL] [--period-minutes M] [--faults PERCENT]
+                                 serve a Stripe account in test mode on this machine until Ctrl-C: its API, and pages on
+                                 which somebody pays for checkouts of the service, cancels, lets the card be refused, is
+                                 refunded; and print its entry in `stripe` of the configuration
+                                 N: 8087; 0 takes a free port
+                                 URL: the service's address; signed webhooks are delivered there, and again after failures
+                                 M: what is sold by the month or year is renewed after so many minutes (0: in earnest)
+                                 Nothing that was bought outlives the command
 
-        DIR holds the authority's keys, which `authority` makes. Whoever trusts its root believes everything it signs: for tests only.
+        DIR holds the authority's keys, which `authority` makes, and Stripe's, which `stripe` makes. Whoever trusts its root believes everything it signs: for tests only.
         """
 }
 

@@ -105,6 +105,11 @@ package enum SimulatedShop {
         strangeMonthly, lifetime, season, term, dayPass, strangeOnce,
     ]
 
+    /// The same, and what is sold by the month or year is renewed after so many minutes; 0 leaves it as it is.
+    package static func all(periodMinutes: Int) -> [WebPrice] {
+        all.map { periodMinutes == 0 || $0.interval == nil ? $0 : $0.lasting("PT\(periodMinutes)M") }
+    }
+
     package static func price(_ id: String) -> WebPrice? { all.first { $0.id == id } }
 }
 

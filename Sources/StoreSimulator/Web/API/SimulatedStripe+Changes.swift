@@ -105,6 +105,7 @@ extension SimulatedStripe {
             paymentStatus: "unpaid", created: instant, expiresAt: expiresAt, prices: prices,
             amount: prices.reduce(0) { $0 + $1.amount })
         session.customer = form["customer"]
+        session.makesCustomer = form["customer_creation"] == "always"
         session.clientReference = reference
         session.metadata = texts[0]
         session.saleMetadata = mode == "subscription" ? texts[1] : texts[2]

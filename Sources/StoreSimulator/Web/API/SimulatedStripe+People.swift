@@ -61,10 +61,12 @@ extension SimulatedStripe {
         }
     }
 
-    /// A checkout makes a customer, where none was named; of one who pays once it keeps nothing.
+    /// A checkout makes a customer, where none was named; of one who pays once it keeps nothing unless it is to.
     private func buyer(of session: StripeSession, _ state: inout State, at instant: Int64) -> WebBuyer {
         if let customer = session.customer { return WebBuyer(customerID: "", stripeID: customer) }
-        guard session.mode == "subscription" else { return WebBuyer(customerID: "", stripeID: nil) }
+        guard session.mode == "subscription" || session.makesCustomer else {
+            return WebBuyer(customerID: "", stripeID: nil)
+        }
         let customer = StripeCustomer(id: state.teller.newID("cus"), created: instant)
         state.teller.keep(.customer(customer), at: instant, as: "customer.created")
         return WebBuyer(customerID: "", stripeID: customer.id)

@@ -23,6 +23,8 @@ package struct StripeSession: Sendable, Equatable {
     /// What is to be written into what it sells: the subscription or the payment intent.
     var saleMetadata: [String: String] = [:]
     var trialDays: Int64?
+    /// Whether a customer is made of whoever pays once.
+    var makesCustomer = false
 
     func members(_ shape: StripeShape) -> [String: PayloadValue] {
         [

@@ -47,6 +47,17 @@ package struct WebLife: Sendable {
         for customer in customers { storyteller.inventCustomer(customer, others: customers, from: world.start) }
         return WebLife(storyteller, world: world, seed: seed)
     }
+
+    /// Lives that are over by an instant, whole weeks before; equal seeds and instants give equal lives.
+    package static func recent(
+        seed: UInt64, world: StoreWorld = .standardOnWeb, customers: [String], until instant: Int64
+    ) -> WebLife {
+        let standard = random(seed: seed, world: world, customers: customers)
+        var world = world
+        // Months differ in length, and so do lives that are moved.
+        world.start = (instant - (standard.end - world.start) - 40 * Span.day) / 1000 * 1000
+        return random(seed: seed, world: world, customers: customers)
+    }
 }
 
 extension SplitMix64 {

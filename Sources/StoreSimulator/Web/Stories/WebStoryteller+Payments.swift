@@ -103,6 +103,7 @@ extension WebStoryteller {
         record.stories[key(intentID)] = story
         complete(session, at: instant) { session in
             session.paymentIntent = intentID
+            session.customer = buyer.stripeID
             session.paymentStatus = settling == .atOnce ? "paid" : "unpaid"
         }
         switch settling {

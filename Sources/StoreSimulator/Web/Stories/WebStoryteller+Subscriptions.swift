@@ -63,8 +63,10 @@ extension WebStoryteller {
         pay(invoice, at: paidAt)
         if isIncomplete { say(id, at: paidAt + Span.second) { $0.status = goodStatus } }
         if let session {
+            let payer = subscription(id).customer
             complete(session, at: paidAt + 2 * Span.second) { session in
                 session.subscription = id
+                session.customer = payer
                 session.invoice = invoice
                 session.paymentStatus = trialEnd == nil ? "paid" : "no_payment_required"
             }
