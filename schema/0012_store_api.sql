@@ -162,3 +162,28 @@ CREATE TABLE web_lookup (
     PRIMARY KEY (ledger_id, environment, subject)
 ) WITH (fillfactor = 70);
 CREATE INDEX web_lookup_next ON web_lookup (ledger_id, environment, is_urgent, next_try_at);
+
+-- What is known of Stripe's webhooks in each environment, and how far its own list of events was read. A sweep reads a few
+-- hours at a time, the oldest first, and writes `completed_until` once all of them are in the log; so one that was killed goes on
+-- there, and one that lost its lease to another can write nothing more.
+CREATE TABLE web_stream (
+    ledger_id integer NOT NULL,
+    environment smallint NOT NULL,
+    -- When a webhook was recorded last, and when the newest event was made that was read from the list and never came; by
+    -- the log.
+    last_heard_at timestamptz,
+    last_missed_at timestamptz,
+    -- Where the sweep under way, or the last one, began, and how many events it read, recorded, and could not read.
+    begun_from timestamptz,
+    read bigint NOT NULL DEFAULT 0,
+    recorded bigint NOT NULL DEFAULT 0,
+    refused bigint NOT NULL DEFAULT 0,
+    -- Everything that Stripe listed before is known.
+    completed_until timestamptz,
+    completed_at timestamptz,
+    last_error text,
+    last_error_at timestamptz,
+    holder text,
+    heartbeat_at timestamptz,
+    PRIMARY KEY (ledger_id, environment)
+) WITH (fillfactor = 10);

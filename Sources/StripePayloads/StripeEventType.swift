@@ -1,3 +1,5 @@
+package import EntitlementCore
+
 /// The types of Stripe's events that are asked for, and of which object each is.
 package enum StripeEventType {
     /// What a webhook endpoint should be sent, and a sweep should ask for; an endpoint that is sent more loses nothing.
@@ -5,6 +7,22 @@ package enum StripeEventType {
 
     /// How many types one list of events may name.
     package static let perList = 20
+
+    /// What a sweep asks for, list by list.
+    package static let lists: [[String]] = stride(from: 0, to: wanted.count, by: perList).map {
+        Array(wanted[$0..<min($0 + perList, wanted.count)])
+    }
+
+    /// The path of a page of the events of some types that were made within some time, the newest first.
+    ///
+    /// - Parameter after: the id of the last event of the page before.
+    package static func page(_ types: [String], from: Timestamp, until: Timestamp, after: String?) -> String {
+        // Events are dated in whole seconds; the last one may not be over yet.
+        let (start, end) = (from.milliseconds / 1000, (until.milliseconds + 999) / 1000)
+        return "/v1/events?created[gte]=\(start)&created[lt]=\(end)&limit=100"
+            + types.map { "&types[]=\($0)" }.joined()
+            + (after.map { "&starting_after=" + StripeLookup.escaped($0) } ?? "")
+    }
 
     /// The `object` of what an event of a type is about; `nil` for a type that nobody asked for.
     static func object(of type: String) -> String? { objects[type] ?? tolerated[type] }

@@ -82,7 +82,7 @@ package enum StripeLookup: Hashable, Sendable {
     }
 
     /// An id as a part of a path or a query; Stripe's own have nothing to escape, and a forged one must not lead elsewhere.
-    private static func escaped(_ id: String) -> String {
+    static func escaped(_ id: String) -> String {
         id.addingPercentEncoding(withAllowedCharacters: plain) ?? ""
     }
 

@@ -32,6 +32,8 @@ struct ServiceRig {
     let clock: TestClock
     /// What the store's API tells; none where the rig may not ask.
     let asked: AskedStores?
+    /// What reads Stripe's list of events, of production; `nil` where the rig may not ask.
+    let stripeSweep: StripeSweep?
     /// Of each configured app and environment.
     let streams: [StoreStream]
     /// A key that may do everything.
@@ -76,15 +78,25 @@ struct ServiceRig {
             app.environments.map { StoreStream(app: app.bundleID, environment: $0) }
         }
         let logger = Logger(level: .debug, now: now, sink: { log.keep($0) })
-        let lookups = try stripeAPI.map { base in
+        let clients = try stripeAPI.map { base in
             var retry = StripeRetry()
             retry.attempts = 1
-            return StripeLookups(
-                try ["sk_live_1", "rk_test_1"].map {
-                    StripeClient(
-                        try #require(StripeKey($0)), base: base, retry: retry,
-                        surroundings: .init(now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { 0 }))
-                }, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+            return try ["sk_live_1", "rk_test_1"].map {
+                StripeClient(
+                    try #require(StripeKey($0)), base: base, retry: retry,
+                    // The clock stands still, and a turn that lies ahead would never come.
+                    surroundings: .init(now: now, sleep: { _ in }, fraction: { 0 }))
+            }
+        }
+        let webSweeps = WebSweepRegister(pool: pool, holder: "rig")
+        let sweep = clients.map { clients in
+            StripeSweep(Array(clients.prefix(1)), register: webSweeps, metrics: metrics, logger: logger, now: now) {
+                try await writer.append($0)
+            }
+        }
+        let lookups = clients.map { clients in
+            StripeLookups(
+                clients, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
                 register: WebLookupRegister(pool: pool), reader: reader, metrics: metrics, logger: logger, now: now
             ) { try await writer.append($0) }
         }
@@ -99,13 +111,14 @@ struct ServiceRig {
             logger: logger, limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies, storeChecks: StoreChecks(checks),
-            streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)),
+            streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)).with(
+                web: Set((clients ?? []).map(\.environment)), register: webSweeps),
             stripe: stripe, stripeLookups: lookups, shops: shops, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            asked: asked, streams: streams, admin: admin)
+            asked: asked, stripeSweep: sweep, streams: streams, admin: admin)
     }
 
     // MARK: - Requests

@@ -39,9 +39,11 @@ package struct StreamsDocument: Codable, Hashable, Sendable {
 
     /// One app, environment and source.
     package struct Item: Codable, Hashable, Sendable {
-        package let app: String
+        /// `null` for what is of no app: Stripe's.
+        @Nullable package private(set) var app: String?
         package let environment: StoreEnvironment
-        package private(set) var source = "app_store"
+        /// `app_store` or `stripe`.
+        package let source: String
         /// `null` where nothing was ever delivered.
         @Nullable package private(set) var lastHeardAt: Timestamp?
         /// Whether the store has sent something since, as far as can be told.
@@ -53,10 +55,12 @@ package struct StreamsDocument: Codable, Hashable, Sendable {
         package let sweep: Sweep
 
         package init(
-            app: String, environment: StoreEnvironment, lastHeardAt: Timestamp?, silent: Bool, overdue: Int64,
+            app: String?, environment: StoreEnvironment, source: String = "app_store", lastHeardAt: Timestamp?,
+            silent: Bool, overdue: Int64,
             oldestOverdueAt: Timestamp?, sweep: Sweep
         ) {
-            self.app = app
+            _app = Nullable(wrappedValue: app)
+            self.source = source
             self.environment = environment
             self.silent = silent
             self.overdue = overdue

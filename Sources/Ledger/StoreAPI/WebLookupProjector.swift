@@ -83,11 +83,13 @@ package struct WebLookupProjector: Sendable {
             ]
         ).rows
         // Of several events that call for the same the last.
+        var events: [EventRecord] = []
         let delay = Int64(delay / .milliseconds(1))
         var owed: [LookupKey: (position: Int64, isUrgent: Bool, at: Timestamp)] = [:]
         for row in rows {
             let event = try EventRecord(row)
             guard let environment = event.environment else { continue }
+            events.append(event)
             let evidence = try EvidenceParts.assemble(row.bytes(16), headers: [:])
             for call in calls(evidence, event) {
                 // While a clock was ahead an event may have been recorded later than now.
@@ -95,6 +97,7 @@ package struct WebLookupProjector: Sendable {
                 owed[LookupKey(environment, call.subject(of: event.position))] = (event.position, call.path == nil, at)
             }
         }
+        try hear(events, now: now, on: connection)
         guard !owed.isEmpty else { return }
         let list = owed.sorted { $0.key < $1.key }
         try connection.query(
@@ -111,6 +114,31 @@ package struct WebLookupProjector: Sendable {
                 .boolArray(list.map(\.value.isUrgent)),
                 .timestampArray(list.map(\.value.at.milliseconds)),
             ])
+    }
+}
+
+extension WebLookupProjector {
+    /// Notes when a webhook came last, and when the newest event was made that had to be read from the list.
+    private func hear(
+        _ events: [EventRecord], now: Timestamp, on connection: isolated PostgresConnection
+    ) throws {
+        for (environment, events) in Dictionary(grouping: events, by: \.environment) {
+            guard let environment else { continue }
+            let heard = events.filter { $0.source == .stripeNotification }.map { min(now, $0.recordedAt) }.max()
+            let missed = events.filter { $0.source == .stripeAPI }.compactMap(\.occurredAt).max()
+            try connection.query(
+                """
+                INSERT INTO web_stream AS stream (ledger_id, environment, last_heard_at, last_missed_at)
+                VALUES ($1, $2, $3, $4)
+                ON CONFLICT (ledger_id, environment) DO UPDATE SET
+                    last_heard_at = greatest(stream.last_heard_at, excluded.last_heard_at),
+                    last_missed_at = greatest(stream.last_missed_at, excluded.last_missed_at)
+                """,
+                [
+                    .int4(Int32(ledgerID)), .int2(environment.number), .timestamp(heard?.milliseconds),
+                    .timestamp(missed?.milliseconds),
+                ])
+        }
     }
 }
 

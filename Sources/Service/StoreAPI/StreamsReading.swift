@@ -12,10 +12,45 @@ package struct StreamsReading: Sendable {
 
     private let configured: [Configured]
     private let register: StreamRegister
+    private var web: (environments: [StoreEnvironment], register: WebSweepRegister)?
 
     package init(_ configured: [Configured], register: StreamRegister) {
         self.configured = configured
         self.register = register
+    }
+
+    /// The same with Stripe's streams.
+    ///
+    /// - Parameter environments: those that are configured.
+    package func with(
+        web environments: Set<StoreEnvironment>, register: WebSweepRegister
+    ) -> StreamsReading {
+        var streams = self
+        streams.web = (environments.sorted { $0.rawValue < $1.rawValue }, register)
+        return streams
+    }
+
+    /// Notes that a webhook of Stripe's came whose event was known.
+    func hearWeb(_ environment: StoreEnvironment, at now: Timestamp) async {
+        // Only how the stream is shown depends on it.
+        try? await web?.register.hear(environment, at: now)
+    }
+
+    /// Stripe's streams, which are of no app: a key of one is not told of them.
+    private func webItems(only scope: LogScope, at now: Timestamp) async throws -> [StreamsDocument.Item] {
+        guard let web, scope.app == nil else { return [] }
+        let standings = try await web.register.standings()
+        return web.environments.filter { scope.holds($0) }.map { environment in
+            let standing = standings.first { $0.environment == environment }
+            let state: StreamsDocument.Sweep.State =
+                standing?.isHeld == true ? .running : standing?.lastError == nil ? .idle : .failed
+            return StreamsDocument.Item(
+                app: nil, environment: environment, source: "stripe", lastHeardAt: standing?.lastHeardAt,
+                silent: standing?.isSilent(at: now) ?? false, overdue: 0, oldestOverdueAt: nil,
+                sweep: StreamsDocument.Sweep(
+                    state, from: standing?.from, completedUntil: standing?.completedUntil,
+                    completedAt: standing?.completedAt, lastError: standing?.lastError))
+        }
     }
 
     /// Those of which somebody may hear, in the order of apps and environments.
@@ -31,6 +66,7 @@ package struct StreamsReading: Sendable {
         let sweeps = Dictionary(
             try await register.sweeps().map { (StoreStream(app: $0.app, environment: $0.environment), $0) }
         ) { first, _ in first }
+        let ofStripe = try await webItems(only: scope, at: now)
         return StreamsDocument(
             zip(shown, standings).map { item, standing in
                 StreamsDocument.Item(
@@ -38,7 +74,7 @@ package struct StreamsReading: Sendable {
                     silent: isCurrent && standing.isSilent(at: now), overdue: standing.overdue,
                     oldestOverdueAt: standing.overdueEvents?.lowerBound,
                     sweep: Self.sweep(sweeps[item.stream], isAsked: item.isAsked))
-            })
+            } + ofStripe)
     }
 
     private static func sweep(_ standing: SweepStanding?, isAsked: Bool) -> StreamsDocument.Sweep {

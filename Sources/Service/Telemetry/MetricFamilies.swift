@@ -13,6 +13,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case storeChecks = "rightful_store_checks_total"
     case consumption = "rightful_consumption_requests_total"
     case webLookups = "rightful_stripe_lookups_total"
+    case webSweeps = "rightful_stripe_swept_events_total"
 
     var help: String {
         switch self {
@@ -31,6 +32,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
             "Questions to the store about one customer, by why and by what came of them: recorded, known, unknown or failed."
         case .consumption:
             "The store's questions about refund requests: accepted, refused, withheld, too_late, or an attempt that failed."
+        case .webSweeps: "Events read from Stripe's own list: recorded, known, or refused."
         case .webLookups:
             "What an event of Stripe's called for, read from its API: recorded, known, foreign, withheld, or an attempt that failed."
         case .rateLimited:
@@ -47,7 +49,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .remarks, .rateLimited: ["kind"]
         case .statements: ["verdict"]
         case .conflicts: []
-        case .drift, .consumption, .webLookups: ["outcome"]
+        case .drift, .consumption, .webLookups, .webSweeps: ["outcome"]
         case .storeChecks: ["reason", "outcome"]
         }
     }

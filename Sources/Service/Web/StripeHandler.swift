@@ -13,7 +13,9 @@ extension Application {
             let (event, webhook) = try await verifiedStripeEvent(call)
             let outcome = try await writer.append(EventDraft(event, webhook))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
-            if !outcome.isDuplicate {
+            if outcome.isDuplicate {
+                await streams.hearWeb(event.environment, at: now())
+            } else {
                 await complete(event, at: outcome.position)
                 await note(event, outcome)
             }

@@ -8,6 +8,7 @@ import Ledger
 import OpenSSLCrypto
 import PostgresClient
 import Service
+import StripeAPI
 
 /// `rightful serve`.
 struct ServeCommand: Command {
@@ -126,8 +127,14 @@ struct ServeCommand: Command {
                 configuration, files.storeAccess, checks: storeChecks, session, writer: writer, reader: reader,
                 metrics: metrics,
                 logger: logger)
+            let stripeClients = files.stripe.clients(now: clock.now)
+            let webSweeps = WebSweepRegister(
+                pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())")
+            let stripeSweep = StripeSweep(
+                stripeClients, register: webSweeps, metrics: metrics, logger: logger, now: clock.now
+            ) { try await writer.append($0) }
             let stripeLookups = StripeLookups(
-                files.stripe.clients(now: clock.now),
+                stripeClients,
                 projector: WebLookupProjector(pool: session.pool, calls: StripeLookups.calls),
                 register: WebLookupRegister(pool: session.pool), reader: reader, metrics: metrics, logger: logger,
                 now: clock.now
@@ -144,7 +151,9 @@ struct ServeCommand: Command {
                 ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
-                storeChecks: StoreChecks(storeChecks), streams: healing.streams, streamEars: healing.ears,
+                storeChecks: StoreChecks(storeChecks),
+                streams: healing.streams.with(
+                    web: Set(stripeClients.map(\.environment)), register: webSweeps), streamEars: healing.ears,
                 stripe: files.stripe.webhooks, stripeLookups: stripeLookups,
                 shops: files.stripe.shops(configuration, now: clock.now), now: clock.now)
             var listening = HTTPServerConfiguration()
@@ -177,7 +186,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, logger: logger), healing, stripeLookups,
+                    }, logger: logger), healing, stripeLookups, stripeSweep,
                 logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
@@ -210,6 +219,7 @@ struct ServeCommand: Command {
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
         _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ stripeLookups: StripeLookups,
+        _ stripeSweep: StripeSweep,
         _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
@@ -228,6 +238,7 @@ struct ServeCommand: Command {
             group.addTask { await sweeper.run() }
             group.addTask { await healing.run(watch) }
             group.addTask { await stripeLookups.run(watch) }
+            group.addTask { await stripeSweep.run() }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()
