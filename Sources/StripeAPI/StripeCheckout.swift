@@ -14,7 +14,7 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
     private let product: StripeProduct
     private let successURL: String
     private let cancelURL: String
-    private let stripeCustomer: String?
+    private var stripeCustomer: String?
     private let externalPurchaseToken: String?
 
     /// - Parameters:
@@ -34,6 +34,13 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
         self.cancelURL = cancelURL
         self.stripeCustomer = stripeCustomer
         self.externalPurchaseToken = externalPurchaseToken
+    }
+
+    /// The same for somebody whom Stripe does not know yet.
+    package var withoutStripeCustomer: StripeCheckoutOrder {
+        var order = self
+        order.stripeCustomer = nil
+        return order
     }
 
     /// What Stripe is sent.

@@ -63,16 +63,28 @@ extension Application {
     /// Counts what it is and what is odd about it, and says the latter.
     private func note(_ notification: VerifiedNotification, _ outcome: AppendOutcome) async {
         metrics.count(.notifications, [notification.eventLabel])
-        // A remark may quote the payload, so the log gets its kind, and the event keeps the rest.
-        var kinds = notification.remarks.map { String($0.prefix { $0 != ":" }) }
-        if outcome.idIsReused { kinds.append("id_reused") }
-        if let transaction = notification.fact.transaction { kinds += await catalogWatch.remarks(on: transaction) }
+        var odd: [String] = []
+        if let transaction = notification.fact.transaction { odd = await catalogWatch.remarks(on: transaction) }
+        tell(notification.remarks, and: odd, of: "a notification", outcome, in: notification.environment)
+    }
+
+    /// Counts what is odd about something that was appended, and says it.
+    ///
+    /// - Parameters:
+    ///   - remarks: what was remarked when it was read. One may quote the payload, so metrics and log get its kind, and the
+    ///     event keeps the rest.
+    ///   - kinds: what is odd beside that.
+    func tell(
+        _ remarks: [String], and kinds: [String], of what: String, _ outcome: AppendOutcome,
+        in environment: StoreEnvironment
+    ) {
+        let kinds = remarks.map { String($0.prefix { $0 != ":" }) } + (outcome.idIsReused ? ["id_reused"] : []) + kinds
         guard !kinds.isEmpty else { return }
         for kind in kinds { metrics.count(.remarks, [kind]) }
         logger.log(
-            .warning, "a notification holds something to look at",
+            .warning, "\(what) holds something to look at",
             [
-                ("position", .integer(outcome.position)), ("environment", .string(notification.environment.rawValue)),
+                ("position", .integer(outcome.position)), ("environment", .string(environment.rawValue)),
                 ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
             ])
     }

@@ -36,18 +36,15 @@ extension Application {
         let session = try await asking(environment) { end in
             // Stripe then keeps one for each customer, and the portal shows all they bought. It works without, too.
             let payer = try? await self.payer(of: facts, shop, until: end)
-            func open(for payer: String?, _ key: String) async throws -> StripeCheckoutSession {
-                let order = StripeCheckoutOrder(
-                    for: customer, of: product.id, product.stripe, successURL: successURL, cancelURL: cancelURL,
-                    stripeCustomer: payer, externalPurchaseToken: request.externalPurchaseToken)
-                let body = try await shop.client.send(order.request(idempotencyKey: key), within: end - .now)
-                return try StripeCheckoutSession(answer: body, in: environment)
-            }
+            let order = StripeCheckoutOrder(
+                for: customer, of: product.id, product.stripe, successURL: successURL, cancelURL: cancelURL,
+                stripeCustomer: payer, externalPurchaseToken: request.externalPurchaseToken)
             do {
-                return try await open(for: payer, key)
+                return try await shop.open(order, idempotencyKey: key, in: environment, until: end)
             } catch let error as StripeAPIError where payer != nil && error.param == "customer" {
                 // They were deleted at Stripe since.
-                return try await open(for: nil, "\(key)-anew")
+                return try await shop.open(
+                    order.withoutStripeCustomer, idempotencyKey: "\(key)-anew", in: environment, until: end)
             }
         }
         let document = CheckoutDocument(
@@ -200,6 +197,17 @@ extension Application {
             .warning, "a page of Stripe's could not be opened",
             [("environment", .string(environment.rawValue)), ("error", .string(reason))])
         throw problem
+    }
+}
+
+extension StripeShop {
+    /// Opens a page on which is paid.
+    fileprivate func open(
+        _ order: StripeCheckoutOrder, idempotencyKey: String, in environment: StoreEnvironment,
+        until end: ContinuousClock.Instant
+    ) async throws -> StripeCheckoutSession {
+        let body = try await client.send(order.request(idempotencyKey: idempotencyKey), within: end - .now)
+        return try StripeCheckoutSession(answer: body, in: environment)
     }
 }
 

@@ -75,21 +75,11 @@ extension Application {
     /// Counts what it is and what is odd about it, and says the latter.
     private func note(_ event: StripeEvent, _ outcome: AppendOutcome) async {
         metrics.count(.notifications, [event.label])
-        // A remark may quote the payload, so the log gets its kind, and the event keeps the rest.
-        var kinds = event.fact.remarks.map { String($0.prefix { $0 != ":" }) }
-        if outcome.idIsReused { kinds.append("id_reused") }
-        if await contradictsOwner(event, at: outcome.position) {
-            metrics.count(.conflicts, [])
-            kinds.append("ownership_conflict")
-        }
-        guard !kinds.isEmpty else { return }
-        for kind in kinds { metrics.count(.remarks, [kind]) }
-        logger.log(
-            .warning, "an event of Stripe's holds something to look at",
-            [
-                ("position", .integer(outcome.position)), ("environment", .string(event.environment.rawValue)),
-                ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
-            ])
+        let contradicts = await contradictsOwner(event, at: outcome.position)
+        if contradicts { metrics.count(.conflicts, []) }
+        tell(
+            event.fact.remarks, and: contradicts ? ["ownership_conflict"] : [], of: "an event of Stripe's", outcome,
+            in: event.environment)
     }
 }
 
