@@ -5,9 +5,12 @@ import StoreSimulator
 struct DemoCommand {
     let directory: DemoDirectory
     let store: StoreClient
+    /// The simulated Stripe that has sold on the web what the demo tells of; nil where nothing is sold there.
+    let shop: DemoShop?
 
     func run(now: Int64) async throws {
         let authority = try directory.authority()
+        try await shop?.open(deliveringTo: store.url)
         if directory.isPlayed {
             say("The demo was played before; nothing is sent again.")
         } else {
@@ -15,9 +18,10 @@ struct DemoCommand {
         }
         guard store.canAsk else { return }
         say("\nWhat they are entitled to now, and why:")
-        for person in DemoStory.people {
-            for line in Self.lines(try await store.entitlements(of: person.customerID)) {
-                say("  \(person.name.padded(to: 5)) \(person.customerID)  \(line)")
+        let onWeb = shop == nil ? [] : [("Eve", DemoWebStory.eve)]
+        for (name, customerID) in DemoStory.people.map({ ($0.name, $0.customerID) }) + onWeb {
+            for line in Self.lines(try await store.entitlements(of: customerID)) {
+                say("  \(name.padded(to: 5)) \(customerID)  \(line)")
             }
         }
     }
@@ -27,11 +31,23 @@ struct DemoCommand {
         for (step, payload) in try directory.story(authority, now: now) {
             let receipt = try await store.deliver(payload)
             let label = [step.notification.type, step.notification.subtype].compactMap(\.self).joined(separator: "/")
-            let day = Date(timeIntervalSince1970: Double(step.notification.signedDate) / 1000)
-                .formatted(.iso8601.year().month().day())
-            say("  \(day)  \(step.line.padded(to: 66)) \(label.padded(to: 32)) event \(receipt.position)")
+            tell(step.line, label, at: step.notification.signedDate, receipt)
+        }
+        if let shop {
+            say("The simulated Stripe reports:")
+            // Nobody is told of it before its account has it: the service asks there for what an event leaves open.
+            try await shop.begin()
+            for step in DemoWebStory(now: try directory.storyInstant(now: now)).steps {
+                let receipt = try await store.deliver(step.event, signedWith: shop.webhookSecret)
+                if let line = step.line { tell(line, step.event.type, at: step.event.created, receipt) }
+            }
         }
         try directory.markPlayed()
+    }
+
+    private func tell(_ line: String, _ label: String, at instant: Int64, _ receipt: StoreClient.Receipt) {
+        let day = Date(timeIntervalSince1970: Double(instant) / 1000).formatted(.iso8601.year().month().day())
+        say("  \(day)  \(line.padded(to: 66)) \(label.padded(to: 32)) event \(receipt.position)")
     }
 
     /// One line for all entitlements that read the same.

@@ -37,7 +37,7 @@ struct DemoDirectory: Sendable {
     private var rootCertificate: String { "\(path)/\(SimulatedAuthority.rootCertificateFile)" }
 
     /// The instant the story leads up to: that of the first attempt.
-    private func storyInstant(now: Int64) throws -> Int64 { try instant("demo.instant", now: now) }
+    func storyInstant(now: Int64) throws -> Int64 { try instant("demo.instant", now: now) }
 
     /// The instant up to which the lives go that are served: that of the first start.
     func servedInstant(now: Int64) throws -> Int64 { try instant("serve.instant", now: now) }

@@ -69,6 +69,24 @@ struct StoreClient: Sendable {
         return try JSONDecoder().decode(Receipt.self, from: try await answer(to: request))
     }
 
+    /// Delivers an event of Stripe's.
+    func deliver(_ event: StripeEventEntry, signedWith secret: String) async throws -> Receipt {
+        let request = event.webhook(
+            to: url.appending(path: "v1/notifications/stripe"), signedWith: secret,
+            at: StoreSimulatorProgram.currentMilliseconds())
+        return try JSONDecoder().decode(Receipt.self, from: try await answer(to: request))
+    }
+
+    /// Posts something that is answered by no document of interest.
+    func post(_ path: String, authorization: String? = nil, form: String = "") async throws {
+        var request = URLRequest(url: url.appending(path: path), timeoutInterval: 30)
+        request.httpMethod = "POST"
+        request.setValue(authorization, forHTTPHeaderField: "Authorization")
+        request.setValue("application/x-www-form-urlencoded", forHTTPHeaderField: "Content-Type")
+        request.httpBody = Data(form.utf8)
+        _ = try await answer(to: request)
+    }
+
     /// Tries once to deliver a signed notification.
     ///
     /// - Returns: what came of it, whether the service knew it already, and what went wrong, for people.

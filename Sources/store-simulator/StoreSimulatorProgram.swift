@@ -34,8 +34,10 @@ struct StoreSimulatorProgram {
             let world = isWeb ? StoreWorld.standardOnWeb : DemoStory.world
             try say(String(decoding: world.catalogFile.encoded(), as: UTF8.self))
         case "demo":
+            let directory = DemoDirectory(try arguments.required("--data"))
             let demo = DemoCommand(
-                directory: DemoDirectory(try arguments.required("--data")), store: try StoreClient(&arguments))
+                directory: directory, store: try StoreClient(&arguments),
+                shop: try arguments.optional("--stripe").map { try DemoShop(directory, url: $0) })
             try arguments.end()
             try await demo.run(now: currentMilliseconds())
         case "device":
@@ -78,8 +80,10 @@ struct StoreSimulatorProgram {
 
           authority --data DIR   make the certificate authority, and print the path of the root to trust
           catalog [--web]        print the catalog of the simulated app; with --web also how Stripe sells it
-          demo --data DIR --url URL [--api-key-file FILE]
+          demo --data DIR --url URL [--api-key-file FILE] [--stripe URL]
                                  play a few customers' lives, once, and show what each is entitled to
+                                 --stripe: one more has bought on the web, of the simulated Stripe that `stripe` serves
+                                 there from the same DIR, in production; what is bought there next is delivered, too
           device --data DIR --customer NAME
                                  print what the device of somebody of the demo posts to be reconciled
           play --data DIR --url URL [--seed N] [--customers M] [--delivery STYLE]
@@ -98,12 +102,14 @@ struct StoreSimulatorProgram {
                                  (D); S: it runs so many times faster (10080: a week in a minute, 1 to 1000000) until
                                  it has caught up, and is never ahead
                                  D: so many of the clock's first days nothing gets through (0)
-          stripe --data DIR [--port N] [--url URL] [--period-minutes M] [--faults PERCENT]
-                                 serve a Stripe account in test mode on this machine until Ctrl-C: its API, and pages on
+          stripe --data DIR [--environment E] [--port N] [--url URL] [--period-minutes M] [--faults PERCENT]
+                                 serve a Stripe account on this machine until Ctrl-C: its API, and pages on
                                  which somebody pays for checkouts of the service, cancels, lets the card be refused, is
                                  refunded; and print its entry in `stripe` of the configuration
+                                 E: sandbox, which is Stripe's test mode, or production
                                  N: 8087; 0 takes a free port
-                                 URL: the service's address; signed webhooks are delivered there, and again after failures
+                                 URL: the service's address; signed webhooks are delivered there, and again after failures;
+                                 where it is not given, to the endpoint that POST /v1/webhook_endpoints makes
                                  M: what is sold by the month or year is renewed after so many minutes (0: in earnest)
                                  Nothing that was bought outlives the command
 

@@ -2,12 +2,16 @@ import Foundation
 import HTTPServer
 import StoreSimulator
 
-/// Serves a simulated Stripe account in test mode, with pages on which somebody buys, and delivers its webhooks.
+/// Serves one mode of a simulated Stripe account, with pages on which somebody buys, and delivers its webhooks.
 struct StripeCommand: Sendable {
     /// Between looks whether something is due.
     private static let rest = Duration.milliseconds(250)
 
+    /// Where the secrets are kept, beneath the directory.
+    static let (keyFile, webhookSecretFile) = ("stripe-secret-key", "stripe-webhook-secret")
+
     private let directory: String
+    private let environment: StoreEnvironment
     private let port: UInt16
     private let service: StripePostman.Endpoint?
     private let periodMinutes: Int
@@ -15,6 +19,11 @@ struct StripeCommand: Sendable {
 
     init(_ arguments: inout Arguments) throws {
         directory = try arguments.required("--data")
+        let mode = arguments.optional("--environment") ?? "sandbox"
+        guard let environment = StoreEnvironment(rawValue: mode) else {
+            throw UsageError("--environment must be production or sandbox")
+        }
+        self.environment = environment
         port = UInt16(try arguments.number("--port", in: 0...65_535, default: 8087))
         service = try arguments.optional("--url").map { try StripePostman.Endpoint($0) }
         periodMinutes = try arguments.number("--period-minutes", in: 0...1_000_000, default: 0)
@@ -22,17 +31,17 @@ struct StripeCommand: Sendable {
     }
 
     func run() async throws {
-        let key = try kept("stripe-secret-key", "sk_test_")
-        let secret = try kept("stripe-webhook-secret", "whsec_")
+        let key = try kept(Self.keyFile, environment == .production ? "sk_live_" : "sk_test_")
+        let secret = try kept(Self.webhookSecretFile, "whsec_")
         let place = Place()
         // Ids of one start never meet those of another: nothing is kept of an account.
         let seed = UInt64(StoreSimulatorProgram.currentMilliseconds())
         let stripe = SimulatedStripe(
-            .sandbox, key: key.secret, shop: SimulatedShop.all(periodMinutes: periodMinutes), seed: seed,
+            environment, key: key.secret, shop: SimulatedShop.all(periodMinutes: periodMinutes), seed: seed,
             pages: { place.url }, now: { StoreSimulatorProgram.currentMilliseconds() })
         if faults > 0 { stripe.failAtRandom(percent: faults, seed: seed) }
         let postman = StripePostman(stripe, to: service, secret: secret.secret)
-        let pages = StripePages(stripe, postman)
+        let pages = StripePages(stripe, postman, DemoDirectory(directory))
         let server = stripe.makeServer(port: port) { request in await pages.answer(request) }
         do {
             try server.start()
@@ -41,7 +50,7 @@ struct StripeCommand: Sendable {
         }
         place.set("http://127.0.0.1:\(server.boundPort ?? 0)")
         let entry: PayloadValue = .object([
-            "environment": .string("sandbox"), "secret_key_path": .string(key.path),
+            "environment": .string(environment.rawValue), "secret_key_path": .string(key.path),
             "webhook_secret_paths": .array([.string(secret.path)]), "base_url": .string(place.url),
             "success_url": .string("\(place.url)/thanks?session={CHECKOUT_SESSION_ID}"),
             "cancel_url": .string("\(place.url)/"),

@@ -6,10 +6,12 @@ import StoreSimulator
 struct StripePages: Sendable {
     private let stripe: SimulatedStripe
     private let postman: StripePostman
+    private let directory: DemoDirectory
 
-    init(_ stripe: SimulatedStripe, _ postman: StripePostman) {
+    init(_ stripe: SimulatedStripe, _ postman: StripePostman, _ directory: DemoDirectory) {
         self.stripe = stripe
         self.postman = postman
+        self.directory = directory
     }
 
     func answer(_ request: HTTPRequest) async -> HTTPResponse {
@@ -33,6 +35,10 @@ struct StripePages: Sendable {
             stripe.act(deed, on: form["id"])
             let back = form["back"].hasPrefix("/") && !form["back"].hasPrefix("//") ? form["back"] : "/"
             return HTTPResponse(status: 303, headers: [("Location", back)])
+        case ("POST", "demo", 1) where stripe.environment == .production:
+            guard let now = try? directory.storyInstant(now: StoreSimulatorProgram.currentMilliseconds()) else { break }
+            stripe.tell(asOf: DemoWebStory.seed) { DemoWebStory(now: now).tell(&$0) }
+            return HTTPResponse(status: 200, headers: [("Content-Type", "text/plain")])
         default: break
         }
         return page("Not found", "<p>There is no such page.</p>", status: 404)

@@ -49,15 +49,18 @@ final class StripePostman: Sendable {
     }
 
     private let stripe: SimulatedStripe
-    private let endpoint: Endpoint?
+    private let configured: Endpoint?
     private let secret: String
     private let state = Mutex(State())
     private let session: URLSession
 
     init(_ stripe: SimulatedStripe, to endpoint: Endpoint?, secret: String) {
-        (self.stripe, self.endpoint, self.secret) = (stripe, endpoint, secret)
+        (self.stripe, configured, self.secret) = (stripe, endpoint, secret)
         session = URLSession(configuration: .ephemeral, delegate: RedirectRefusal(), delegateQueue: nil)
     }
+
+    /// The one that the command names, else the one that was made by the API.
+    private var endpoint: Endpoint? { configured ?? stripe.webhookURL.flatMap { try? Endpoint($0) } }
 
     /// The newest deliveries first.
     var newest: [Delivery] { state.withLock { Array($0.deliveries.suffix(60).reversed()) } }
@@ -65,11 +68,12 @@ final class StripePostman: Sendable {
     /// Makes every attempt that is due.
     func deliver() async {
         let now = StoreSimulatorProgram.currentMilliseconds()
+        let endpoint = endpoint
         let due = state.withLock { state -> [Delivery] in
             for event in stripe.events() where state.known.insert(event.id).inserted {
                 var delivery = Delivery(event: event)
                 delivery.nextAttempt = endpoint == nil ? nil : now
-                if endpoint == nil { delivery.outcome = "nobody is told: there is no --url" }
+                if endpoint == nil { delivery.outcome = "nobody is told: there is no endpoint" }
                 state.deliveries.append(delivery)
             }
             state.deliveries.removeFirst(max(0, state.deliveries.count - Self.memory))
@@ -80,14 +84,8 @@ final class StripePostman: Sendable {
 
     private func attempt(_ delivery: Delivery) async {
         guard let endpoint else { return }
-        let body = delivery.event.json(.recent, pending: 1).json
-        var request = URLRequest(url: endpoint.url, timeoutInterval: 20)
-        request.httpMethod = "POST"
-        request.setValue("application/json; charset=utf-8", forHTTPHeaderField: "Content-Type")
         let sent = StoreSimulatorProgram.currentMilliseconds()
-        request.setValue(
-            StripeSigner.header(body, secrets: [secret], at: sent), forHTTPHeaderField: "Stripe-Signature")
-        request.httpBody = Data(body)
+        let request = delivery.event.webhook(to: endpoint.url, signedWith: secret, at: sent)
         let outcome: String
         var hasArrived = false
         do {
@@ -108,5 +106,19 @@ final class StripePostman: Sendable {
             state.deliveries[index].nextAttempt =
                 hasArrived || attempts > Self.patience.count ? nil : sent + Self.patience[attempts - 1] * Span.second
         }
+    }
+}
+
+extension StripeEventEntry {
+    /// The request that delivers it.
+    func webhook(to url: URL, signedWith secret: String, at instant: Int64) -> URLRequest {
+        let body = json(.recent, pending: 1).json
+        var request = URLRequest(url: url, timeoutInterval: 20)
+        request.httpMethod = "POST"
+        request.setValue("application/json; charset=utf-8", forHTTPHeaderField: "Content-Type")
+        request.setValue(
+            StripeSigner.header(body, secrets: [secret], at: instant), forHTTPHeaderField: "Stripe-Signature")
+        request.httpBody = Data(body)
+        return request
     }
 }

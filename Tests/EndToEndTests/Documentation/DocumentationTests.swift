@@ -91,7 +91,7 @@ struct DocumentationTests {
         let second = try await Self.deployRun(environment)
         #expect(second.output.contains(key.trimmingCharacters(in: .whitespacesAndNewlines)))
         #expect(!second.output.contains("SUBSCRIBED"), "the demo is played once")
-        #expect(second.output.contains("Bob"))
+        #expect(second.output.contains("Bob") && second.output.contains("Eve"))
         second.stop()
         let attributes = try FileManager.default.attributesOfItem(
             atPath: installation.dataDirectory.appending(path: "api-key").path())

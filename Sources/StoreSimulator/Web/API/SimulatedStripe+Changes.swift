@@ -17,6 +17,7 @@ extension SimulatedStripe {
         case ("POST", "billing_portal", 2) where id == "sessions": return openPortal(form, &state, at: instant)
         case ("POST", "customers", 1): return makeCustomer(form, &state, shape, at: instant)
         case ("POST", "refunds", 1): return refund(form, &state, shape, at: instant)
+        case ("POST", "webhook_endpoints", 1): return makeWebhookEndpoint(form, &state, at: instant)
         case ("POST", "subscriptions", 2): return changeSubscription(id, form, &state, shape, at: instant)
         case ("DELETE", "subscriptions", 2):
             guard let subscription = state.teller.subscriptions[id], subscription.endedAt == nil else {
@@ -39,6 +40,25 @@ extension SimulatedStripe {
 
     private static func invalid(_ param: String, _ message: String, code: String? = nil) -> Answer {
         StripeLibrary.error(400, message, code: code, param: param)
+    }
+
+    /// Makes the endpoint to which webhooks go; of several the last one stands.
+    private func makeWebhookEndpoint(_ form: StripeForm, _ state: inout State, at instant: Int64) -> Answer {
+        guard let url = form["url"], url.hasPrefix("http://") || url.hasPrefix("https://") else {
+            return Self.invalid("url", "Invalid URL: An explicit scheme (such as https) must be provided.")
+        }
+        guard form.names.contains(where: { $0.hasPrefix("enabled_events[") }) else {
+            return Self.invalid(
+                "enabled_events", "Missing required param: enabled_events.", code: "parameter_missing")
+        }
+        state.webhookURL = url
+        return Answer(
+            status: 200,
+            document: .object([
+                "id": .string(state.teller.newID("we")), "object": .string("webhook_endpoint"), "url": .string(url),
+                "status": .string("enabled"), "livemode": .boolean(environment == .production),
+                "enabled_events": .array([.string("*")]), "created": .seconds(instant), "metadata": .object([:]),
+            ]))
     }
 
     // MARK: - Checkout

@@ -74,6 +74,10 @@ package final class SimulatedStripe: Sendable {
         var badCards: Set<String> = []
         /// What is due of subscriptions, and when.
         var due: [String: StripeDue] = [:]
+        /// The seeds of the stories that were told.
+        var told: Set<UInt64> = []
+        /// Where webhooks go, by the last endpoint that was made.
+        var webhookURL: String?
     }
 
     package let environment: StoreEnvironment
@@ -132,6 +136,17 @@ package final class SimulatedStripe: Sendable {
         let now = now()
         return state.withLock { Array($0.teller.books.events.dropFirst(count)) }.filter { $0.created <= now }
     }
+
+    /// Tells a story that began before the account did, once: its ids are those of its seed, whoever begins the account anew.
+    package func tell(asOf seed: UInt64, _ story: (inout WebStoryteller) -> Void) {
+        state.withLock { state in
+            guard state.told.insert(seed).inserted else { return }
+            state.teller.tell(asOf: seed, story)
+        }
+    }
+
+    /// Where webhooks go, by the last endpoint that was made.
+    package var webhookURL: String? { state.withLock { $0.webhookURL } }
 
     /// The truth about what was bought here.
     package var record: WebRecord { state.withLock { $0.teller.record } }

@@ -28,7 +28,7 @@ extension WebStoryteller {
     }
 
     /// The customer's money arrives, or nothing was due.
-    mutating func pay(_ id: String, at instant: Int64) {
+    package mutating func pay(_ id: String, at instant: Int64) {
         var invoice = invoice(id)
         guard let subscriptionID = invoice.subscription, invoice.status == "draft" || invoice.status == "open" else {
             return

@@ -57,7 +57,7 @@ package struct WebStoryteller: Sendable {
     /// When the newest statement of a subscription was made.
     private var lastStatement: [String: Int64] = [:]
     private var number = 0
-    private let prefix: String
+    private var prefix: String
 
     /// A line before it stands on an invoice, with the item that it is of.
     struct PendingLine: Sendable {
@@ -69,7 +69,19 @@ package struct WebStoryteller: Sendable {
     package init(_ environment: StoreEnvironment = .production, seed: UInt64) {
         self.environment = environment
         random = SplitMix64(seed: seed)
-        prefix = "\(environment == .production ? "L" : "T")\(seed)S"
+        prefix = Self.prefix(environment, seed)
+    }
+
+    private static func prefix(_ environment: StoreEnvironment, _ seed: UInt64) -> String {
+        "\(environment == .production ? "L" : "T")\(seed)S"
+    }
+
+    /// Tells a story as a storyteller of another seed would, with the ids that it would give, and then goes on with its own.
+    mutating func tell(asOf seed: UInt64, _ story: (inout WebStoryteller) -> Void) {
+        let own = (random, number, prefix)
+        (random, number, prefix) = (SplitMix64(seed: seed), 0, Self.prefix(environment, seed))
+        story(&self)
+        (random, number, prefix) = own
     }
 
     var isLive: Bool { environment == .production }
