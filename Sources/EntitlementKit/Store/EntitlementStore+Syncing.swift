@@ -230,9 +230,8 @@ extension EntitlementStore {
             report(SyncEvent(kind: .conflict, transactionIDs: [id], detail: detail))
         }
         for failure in failures { report(failure, detail: failed[failure.key.transactionID ?? ""] ?? "") }
-        // An answer that was overtaken by the wish for a newer one is not what was waited for.
-        let isAwaited = queue.contains(SyncQueue.Key(customerID: batch.customerID, transactionID: nil))
-        if batch.asks, !isAwaited { resumeAskers() }
+        // An answer about who was here before, or one that was overtaken by the wish for a newer one, is not what is waited for.
+        if batch.asks, !isAsking { resumeAskers() }
     }
 
     private func settle(_ posting: SyncPosting, _ failure: SendFailure) {
@@ -247,7 +246,7 @@ extension EntitlementStore {
         if batch.asks || !failure.mayBeContent { note(.failed(failure.reason), of: posting) }
         publish()
         for failed in failures { report(failed, detail: failure.detail) }
-        if batch.asks { resumeAskers() }
+        if batch.asks, batch.customerID == ledger.customerID || !isAsking { resumeAskers() }
     }
 
     /// How a request went says how the server can be reached, unless a later one has told already.

@@ -103,6 +103,38 @@ final class KitProxy: Sendable {
     fileprivate func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse
     {
         state.withLock { $0.requestCount += 1 }
+        return try await pass {
+            try await forward(customerID, token, body)
+        } answer: { response in
+            guard response.status == 200 else { return response }
+            let answer = try WireJSON.decode(ReconciliationDocument.self, from: Array(response.body))
+            let summary = Self.summary(body, token, answer)
+            state.withLock { state in
+                state.answers.append(answer)
+                state.heard.append(summary)
+                state.finishable.formUnion(answer.finish)
+            }
+            return EntitlementServerResponse(
+                status: 200, retryAfter: nil, body: try dialect.translate(response.body))
+        }
+    }
+
+    /// A request to the server that is about selling on the web.
+    fileprivate func sell(
+        _ send: @Sendable (HTTPEntitlementServer) async throws -> EntitlementServerResponse
+    ) async throws -> EntitlementServerResponse {
+        try await pass {
+            try await send(upstream)
+        } answer: {
+            $0
+        }
+    }
+
+    /// A request goes through the weather.
+    private func pass(
+        _ send: () async throws -> EntitlementServerResponse,
+        answer: (EntitlementServerResponse) throws -> EntitlementServerResponse
+    ) async throws -> EntitlementServerResponse {
         while weather == .stuck {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
@@ -118,22 +150,10 @@ final class KitProxy: Sendable {
         case .refusing(let status, let retryAfter):
             return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data("{}".utf8))
         case .answerLost:
-            _ = try await forward(customerID, token, body)
+            _ = try await send()
             throw URLError(.networkConnectionLost)
         case .fair:
-            let response = try await forward(customerID, token, body)
-            if response.status == 200 {
-                let answer = try WireJSON.decode(ReconciliationDocument.self, from: Array(response.body))
-                let summary = Self.summary(body, token, answer)
-                state.withLock { state in
-                    state.answers.append(answer)
-                    state.heard.append(summary)
-                    state.finishable.formUnion(answer.finish)
-                }
-                return EntitlementServerResponse(
-                    status: 200, retryAfter: nil, body: try dialect.translate(response.body))
-            }
-            return response
+            return try answer(try await send())
         }
     }
 
@@ -162,6 +182,29 @@ struct KitConnection: EntitlementServer {
     func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
         try await process.call("reconcile") {
             try await proxy.reconcile(customerID: customerID, token: token, body: body)
+        }
+    }
+
+    func products(environment: String) async throws -> EntitlementServerResponse {
+        try await process.call("products of the server") {
+            try await proxy.sell { try await $0.products(environment: environment) }
+        }
+    }
+
+    func checkout(
+        customerID: String, token: String?, idempotencyKey: String, body: Data
+    ) async throws -> EntitlementServerResponse {
+        try await process.call("checkout") {
+            try await proxy.sell {
+                try await $0.checkout(
+                    customerID: customerID, token: token, idempotencyKey: idempotencyKey, body: body)
+            }
+        }
+    }
+
+    func portal(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
+        try await process.call("portal") {
+            try await proxy.sell { try await $0.portal(customerID: customerID, token: token, body: body) }
         }
     }
 }

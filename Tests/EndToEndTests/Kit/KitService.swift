@@ -9,6 +9,7 @@ import OpenSSLCrypto
 import PostgresClient
 import Service
 import StoreSimulator
+import StripeAPI
 import Synchronization
 import TestSupport
 import Testing
@@ -29,6 +30,8 @@ final class KitService: Sendable {
     let passKeys: PassKeySet
     /// Verifies by their certificates what devices read from their disks, as all of this store's devices do in one process.
     let statementVerifier: AppStoreStatementVerifier
+    /// The simulated Stripe that sells on the web; `nil` where nothing is sold there.
+    let shop: KitShop?
     private let verifiers: Verifiers
     private let running: Mutex<Running>
 
@@ -37,6 +40,7 @@ final class KitService: Sendable {
         let jws: JWSVerifier
         let app: AppBinding
         let ring: PassKeyRing
+        let shop: KitShop?
     }
 
     /// The service on one database.
@@ -46,12 +50,17 @@ final class KitService: Sendable {
         let server: HTTPServer
         let writer: LedgerWriter
         let keys: APIKeyStore
+        let lookups: StripeLookups?
         var backup: TestDatabase?
     }
 
-    static func start(at instant: Int64 = SimulatedCalendar.instant(2026, 3, 1)) async throws -> KitService {
+    /// - Parameter isOnWeb: whether the world's products are sold on the web, too.
+    static func start(
+        at instant: Int64 = SimulatedCalendar.instant(2026, 3, 1), isOnWeb: Bool = false, seed: UInt64 = 1
+    ) async throws -> KitService {
         let clock = WorldClock(instant)
-        let world = StoreWorld.standard
+        let world = isOnWeb ? StoreWorld.standardOnWeb : .standard
+        let shop = isOnWeb ? try KitShop(clock, seed: seed) : nil
         let authority = try SimulatedAuthority()
         let passKey = try PrivateKey.generate(.p256)
         let point = try passKey.publicKey.p256Point()
@@ -61,7 +70,7 @@ final class KitService: Sendable {
                 bundleID: world.bundleID, appAppleID: world.appAppleID, environments: [.production, .sandbox]),
             ring: PassKeyRing([
                 PassKeyRing.Key(id: "k", notBefore: nil, x: point.x, y: point.y) { try passKey.signES256($0) }
-            ]))
+            ]), shop: shop)
         let running = try run(try await TestDatabase.make(), port: 0, clock, verifiers)
         let port = try #require(running.server.boundPort)
         let url = try #require(URL(string: "http://127.0.0.1:\(port)"))
@@ -91,18 +100,28 @@ final class KitService: Sendable {
         limits.rates.address = RateLimit(perSecond: 1_000_000, burst: 1_000_000)
         limits.rates.publishableKey = limits.rates.address
         limits.rates.secretKey = limits.rates.address
+        let reader = LedgerReader(pool: pool, now: now)
+        let logger = Logger(level: .error, now: now, sink: { _ in })
+        let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
+        let client = try verifiers.shop?.client()
+        let lookups = client.map { client in
+            StripeLookups(
+                [client], projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+                register: WebLookupRegister(pool: pool), reader: reader, metrics: metrics, logger: logger, now: now
+            ) { try await writer.append($0) }
+        }
         let application = Application(
-            writer: writer, reader: LedgerReader(pool: pool, now: now), keys: keys,
+            writer: writer, reader: reader, keys: keys,
             tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
             verifier: NotificationVerifier(jws: verifiers.jws, apps: [verifiers.app]),
             statements: StatementVerifier(jws: verifiers.jws, apps: [verifiers.app]), schemaRefusal: { nil },
             sha256: { Digest(SHA256.hash($0)) ?? .zero },
-            metrics: Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion),
-            logger: Logger(level: .error, now: now, sink: { _ in }), limits: limits, passKeys: verifiers.ring,
-            now: now)
+            metrics: metrics, logger: logger, limits: limits, passKeys: verifiers.ring,
+            stripe: StripeWebhooks(try verifiers.shop.map { [try $0.webhookSecret()] } ?? []), stripeLookups: lookups,
+            shops: client.map { [.production: KitShop.shop($0)] } ?? [:], now: now)
         let server = application.makeServer(HTTPServerConfiguration(port: port))
         try server.start()
-        return Running(database: database, pool: pool, server: server, writer: writer, keys: keys)
+        return Running(database: database, pool: pool, server: server, writer: writer, keys: keys, lookups: lookups)
     }
 
     private init(
@@ -112,6 +131,7 @@ final class KitService: Sendable {
     ) {
         (self.passKey, self.passKeys, self.statementVerifier) = (passKey, passKeys, statementVerifier)
         (self.clock, self.authority, self.world, self.admin) = (clock, authority, world, admin)
+        shop = verifiers.shop
         (self.publishableKey, self.url, self.verifiers) = (publishableKey, url, verifiers)
         self.running = Mutex(running)
     }
@@ -120,6 +140,12 @@ final class KitService: Sendable {
         let running = running.withLock { $0 }
         await running.server.stop()
         await running.writer.drain()
+    }
+
+    /// Reads from the simulated Stripe what webhooks left open, as the service does some seconds later.
+    func lookUp() async throws {
+        guard let lookups = running.withLock({ $0.lookups }) else { return }
+        while try await lookups.round() > 0 {}
     }
 
     // MARK: - Backups

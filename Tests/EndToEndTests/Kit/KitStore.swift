@@ -370,6 +370,8 @@ struct KitDeviceStore: DeviceStore {
     func sync() async throws { try await process.call("sync") {} }
 
     func canMakePayments() async -> Bool { await process.call("canMakePayments", or: false) { true } }
+
+    func storefront() async -> String? { await process.call("storefront", or: nil) { "USA" } }
 }
 
 extension SignedStatement {

@@ -67,7 +67,7 @@ struct WebPagesOracleTests {
 
 extension StripeObject {
     /// What the pages name it by.
-    fileprivate var paymentID: String {
+    var paymentID: String {
         if case .session(let session) = self { session.paymentIntent ?? session.id } else { id }
     }
 }

@@ -34,6 +34,8 @@ final class ScriptedServer: EntitlementServer {
         var door: Door?
         /// Requests that hold one of these wait at the door; empty: all do.
         var doorFor: Set<String> = []
+        /// Requests about a customer wait at theirs.
+        var doorsByCustomer: [String: Door] = [:]
         var proof = ReconciliationDocument.Proof.appTransaction
         /// Whether a request proves nothing that holds neither a token nor an app transaction.
         var provesByAppTransaction = false
@@ -90,6 +92,7 @@ final class ScriptedServer: EntitlementServer {
         let ids = Set(Self.ids(request))
         let (door, doorFor) = script.withLock { ($0.door, $0.doorFor) }
         if let door, doorFor.isEmpty || !doorFor.isDisjoint(with: ids) { await door.pass() }
+        await state.doorsByCustomer[customerID]?.pass()
         switch state.mood {
         case .answers: break
         case .unreachable: throw URLError(.notConnectedToInternet)

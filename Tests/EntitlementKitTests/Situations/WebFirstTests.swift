@@ -162,6 +162,33 @@ struct WebFirstTests {
         #expect(await payer.pages.isEmpty)
     }
 
+    @Test("who logs in and buys at once is sold to on the web, though an answer about who was here before comes first")
+    func boughtWithTheLogin() async {
+        let (before, after) = (Door(), Door())
+        let payer = Payer()
+        let rig = KitRig.web(payer) { $0.purchase = .success(.pending) }
+        await rig.store.settled()
+        guard let copy = await rig.store.current.customerID else {
+            Issue.record("nobody has this copy of the app")
+            return
+        }
+        rig.server.edit { $0.doorsByCustomer = [copy: before, "c-1": after] }
+        let asking = Task { await rig.store.refresh() }
+        while await before.visitors == 0 { await Task.yield() }
+        await rig.store.identify(customerID: "c-1", token: "t")
+        let buying = Task { await rig.store.purchase("monthly", via: .webFirst) }
+        while await after.visitors == 0 { await Task.yield() }
+        // The purchase waits by now for an answer, which this is not.
+        try? await Task.sleep(for: .milliseconds(50))
+        await before.open()
+        try? await Task.sleep(for: .milliseconds(50))
+        await after.open()
+        let report = await whileTimePasses(on: rig.clock) { await buying.value }
+        #expect(report.webUnavailability == nil && report.channel == .web, "\(report)")
+        #expect(await payer.pages.count == 1)
+        _ = await asking.value
+    }
+
     @Test("a store that does not tell its country is not waited for either")
     func slowStorefront() async {
         let door = Door()
