@@ -84,6 +84,8 @@ package struct CatalogDocument: Hashable, Sendable {
             "price": .string(stripe.price), "mode": .string(stripe.mode.rawValue),
         ]
         if let product = stripe.product { members["product"] = .string(product) }
+        if let price = stripe.sandboxPrice { members["sandbox_price"] = .string(price) }
+        if let product = stripe.sandboxProduct { members["sandbox_product"] = .string(product) }
         return .object(members)
     }
 
@@ -107,9 +109,10 @@ package struct CatalogDocument: Hashable, Sendable {
                 throw CatalogDocumentError(
                     path: "products[\(index)].product_id", reason: "is the id of an earlier product too")
             }
-            if let price = product.stripe?.price, !prices.insert(price).inserted {
+            for (name, price) in [("price", product.stripe?.price), ("sandbox_price", product.stripe?.sandboxPrice)] {
+                guard let price, !prices.insert(price).inserted else { continue }
                 throw CatalogDocumentError(
-                    path: "products[\(index)].stripe.price", reason: "is the price of an earlier product too")
+                    path: "products[\(index)].stripe.\(name)", reason: "is a price that was named before")
             }
             products.append(product)
         }
@@ -156,14 +159,19 @@ package struct CatalogDocument: Hashable, Sendable {
     private static func stripeProduct(
         _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
     ) throws(CatalogDocumentError) -> StripeProduct {
-        let members = try CatalogMembers(value, path: path, known: ["price", "product", "mode"], unknownMembers)
+        let members = try CatalogMembers(
+            value, path: path, known: ["price", "product", "mode", "sandbox_price", "sandbox_product"],
+            unknownMembers)
+        func id(_ name: String) throws(CatalogDocumentError) -> String? {
+            members[name] == nil ? nil : try members.identifier(name, limit: stripeIDLimit)
+        }
         let price = try members.identifier("price", limit: stripeIDLimit)
-        let product: String? =
-            members["product"] == nil ? nil : try members.identifier("product", limit: stripeIDLimit)
         guard case .string(let word)? = members["mode"], let mode = StripeProduct.Mode(rawValue: word) else {
             throw CatalogDocumentError(path: path + ".mode", reason: "must be \"subscription\" or \"payment\"")
         }
-        return StripeProduct(price: price, product: product, mode: mode)
+        return StripeProduct(
+            price: price, product: try id("product"), mode: mode, sandboxPrice: try id("sandbox_price"),
+            sandboxProduct: try id("sandbox_product"))
     }
 
     private static func policy(

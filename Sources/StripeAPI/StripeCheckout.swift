@@ -11,7 +11,8 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
 
     private let customer: CustomerID
     private let productID: String
-    private let product: StripeProduct
+    private let price: String
+    private let mode: StripeProduct.Mode
     private let successURL: String
     private let cancelURL: String
     private var stripeCustomer: String?
@@ -20,27 +21,34 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
     /// - Parameters:
     ///   - customer: whose the purchase will be.
     ///   - productID: what is sold, as the catalog names it.
-    ///   - product: what Stripe calls it.
+    ///   - price: what Stripe calls it, `price_…`.
+    ///   - mode: how it is sold.
     ///   - stripeCustomer: `cus_…` of whoever bought before, so that Stripe keeps one for each customer.
     ///   - externalPurchaseToken: what Apple gave the app for a purchase outside of it; up to `metadataLimit` characters.
     package init(
-        for customer: CustomerID, of productID: String, _ product: StripeProduct, successURL: String,
-        cancelURL: String, stripeCustomer: String? = nil, externalPurchaseToken: String? = nil
+        for customer: CustomerID, of productID: String, price: String, _ mode: StripeProduct.Mode,
+        successURL: String, cancelURL: String, stripeCustomer: String? = nil, externalPurchaseToken: String? = nil
     ) {
         self.customer = customer
         self.productID = productID
-        self.product = product
+        self.price = price
+        self.mode = mode
         self.successURL = successURL
         self.cancelURL = cancelURL
         self.stripeCustomer = stripeCustomer
         self.externalPurchaseToken = externalPurchaseToken
     }
 
-    /// The same for somebody whom Stripe does not know yet.
-    package var withoutStripeCustomer: StripeCheckoutOrder {
+    /// The same, to be paid by somebody whom Stripe knows, or by nobody it does.
+    package func paid(by stripeCustomer: String?) -> StripeCheckoutOrder {
         var order = self
-        order.stripeCustomer = nil
+        order.stripeCustomer = stripeCustomer
         return order
+    }
+
+    /// All that is ordered, one way for one order.
+    package var description: String {
+        request(idempotencyKey: "").body.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
     /// What Stripe is sent.
@@ -51,8 +59,8 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
     /// - Parameter idempotencyKey: names this checkout, however often it is sent.
     package func request(idempotencyKey: String) -> StripeRequest {
         var form = [
-            StripeRequest.Field("mode", product.mode.rawValue),
-            StripeRequest.Field("line_items[0][price]", product.price),
+            StripeRequest.Field("mode", mode.rawValue),
+            StripeRequest.Field("line_items[0][price]", price),
             StripeRequest.Field("line_items[0][quantity]", "1"),
             StripeRequest.Field("success_url", successURL), StripeRequest.Field("cancel_url", cancelURL),
         ]
@@ -61,7 +69,7 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
         }
         if let stripeCustomer { form.append(StripeRequest.Field("customer", stripeCustomer)) }
         let copied: String
-        switch product.mode {
+        switch mode {
         case .subscription: copied = "subscription_data[metadata]"
         case .payment:
             copied = "payment_intent_data[metadata]"
@@ -130,13 +138,6 @@ package enum StripePortal {
         return url
     }
 
-    /// Who paid, `cus_…`, by the answer to a look-up of a subscription, a payment intent or a session; `nil` where nobody is
-    /// named.
-    ///
-    /// - Throws: `PayloadError`.
-    package static func payer(answer body: [UInt8]) throws(PayloadError) -> String? {
-        try JSONObject(parsing: body).id("customer")
-    }
 }
 
 extension JSONObject {

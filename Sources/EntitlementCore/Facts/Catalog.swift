@@ -36,11 +36,26 @@ package struct StripeProduct: Hashable, Sendable {
     /// `prod_…`: every other price of it counts as this product, too.
     package let product: String?
     package let mode: Mode
+    /// The same in Stripe's test mode, where it has ids of its own; `nil`: those above.
+    package let sandboxPrice: String?
+    package let sandboxProduct: String?
 
-    package init(price: String, product: String? = nil, mode: Mode) {
+    package init(
+        price: String, product: String? = nil, mode: Mode, sandboxPrice: String? = nil, sandboxProduct: String? = nil
+    ) {
         self.price = price
         self.product = product
         self.mode = mode
+        self.sandboxPrice = sandboxPrice
+        self.sandboxProduct = sandboxProduct
+    }
+
+    /// What a checkout of an environment sells.
+    package func price(in environment: StoreEnvironment) -> String {
+        switch environment {
+        case .production: price
+        case .sandbox: sandboxPrice ?? price
+        }
     }
 }
 
@@ -122,8 +137,10 @@ package struct Catalog: Hashable, Sendable {
         // Where several name the same, the smallest id stands for it.
         for product in self.products.reversed() {
             guard let stripe = product.stripe else { continue }
-            byPrice[stripe.price] = product.productID
-            if let name = stripe.product { byStripeProduct[name] = product.productID }
+            for price in [stripe.price, stripe.sandboxPrice].compactMap(\.self) { byPrice[price] = product.productID }
+            for name in [stripe.product, stripe.sandboxProduct].compactMap(\.self) {
+                byStripeProduct[name] = product.productID
+            }
         }
         (self.byPrice, self.byStripeProduct) = (byPrice, byStripeProduct)
     }

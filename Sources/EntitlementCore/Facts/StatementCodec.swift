@@ -81,6 +81,8 @@ extension CanonicalWriter {
                 writer.text(stripe.price)
                 writer.optional(stripe.product) { $0.text($1) }
                 writer.text(stripe.mode.rawValue)
+                writer.optional(stripe.sandboxPrice) { $0.text($1) }
+                writer.optional(stripe.sandboxProduct) { $0.text($1) }
             }
         }
         integer(catalog.policy.webGraceDays)
@@ -212,7 +214,9 @@ extension CanonicalReader {
         let product = try optionalText()
         let word = try text()
         guard let mode = StripeProduct.Mode(rawValue: word) else { throw .invalid("a mode of \(word)") }
-        return StripeProduct(price: price, product: product, mode: mode)
+        return StripeProduct(
+            price: price, product: product, mode: mode, sandboxPrice: try optionalText(),
+            sandboxProduct: try optionalText())
     }
 
     mutating func statements() throws(Failure) -> StatementsFact {

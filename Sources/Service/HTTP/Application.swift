@@ -137,7 +137,7 @@ package struct Application: Sendable {
         self.streamEars = streamEars
         self.stripe = stripe
         self.stripeLookups = stripeLookups
-        self.shops = StripeShops(shops, now: now)
+        self.shops = StripeShops(shops, logger: logger, now: now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
             keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,

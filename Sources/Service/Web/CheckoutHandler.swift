@@ -11,48 +11,73 @@ import StripePayloads
 extension Application {
     /// `POST /v1/customers/{id}/checkout`: opens a page of Stripe's on which the customer pays for a product.
     ///
-    /// Nothing is recorded: what was bought is told by Stripe. Under an idempotency key the first page is answered again.
+    /// Nothing is recorded: what was bought is told by Stripe. Whoever asks again for the same, before anything is known to have
+    /// come of it, is led to the same page, whichever device asks; so a button that is pressed twice opens no second page.
     func openCheckout(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(CheckoutRequest.self)
         let environment = try await environment(of: customer, provenBy: request.proof, call)
         let shop = try shop(of: environment)
-        let product = try await webProduct(request.productID)
-        let command = try commandKey(of: call)
+        let (product, stripe) = try await webProduct(request.productID)
+        let order = StripeCheckoutOrder(
+            for: customer, of: product.productID, price: stripe.price(in: environment), stripe.mode,
+            successURL: try page(request.successURL, else: shop.successURL, of: shop, "success_url", call),
+            cancelURL: try page(request.cancelURL, else: shop.cancelURL, of: shop, "cancel_url", call),
+            externalPurchaseToken: request.externalPurchaseToken)
+        let command = try checkoutKey(of: call, order, environment, isBoughtAgain: request.isBoughtAgain)
         if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
             return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
         }
-        let successURL = try page(request.successURL, else: shop.successURL, of: shop, "success_url", call)
-        let cancelURL = try page(request.cancelURL, else: shop.cancelURL, of: shop, "cancel_url", call)
         let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: call.scope.app)
-        if !request.isBoughtAgain, let held = facts.answers(at: now()).first(where: { $0.goesOn(with: product.id) }) {
-            throw Problem(
-                .alreadyOwned,
-                "The customer has \(product.id) from \(held.reading.source.rawValue), and it goes on; send buy_again to sell it "
-                    + "once more.", param: "product_id")
+        if !request.isBoughtAgain, let obstacle = facts.obstacle(toSelling: product, at: now()) {
+            throw Problem(obstacle, product)
         }
-        // Stripe gives the same session again under the same key, also to whoever sends this again after a crash.
-        let key = command.map { sha256(Array("\($0.key)\n\($0.requestHash.hex)".utf8)).hex } ?? UUID().uuidString
-        let session = try await asking(environment) { end in
-            // Stripe then keeps one for each customer, and the portal shows all they bought. It works without, too.
-            let payer = try? await self.payer(of: facts, shop, until: end)
-            let order = StripeCheckoutOrder(
-                for: customer, of: product.id, product.stripe, successURL: successURL, cancelURL: cancelURL,
-                stripeCustomer: payer, externalPurchaseToken: request.externalPurchaseToken)
+        let paid = order.paid(by: try await payer(of: facts))
+        // What became known of purchases since makes it another sale, and so does whoever insists with a key of their own.
+        let known = facts.originals.values.filter { $0.web != nil }.map(\.lastPosition).max() ?? 0
+        let sale = "\(known)\n\(request.isBoughtAgain ? command?.key ?? "" : "")"
+        let session = try await asking(environment, about: "checkout") { end in
             do {
-                return try await shop.open(order, idempotencyKey: key, in: environment, until: end)
-            } catch let error as StripeAPIError where payer != nil && error.param == "customer" {
+                return try await self.open(paid, sale, shop, environment, until: end)
+            } catch let error as StripeAPIError where error.param == "customer" {
                 // They were deleted at Stripe since.
-                return try await shop.open(
-                    order.withoutStripeCustomer, idempotencyKey: "\(key)-anew", in: environment, until: end)
+                return try await self.open(order, sale, shop, environment, until: end)
             }
         }
         let document = CheckoutDocument(
-            id: session.id, url: session.url, expiresAt: session.expiresAt, productID: product.id)
+            id: session.id, url: session.url, expiresAt: session.expiresAt, productID: product.productID)
         if let command {
             try await commandKeys.keep(try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
         }
         return try answer(document)
+    }
+
+    /// How often another page is asked for where the one that Stripe gives is over, or the answer to it is an error for good.
+    private static let pagesAskedFor = 3
+    /// For how long a page has to be good at least, in milliseconds.
+    private static let shortestPage: Int64 = 120_000
+
+    /// Opens a page, or finds the one that was opened for the same sale.
+    ///
+    /// Stripe answers what it answered first to whoever sends the same key, its own failures included, for a day and longer.
+    private func open(
+        _ order: StripeCheckoutOrder, _ sale: String, _ shop: StripeShop, _ environment: StoreEnvironment,
+        until end: ContinuousClock.Instant
+    ) async throws -> StripeCheckoutSession {
+        for number in 1... {
+            let isLast = number == Self.pagesAskedFor
+            let identity = "\(environment.rawValue)\n\(sale)\n\(number)\n\(order.description)"
+            do {
+                let body = try await shop.client.send(
+                    order.request(idempotencyKey: sha256(Array(identity.utf8)).hex), within: end - .now)
+                let session = try StripeCheckoutSession(answer: body, in: environment)
+                let isOver = session.expiresAt.map { $0 <= now().adding(milliseconds: Self.shortestPage) } ?? false
+                if !isOver || isLast { return session }
+            } catch let error as StripeAPIError where (error.status ?? 0) >= 500 && !isLast {
+                continue
+            }
+        }
+        preconditionFailure("the last page is returned, or its failure thrown")
     }
 
     /// `POST /v1/customers/{id}/portal`: opens a page of Stripe's on which the customer looks after what they bought.
@@ -63,16 +88,31 @@ extension Application {
         let shop = try shop(of: environment)
         let returnURL = try page(request.returnURL, else: shop.cancelURL, of: shop, "return_url", call)
         let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: call.scope.app)
-        let url = try await asking(environment) { end in
-            guard let payer = try await self.payer(of: facts, shop, until: end) else {
-                throw Problem(.notFound, "Nothing that this customer bought on the web is known in this environment.")
+        let unknown = Problem(.notFound, "Nothing that this customer paid for on the web is known in this environment.")
+        guard let payer = try await payer(of: facts) else { throw unknown }
+        let url = try await asking(environment, about: "portal") { end in
+            do {
+                let body = try await shop.client.send(
+                    StripePortal.request(of: payer, returnURL: returnURL, idempotencyKey: UUID().uuidString),
+                    within: end - .now)
+                return try StripePortal.url(answer: body, in: environment)
+            } catch let error as StripeAPIError where error.param == "customer" {
+                throw unknown
             }
-            let body = try await shop.client.send(
-                StripePortal.request(of: payer, returnURL: returnURL, idempotencyKey: UUID().uuidString),
-                within: end - .now)
-            return try StripePortal.url(answer: body, in: environment)
         }
         return try .document(PortalDocument(url: url), headers: Self.uncached)
+    }
+
+    /// What a checkout's `Idempotency-Key` says: it is the customer's, in their environment, and about what is ordered, however
+    /// that was proven.
+    private func checkoutKey(
+        of call: Call, _ order: StripeCheckoutOrder, _ environment: StoreEnvironment, isBoughtAgain: Bool
+    ) throws(Problem) -> CommandKey? {
+        guard let command = try commandKey(of: call) else { return nil }
+        let customer = sha256(Array(try call.customerID().value.utf8)).hex
+        return CommandKey(
+            key: "checkout:\(environment.rawValue):\(customer):\(command.key)",
+            requestHash: sha256(Array("\(isBoughtAgain)\n\(order.description)".utf8)))
     }
 
     /// Whoever has the address can use it.
@@ -131,7 +171,7 @@ extension Application {
         return shop
     }
 
-    private func webProduct(_ id: String) async throws -> (id: String, stripe: StripeProduct) {
+    private func webProduct(_ id: String) async throws -> (CatalogProduct, StripeProduct) {
         let catalog = try await reader.catalog().0
         guard let product = catalog.products.first(where: { $0.productID.utf8.elementsEqual(id.utf8) }) else {
             throw Problem(.unprocessable, "The catalog has no such product.", param: "product_id")
@@ -139,7 +179,7 @@ extension Application {
         guard let stripe = product.stripe else {
             throw Problem(.unprocessable, "The catalog does not say how it is sold on the web.", param: "product_id")
         }
-        return (product.productID, stripe)
+        return (product, stripe)
     }
 
     private func page(
@@ -162,25 +202,26 @@ extension Application {
     // MARK: - Asking Stripe
 
     /// How many purchases are looked at to find out who paid.
-    private static let payersLookedFor = 3
+    private static let payersLookedFor = 8
 
-    /// Who Stripe takes the customer for, by what they bought last; `nil` where nothing says so.
-    private func payer(
-        of facts: CustomerFacts, _ shop: StripeShop, until end: ContinuousClock.Instant
-    ) async throws -> String? {
-        let bought = facts.originals.filter { $0.value.web != nil }
-            .sorted { ($0.value.lastPosition, $0.key) > ($1.value.lastPosition, $1.key) }
-        for (original, _) in bought.prefix(Self.payersLookedFor) {
-            guard let lookup = StripeLookup(id: original),
-                let body = try await shop.client.answer(to: lookup, within: end - .now)
-            else { continue }
-            if let payer = try StripePortal.payer(answer: body) { return payer }
+    /// Who Stripe takes the customer for, by what it told of what they bought last; `nil` where nothing says so.
+    private func payer(of facts: CustomerFacts) async throws -> String? {
+        for bought in facts.paidOnWeb().prefix(Self.payersLookedFor) {
+            for position in bought.positionsOfPayer {
+                // What was erased names nobody any more.
+                guard let (shown, evidence) = try await reader.event(at: position), let evidence else { continue }
+                let payer =
+                    shown.record.type == WebFact.readingLabel
+                    ? try? StripePayer.id(inReading: evidence)
+                    : try? StripePayer.id(inEvent: StripeEvent.body(evidence, of: shown.record))
+                if let payer { return payer }
+            }
         }
         return nil
     }
 
     private func asking<Value: Sendable>(
-        _ environment: StoreEnvironment,
+        _ environment: StoreEnvironment, about page: String,
         _ body: @escaping @Sendable (ContinuousClock.Instant) async throws -> Value
     ) async throws -> Value {
         let reason: String
@@ -195,29 +236,22 @@ extension Application {
         }
         logger.log(
             .warning, "a page of Stripe's could not be opened",
-            [("environment", .string(environment.rawValue)), ("error", .string(reason))])
+            [
+                ("environment", .string(environment.rawValue)), ("page", .string(page)), ("error", .string(reason)),
+            ])
         throw problem
-    }
-}
-
-extension StripeShop {
-    /// Opens a page on which is paid.
-    fileprivate func open(
-        _ order: StripeCheckoutOrder, idempotencyKey: String, in environment: StoreEnvironment,
-        until end: ContinuousClock.Instant
-    ) async throws -> StripeCheckoutSession {
-        let body = try await client.send(order.request(idempotencyKey: idempotencyKey), within: end - .now)
-        return try StripeCheckoutSession(answer: body, in: environment)
     }
 }
 
 extension Problem {
     /// What a failure of Stripe's means to whoever asked for a page of theirs.
+    ///
+    /// What only the operator can mend is no fault of theirs, and is told in the log.
     fileprivate init(_ error: StripeAPIError, now: Timestamp) {
         switch error.kind {
-        case .refused, .notFound:
-            self.init(.unprocessable, "Stripe does not take it: \(error.message)")
-        case .unauthorized, .forbidden:
+        case .refused where error.param.map(Self.params.contains) ?? false:
+            self.init(.unprocessable, "Stripe does not take it: \(error.message)", param: error.param)
+        case .refused, .notFound, .unauthorized, .forbidden:
             self = .unavailable("Stripe does not let this service do it; the service's log says why.")
         case .limited(let until?):
             let seconds = max(1, (until.milliseconds - now.milliseconds + 999) / 1000)
@@ -226,12 +260,24 @@ extension Problem {
             self = .unavailable("Stripe cannot be asked at this moment; send it again.")
         }
     }
-}
 
-extension EntitlementAnswer {
-    /// Whether it gives access by a product and will do so for good, or until it is paid again.
-    fileprivate func goesOn(with productID: String) -> Bool {
-        guard givesAccess, let held = reading.productID, held.utf8.elementsEqual(productID.utf8) else { return false }
-        return until == nil || willRenew == true
+    /// What of a request goes to Stripe as it came.
+    private static let params: Set<String> = ["success_url", "cancel_url", "return_url"]
+
+    /// Why somebody would pay twice.
+    fileprivate init(_ obstacle: WebSaleObstacle, _ product: CatalogProduct) {
+        let again = "send buy_again to sell it once more."
+        switch obstacle {
+        case .held(let source):
+            self.init(
+                .alreadyOwned,
+                "The customer has \(product.productID) from \(source.rawValue), and it goes on; \(again)",
+                param: "product_id")
+        case .charged(let original):
+            self.init(
+                .alreadyOwned,
+                "The customer subscribed to \(product.productID), or to another price of it, by \(original), and Stripe charges "
+                    + "them for that or tries to: the portal is where to change it. Else \(again)", param: "product_id")
+        }
     }
 }

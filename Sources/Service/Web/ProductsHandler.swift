@@ -12,12 +12,15 @@ extension Application {
         var prices: [String: WebPrices.Known] = [:]
         if shops[environment] != nil {
             prices = await shops.prices.prices(
-                catalog.products.compactMap(\.stripe?.price), in: environment, patience: limits.pricePatience)
+                catalog.products.compactMap { $0.stripe?.price(in: environment) }, in: environment,
+                patience: limits.pricePatience)
         }
         let items = catalog.products.map { product in
             ProductDocument(
                 productID: product.productID, entitlements: product.entitlements, isInAppStore: product.isInAppStore,
-                web: product.stripe.flatMap { prices[$0.price] }.flatMap { ProductDocument.WebPrice($0) })
+                web: product.stripe.flatMap { prices[$0.price(in: environment)] }.flatMap {
+                    ProductDocument.WebPrice($0)
+                })
         }
         return try .document(
             ListDocument(items: items, hasMore: false, nextAfter: nil), position: position,

@@ -1,4 +1,4 @@
-package import EntitlementCore
+import EntitlementCore
 import Foundation
 package import StripeAPI
 
@@ -44,7 +44,7 @@ package struct StripeShop: Sendable {
         guard scheme == "https" || scheme == "http" && ["127.0.0.1", "[::1]", "::1", "localhost"].contains(host) else {
             return nil
         }
-        return "\(scheme)://\(host):\(url.port.map(String.init) ?? "")"
+        return "\(scheme)://\(host):\(url.port ?? (scheme == "https" ? 443 : 80))"
     }
 }
 
@@ -54,9 +54,17 @@ package struct StripeShops: Sendable {
     let prices: WebPrices
 
     /// - Parameter shops: none where nothing is sold on the web.
-    package init(_ shops: [StoreEnvironment: StripeShop], now: @escaping @Sendable () -> Timestamp) {
+    init(_ shops: [StoreEnvironment: StripeShop], logger: Logger, now: @escaping @Sendable () -> Timestamp) {
         self.shops = shops
-        prices = WebPrices(now: now) { id, environment in
+        prices = WebPrices(now: now) { price, environment, error in
+            logger.log(
+                .warning,
+                "a price of the catalog cannot be read from Stripe, and products come without it, or with what it was before",
+                [
+                    ("price", .string(price)), ("environment", .string(environment.rawValue)),
+                    ("error", .string("\(error)")),
+                ])
+        } read: { id, environment in
             guard let client = shops[environment]?.client else { throw CancellationError() }
             return try StripePrice(answer: try await client.send(StripePrice.request(id)))
         }

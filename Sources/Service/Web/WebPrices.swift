@@ -4,7 +4,7 @@ import StripeAPI
 /// What products cost on the web, as Stripe said it last.
 ///
 /// A price that was read lately is given at once. An older one is given too, with its age, while it is read again. Only for
-/// one that was never read does anybody wait, and not for long.
+/// one that was never read does anybody wait, and not for long; while Stripe keeps a question waiting, nobody waits for another.
 actor WebPrices {
     struct Known: Sendable {
         let price: StripePrice
@@ -25,20 +25,25 @@ actor WebPrices {
 
     private let now: @Sendable () -> Timestamp
     private let read: @Sendable (String, StoreEnvironment) async throws -> StripePrice
+    private let report: @Sendable (String, StoreEnvironment, any Error) -> Void
     private var known: [Key: Known] = [:]
     private var failedAt: [Key: Timestamp] = [:]
     /// Waiting to be asked for, in their order.
     private var wanted: [Key] = []
-    private var reading: Set<Key> = []
+    /// Being asked for, and since when.
+    private var reading: [Key: ContinuousClock.Instant] = [:]
     private var workers = 0
     private var waiting: [UInt64: (missing: Set<Key>, continuation: CheckedContinuation<Void, Never>)] = [:]
     private var lastWaiter: UInt64 = 0
 
+    /// - Parameter report: is told of a price that cannot be read, once until it can be again.
     init(
         now: @escaping @Sendable () -> Timestamp,
+        report: @escaping @Sendable (String, StoreEnvironment, any Error) -> Void = { _, _, _ in },
         read: @escaping @Sendable (String, StoreEnvironment) async throws -> StripePrice
     ) {
         self.now = now
+        self.report = report
         self.read = read
     }
 
@@ -49,8 +54,9 @@ actor WebPrices {
         let keys = ids.map { Key(price: $0, environment: environment) }
         let instant = now()
         for key in keys where isDue(key, at: instant) { want(key) }
-        let missing = Set(keys.filter { known[$0] == nil && (reading.contains($0) || wanted.contains($0)) })
-        if !missing.isEmpty { await wait(for: missing, patience: patience) }
+        let missing = Set(keys.filter { known[$0] == nil && (reading[$0] != nil || wanted.contains($0)) })
+        let isHanging = reading.values.contains { $0.duration(to: .now) > patience }
+        if !missing.isEmpty, !isHanging { await wait(for: missing, patience: patience) }
         var found: [String: Known] = [:]
         for key in keys { found[key.price] = known[key] }
         return found
@@ -68,7 +74,7 @@ actor WebPrices {
     }
 
     private func want(_ key: Key) {
-        guard !reading.contains(key), !wanted.contains(key) else { return }
+        guard reading[key] == nil, !wanted.contains(key) else { return }
         wanted.append(key)
         guard workers < Self.mostAtOnce else { return }
         workers += 1
@@ -78,15 +84,15 @@ actor WebPrices {
     private func work() async {
         while !wanted.isEmpty {
             let key = wanted.removeFirst()
-            reading.insert(key)
+            reading[key] = .now
             do {
                 let price = try await read(key.price, key.environment)
                 known[key] = Known(price: price, readAt: now())
                 failedAt[key] = nil
             } catch {
-                failedAt[key] = now()
+                if failedAt.updateValue(now(), forKey: key) == nil { report(key.price, key.environment, error) }
             }
-            reading.remove(key)
+            reading[key] = nil
             for (waiter, waits) in waiting {
                 var missing = waits.missing
                 missing.remove(key)

@@ -29,6 +29,10 @@ final class ScriptedStripe: OutgoingTransport {
         var fault: OutgoingAnswer?
         /// Ids of customers that Stripe does not know.
         var deleted: Set<String> = []
+        /// How many of the next requests that make something are answered so, also when they are sent again.
+        var postsToFail: (count: Int, status: Int) = (0, 0)
+        /// Seconds since 1970, as Stripe has it.
+        var now = StripeRig.noon
     }
 
     private let state = Mutex(State())
@@ -45,6 +49,11 @@ final class ScriptedStripe: OutgoingTransport {
             $0.fault = status.map { OutgoingAnswer(status: $0, headers: headers, body: Array(body.utf8)) }
         }
     }
+
+    /// Lets the next requests that make something fail, as is then told to whoever sends them again.
+    func failPosts(count: Int, status: Int) { state.withLock { $0.postsToFail = (count, status) } }
+
+    func pass(seconds: Int64) { state.withLock { $0.now += seconds } }
 
     func answer(_ path: String, _ body: String) {
         state.withLock { $0.answers[path] = OutgoingAnswer(status: 200, body: Array(body.utf8)) }
@@ -84,7 +93,11 @@ final class ScriptedStripe: OutgoingTransport {
             }
             let key = asked.headers["Idempotency-Key"] ?? ""
             if let kept = state.kept[key] { return kept }
-            let answer = Self.make(asked, environment, &state)
+            var answer = Self.make(asked, environment, &state)
+            if state.postsToFail.count > 0 {
+                state.postsToFail.count -= 1
+                answer = OutgoingAnswer(status: state.postsToFail.status, body: [])
+            }
             state.kept[key] = answer
             return answer
         }
@@ -104,7 +117,7 @@ final class ScriptedStripe: OutgoingTransport {
         let body =
             asked.target == "/v1/billing_portal/sessions"
             ? #"{"id":"bps_\#(state.sessions)","object":"billing_portal.session","livemode":\#(isLive),"url":"https://billing.stripe.com/p/\#(state.sessions)"}"#
-            : #"{"id":"cs_\#(state.sessions)","object":"checkout.session","livemode":\#(isLive),"expires_at":\#(StripeRig.noon + 86_400),"url":"https://checkout.stripe.com/c/pay/cs_\#(state.sessions)"}"#
+            : #"{"id":"cs_\#(state.sessions)","object":"checkout.session","livemode":\#(isLive),"expires_at":\#(state.now + 86_400),"url":"https://checkout.stripe.com/c/pay/cs_\#(state.sessions)"}"#
         return OutgoingAnswer(status: 200, body: Array(body.utf8))
     }
 

@@ -1,0 +1,94 @@
+/// Why a product is not sold to a customer on the web.
+package enum WebSaleObstacle: Hashable, Sendable {
+    /// They have it, and it goes on for good or until it is paid again.
+    case held(EntitlementOrigin)
+    /// They subscribed to it on the web, and Stripe charges them for it, or tries to: another would be paid beside it.
+    case charged(originalTransactionID: String)
+}
+
+extension CustomerFacts {
+    /// What stands in the way of selling a product on the web, so that nobody pays twice for one thing.
+    ///
+    /// Each original is looked at by itself: what is shown of an entitlement may be another that reaches further.
+    package func obstacle(toSelling product: CatalogProduct, at instant: Timestamp) -> WebSaleObstacle? {
+        for (id, state) in originals.sorted(by: { $0.key < $1.key }) {
+            var alone = self
+            (alone.originals, alone.grants) = ([id: state], [])
+            if let held = alone.answers(at: instant).first(where: { $0.goesOn(with: product.productID) }) {
+                return .held(held.reading.source)
+            }
+            guard let web = state.web, owner(of: web) == customer,
+                let last = web.subscriptions.last(where: { $0.statedAt <= instant })?.value, last.isCharged
+            else { continue }
+            if last.items.contains(where: { catalog.isSame($0.product, as: product) }) {
+                return .charged(originalTransactionID: id)
+            }
+        }
+        return nil
+    }
+
+    /// The originals that were sold to this customer on the web and are theirs still, those that renew and the latest first:
+    /// whoever paid for them is who pays next.
+    ///
+    /// What was transferred to them somebody else has paid for.
+    package func paidOnWeb() -> [WebOriginal] {
+        originals.values.compactMap { state in
+            guard let web = state.web, let stated = web.statedOwner,
+                ownership.customer(of: stated) == customer, owner(of: web) == customer
+            else { return nil }
+            return (web, state.lastPosition)
+        }.sorted { (left: (WebOriginal, Int64), right: (WebOriginal, Int64)) in
+            let (renews, others) = (!left.0.subscriptions.isEmpty, !right.0.subscriptions.isEmpty)
+            return renews != others ? renews : left.1 > right.1
+        }.map(\.0)
+    }
+
+    private func owner(of web: WebOriginal) -> IdentityRef? {
+        (ownership.transferInForce(of: web.originalTransactionID)?.customer ?? web.statedOwner)
+            .map(ownership.customer(of:))
+    }
+}
+
+extension WebOriginal {
+    /// The events that may say who paid, those that were heard last of their kind.
+    package var positionsOfPayer: [Int64] {
+        let heard = [
+            subscriptions.last?.position, lines.map(\.position).max(), payments.last?.position, owners.first?.position,
+        ]
+        return heard.reduce(into: []) { known, position in
+            if let position, !known.contains(position) { known.append(position) }
+        }
+    }
+}
+
+extension Catalog {
+    /// Whether what was sold is this product, or another price of the same product of Stripe's.
+    fileprivate func isSame(_ sold: WebProduct, as product: CatalogProduct) -> Bool {
+        if productID(of: sold) == product.productID { return true }
+        guard let name = sold.product, let stripe = product.stripe else { return false }
+        return [stripe.product, stripe.sandboxProduct].contains(name)
+    }
+}
+
+extension WebSubscription {
+    /// Whether Stripe will charge for it by itself.
+    fileprivate var isCharged: Bool {
+        guard endedAt == nil, collectionPause == nil else { return false }
+        switch status {
+        // The card is tried again, whether or not it is to end then.
+        case .known(.pastDue): return true
+        case .known(.active), .known(.trialing): return !cancelsAtPeriodEnd && cancelAt == nil
+        case .known(.incomplete), .known(.incompleteExpired), .known(.canceled), .known(.unpaid), .known(.paused),
+            .unknown:
+            return false
+        }
+    }
+}
+
+extension EntitlementAnswer {
+    /// Whether it gives access by a product and will do so for good, or until it is paid again.
+    fileprivate func goesOn(with productID: String) -> Bool {
+        guard givesAccess, let held = reading.productID, held.utf8.elementsEqual(productID.utf8) else { return false }
+        return until == nil || willRenew == true
+    }
+}
