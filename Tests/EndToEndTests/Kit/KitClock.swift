@@ -18,6 +18,8 @@ final class WorldClock: EntitlementClock {
         var sleepers: [Sleeper] = []
         var cancelled: Set<Int> = []
         var watcher: AsyncStream<Void>.Continuation?
+        /// How many requests are with the server.
+        var requests = 0
     }
 
     private let start: Int64
@@ -50,6 +52,16 @@ final class WorldClock: EntitlementClock {
 
     func uptime() -> Duration { .milliseconds(instant - start) }
 
+    /// Makes a request during which no time passes by itself: a slow machine is no slow server.
+    func holding<Answer>(while body: () async throws -> Answer) async rethrows -> Answer {
+        state.withLock { $0.requests += 1 }
+        defer { state.withLock { $0.requests -= 1 } }
+        return try await body()
+    }
+
+    /// The longest that time stands still for requests that are with the server, in tenths of a second.
+    private static let longestHold = 300
+
     /// Lets time pass up to whoever sleeps for no longer than told, again and again, until it is cancelled.
     func keepWaking(within limit: Int64) async {
         let (sleeps, watcher) = AsyncStream<Void>.makeStream()
@@ -58,6 +70,9 @@ final class WorldClock: EntitlementClock {
         for await _ in sleeps {
             // A call has a time limit by this clock, too; it gets a while to be answered in before it runs out.
             try? await Task.sleep(for: .milliseconds(200))
+            for _ in 0..<Self.longestHold where state.withLock({ $0.requests > 0 }) && !Task.isCancelled {
+                try? await Task.sleep(for: .milliseconds(100))
+            }
             let pause = state.withLock { state in
                 state.sleepers.map { $0.wakesAt - state.now }.filter { $0 <= limit }.min()
             }

@@ -48,10 +48,12 @@ final class KitProxy: Sendable {
     }
 
     private let upstream: HTTPEntitlementServer
+    private let clock: WorldClock
     private let state = Mutex(State())
 
     init(_ service: KitService) {
         upstream = HTTPEntitlementServer(baseURL: service.url, publishableKey: service.publishableKey, timeout: 60)
+        clock = service.clock
     }
 
     var weather: Weather {
@@ -150,10 +152,10 @@ final class KitProxy: Sendable {
         case .refusing(let status, let retryAfter):
             return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data("{}".utf8))
         case .answerLost:
-            _ = try await send()
+            _ = try await clock.holding { try await send() }
             throw URLError(.networkConnectionLost)
         case .fair:
-            return try answer(try await send())
+            return try answer(try await clock.holding { try await send() })
         }
     }
 
