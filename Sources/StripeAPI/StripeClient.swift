@@ -40,17 +40,20 @@ package struct StripeClient: Sendable {
     private let transport: any OutgoingTransport
     private let retry: StripeRetry
     private let pace: StripePace
+    private var share = StripePace.Share.background
     private let surroundings: Surroundings
 
     /// Of which environment all is that it is told.
     package var environment: StoreEnvironment { key.environment }
 
-    /// - Parameter base: another server in place of Stripe's, such as `http://127.0.0.1:12111`.
+    /// - Parameters:
+    ///   - base: another server in place of Stripe's, such as `http://127.0.0.1:12111`.
+    ///   - pace: spreads the requests of all clients that share it; its own where none is given.
     package init(
         _ key: StripeKey, base: String? = nil,
         transport: any OutgoingTransport = OutgoingSession(
             timeout: StripeClient.timeout, answerLimit: StripeClient.answerLimit),
-        retry: StripeRetry = StripeRetry(), surroundings: Surroundings
+        retry: StripeRetry = StripeRetry(), pace: StripePace? = nil, surroundings: Surroundings
     ) {
         self.key = key
         var base = base ?? Self.stripe
@@ -58,8 +61,15 @@ package struct StripeClient: Sendable {
         self.base = base
         self.transport = transport
         self.retry = retry
-        pace = StripePace(key.environment)
+        self.pace = pace ?? StripePace(key.environment)
         self.surroundings = surroundings
+    }
+
+    /// The same client for whoever waits for what it asks; without one, nobody does.
+    package func taking(_ share: StripePace.Share) -> StripeClient {
+        var client = self
+        client.share = share
+        return client
     }
 
     /// What Stripe says to a look-up; `nil` where it says that there is no such thing.
@@ -93,20 +103,22 @@ package struct StripeClient: Sendable {
             func spent() -> Duration {
                 max(paused, .milliseconds(surroundings.now().milliseconds - start.milliseconds))
             }
-            let block = pace.blocked(now: surroundings.now())
-            let pause = block.map { Duration.milliseconds($0.milliseconds - surroundings.now().milliseconds) } ?? .zero
-            guard spent() + pause < limit else {
-                throw StripeAPIError(
-                    .limited(until: block), of: request.operation, "it said to come again later, and nothing was sent")
-            }
-            try await sleep(pause, request)
-            paused += pause
-            let wait = pace.turn(now: surroundings.now())
-            guard spent() + wait < limit else {
-                throw StripeAPIError(.outOfTime, of: request.operation, "there was no time left to send it")
-            }
-            try await sleep(wait, request)
-            paused += wait
+            // While it waits for its turn, another may be told to come again later.
+            var heeded: Timestamp?
+            repeat {
+                let block = pace.blocked(now: surroundings.now())
+                let pause =
+                    block.map { Duration.milliseconds($0.milliseconds - surroundings.now().milliseconds) } ?? .zero
+                guard spent() + pause < limit else {
+                    throw StripeAPIError(
+                        .limited(until: block), of: request.operation,
+                        "it said to come again later, and nothing was sent")
+                }
+                try await sleep(pause, request)
+                paused += pause
+                heeded = block ?? heeded
+                try await turn(request, within: limit - spent())
+            } while pace.blocked(now: surroundings.now()).map { $0 != heeded } ?? false
             let error: StripeAPIError
             do throws(StripeAPIError) {
                 return try await attemptOnce(request, within: limit - spent())
@@ -123,12 +135,29 @@ package struct StripeClient: Sendable {
         }
     }
 
+    /// Waits for a turn, which leaves as much time for the answer.
+    private func turn(_ request: StripeRequest, within limit: Duration) async throws(StripeAPIError) {
+        let isInTime: Bool
+        do {
+            isInTime = try await pace.turn(share, within: limit / 2, surroundings)
+        } catch {
+            throw StripeAPIError(.outOfTime, of: request.operation, Self.stopped)
+        }
+        guard isInTime else {
+            throw StripeAPIError(
+                .outOfTime, of: request.operation,
+                "nothing was sent: as much as is asked of Stripe each second waits for its turn already")
+        }
+    }
+
+    private static let stopped = "stopped while waiting to be sent"
+
     private func sleep(_ pause: Duration, _ request: StripeRequest) async throws(StripeAPIError) {
         guard pause > .zero else { return }
         do {
             try await surroundings.sleep(pause)
         } catch {
-            throw StripeAPIError(.outOfTime, of: request.operation, "stopped while waiting to be sent")
+            throw StripeAPIError(.outOfTime, of: request.operation, Self.stopped)
         }
     }
 

@@ -128,7 +128,7 @@ package struct StripeLookups: Sendable {
     ///
     /// - Throws: where it cannot be read now; then it is tried again.
     func settle(_ position: Int64, _ environment: StoreEnvironment) async throws {
-        guard let client = clients[environment] else { return }
+        guard let client = clients[environment]?.taking(.webhooks) else { return }
         try await projector.catchUp(now: now())
         guard let owed = try await register.take(eventAt: position, environment, now: now()) else { return }
         try await read(owed, client)

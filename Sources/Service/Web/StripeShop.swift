@@ -10,7 +10,7 @@ package struct StripeShop: Sendable {
     package let cancelURL: String
 
     package init(client: StripeClient, successURL: String, cancelURL: String) {
-        self.client = client
+        self.client = client.taking(.customers)
         self.successURL = successURL
         self.cancelURL = cancelURL
     }

@@ -127,7 +127,8 @@ struct ServeCommand: Command {
                 configuration, files.storeAccess, checks: storeChecks, session, writer: writer, reader: reader,
                 metrics: metrics,
                 logger: logger)
-            let stripeClients = files.stripe.clients(now: clock.now)
+            let stripePaces = files.stripe.paces
+            let stripeClients = files.stripe.clients(sharing: stripePaces, now: clock.now)
             let webSweeps = WebSweepRegister(
                 pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())")
             let stripeSweep = StripeSweep(
@@ -155,7 +156,8 @@ struct ServeCommand: Command {
                 streams: healing.streams.with(
                     web: Set(stripeClients.map(\.environment)), register: webSweeps), streamEars: healing.ears,
                 stripe: files.stripe.webhooks, stripeLookups: stripeLookups,
-                shops: files.stripe.shops(configuration, now: clock.now), now: clock.now)
+                shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
+                now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
             let server = application.makeServer(listening)

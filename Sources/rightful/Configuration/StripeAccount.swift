@@ -135,21 +135,31 @@ struct StripeFiles: Sendable {
     }
 
     /// What asks Stripe's API, one for each account.
-    func clients(now: @escaping @Sendable () -> Timestamp) -> [StripeClient] {
+    ///
+    /// - Parameter paces: of other clients of the same accounts, together with which they ask no more than one would.
+    func clients(
+        sharing paces: [StoreEnvironment: StripePace], now: @escaping @Sendable () -> Timestamp
+    ) -> [StripeClient] {
         keys.map { key, base in
             StripeClient(
-                key, base: base,
+                key, base: base, pace: paces[key.environment],
                 surroundings: .init(
                     now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { Double.random(in: 0...1) }))
         }
     }
 
-    /// Where it is sold, with clients of their own: whoever buys does not wait for what is read behind the service.
+    /// How often each account is asked.
+    var paces: [StoreEnvironment: StripePace] {
+        Dictionary(keys.map { ($0.key.environment, StripePace($0.key.environment)) }) { first, _ in first }
+    }
+
+    /// Where it is sold, with connections of their own: whoever buys does not wait for what is read behind the service.
     func shops(
-        _ configuration: Configuration, now: @escaping @Sendable () -> Timestamp
+        _ configuration: Configuration, sharing paces: [StoreEnvironment: StripePace],
+        now: @escaping @Sendable () -> Timestamp
     ) -> [StoreEnvironment: StripeShop] {
         var shops: [StoreEnvironment: StripeShop] = [:]
-        for (account, client) in zip(configuration.stripe, clients(now: now)) {
+        for (account, client) in zip(configuration.stripe, clients(sharing: paces, now: now)) {
             shops[account.environment] = StripeShop(
                 client: client, successURL: account.successURL, cancelURL: account.cancelURL)
         }
