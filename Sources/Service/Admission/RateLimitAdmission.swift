@@ -66,6 +66,18 @@ extension Application {
 
     private static let signaturesPerRequest = 25
 
+    /// Lets the customer pay for a page of Stripe's, where it is not asked for with a secret key.
+    ///
+    /// - Throws: `rate_limited`.
+    func payForPage(of customer: CustomerID, in environment: StoreEnvironment, _ call: Call) throws(Problem) {
+        if case .secretKey = call.credential { return }
+        let subject = RateLimiter.Subject.pages(customer, environment)
+        guard let wait = rateLimiter.take(subject, RateLimiter.secondsOfPage, at: call.request.receivedAt) else {
+            return
+        }
+        throw rateLimited(subject, "requests for pages of Stripe's", wait)
+    }
+
     private func take(
         _ subject: RateLimiter.Subject, _ count: Int64 = 1, for request: HTTPRequest
     ) throws(Problem) {
@@ -90,6 +102,7 @@ extension RateLimiter.Subject {
         case .address, .secretKeyGuesses, .forgeries: "address"
         case .secretKey, .publishableKey: "key"
         case .repetitions: "repetitions"
+        case .pages: "pages"
         }
     }
 
@@ -99,6 +112,7 @@ extension RateLimiter.Subject {
         case .address, .secretKeyGuesses, .forgeries: "client address"
         case .secretKey, .publishableKey: "API key"
         case .repetitions: "subscription"
+        case .pages: "customer"
         }
     }
 }

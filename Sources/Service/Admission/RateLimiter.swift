@@ -1,3 +1,4 @@
+import EntitlementCore
 import Ledger
 import Synchronization
 
@@ -20,7 +21,13 @@ final class RateLimiter: Sendable {
         case publishableKey(id: String)
         /// What devices say again of an original transaction, a token for each byte that the log keeps of it.
         case repetitions(OriginalKey)
+        /// Pages of Stripe's that a customer's devices have opened, without a secret key: one phone must not take the turns
+        /// of a whole shop.
+        case pages(CustomerID, StoreEnvironment)
     }
+
+    /// What a page costs, in seconds: six can be opened at once, then three in a minute.
+    static let secondsOfPage: Int64 = 20
 
     /// The most buckets kept.
     static let capacity = 100_000
@@ -65,6 +72,7 @@ final class RateLimiter: Sendable {
         case .secretKey: limits.secretKey
         case .publishableKey: limits.publishableKey
         case .repetitions: limits.repetitions
+        case .pages: limits.pages
         }
     }
 }

@@ -25,5 +25,8 @@ package struct RateLimits: Sendable, Hashable {
     /// Bytes of what devices say again of one original transaction: about 250 KiB a day.
     package var repetitions = RateLimit(perSecond: 3, burst: 1 << 18)
 
+    /// Seconds of what a customer's devices ask Stripe for: see `RateLimiter.secondsOfPage`.
+    package var pages = RateLimit(perSecond: 1, burst: 120)
+
     package init() {}
 }

@@ -32,6 +32,7 @@ extension Application {
         if !request.isBoughtAgain, let obstacle = facts.obstacle(toSelling: product, at: now()) {
             throw Problem(obstacle, product)
         }
+        try payForPage(of: customer, in: environment, call)
         let paid = order.paid(by: try await payer(of: facts))
         // What became known of purchases since makes it another sale, and so does whoever insists with a key of their own.
         let known = facts.originals.values.filter { $0.web != nil }.map(\.lastPosition).max() ?? 0
@@ -90,6 +91,7 @@ extension Application {
         let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: call.scope.app)
         let unknown = Problem(.notFound, "Nothing that this customer paid for on the web is known in this environment.")
         guard let payer = try await payer(of: facts) else { throw unknown }
+        try payForPage(of: customer, in: environment, call)
         let url = try await asking(environment, about: "portal") { end in
             do {
                 let body = try await shop.client.send(

@@ -11,35 +11,11 @@ import Testing
 
 @Suite("Buying on the web", .timeLimit(.minutes(5)))
 struct CheckoutTests {
-    /// A rig that sells in production, and what it asks.
-    private struct Shop {
-        let stripe: StripeRig
-        let asked: ScriptedStripe
-
-        var rig: ServiceRig { stripe.rig }
-
-        static func make() async throws -> Shop {
-            let asked = ScriptedStripe()
-            let clock = TestClock(try instant(ServiceRig.noon))
-            return Shop(
-                stripe: try await StripeRig.make(shops: [.production: try asked.shop(clock)]), asked: asked)
-        }
-
-        func post(
-            _ customer: String, _ action: String = "checkout", _ body: String, key: String? = nil,
-            headers: [(String, String)] = []
-        ) async throws -> HTTPResponse {
-            try await rig.send(
-                "POST", "/v1/customers/\(customer)/\(action)", key: key ?? rig.admin, headers: headers,
-                body: Array(body.utf8))
-        }
-    }
-
     private static let pro = #"{"product_id":"pro"}"#
 
     @Test("a checkout names the customer in every place from which something may come back")
     func everyPlace() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         let answer = try await shop.post("c-1", "checkout", #"{"product_id":"pro","external_purchase_token":"e30"}"#)
         #expect(answer.status == 200, "\(answer.text)")
         #expect(try answer.json["object"] == .string("checkout") && answer.json["id"] == .string("cs_1"))
@@ -73,7 +49,7 @@ struct CheckoutTests {
 
     @Test("a command that is sent again opens no second page, also after a crash between Stripe and the ledger")
     func again() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         let key = [("Idempotency-Key", "tap-1")]
         let first = try await shop.post("c-1", "checkout", Self.pro, headers: key)
         let second = try await shop.post("c-1", "checkout", Self.pro, headers: key)
@@ -88,7 +64,7 @@ struct CheckoutTests {
 
     @Test("whoever has a product that goes on is not sold it again unless they say so")
     func owned() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         #expect(try await shop.stripe.deliver(StripeBody.paid).status == 200)
         let running = StripeBody.event(
             "customer.subscription.updated", StripeBody.subscription(), id: "evt_2", created: StripeRig.noon - 50)
@@ -113,7 +89,7 @@ struct CheckoutTests {
         "a button that is pressed twice, or on two devices, leads to one page, until something is known to have come of it"
     )
     func onePage() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         func page(_ body: String = Self.pro, _ key: String? = nil, to customer: String = "c-1") async throws -> String {
             let answer = try await shop.post(
                 customer, "checkout", body, headers: key.map { [("Idempotency-Key", $0)] } ?? [])
@@ -145,7 +121,7 @@ struct CheckoutTests {
 
     @Test("a failure that Stripe keeps for the key of a page is left behind, with the page that nobody saw")
     func keptFailure() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         shop.asked.failPosts(count: 1, status: 500)
         let answer = try await shop.post("c-1", "checkout", Self.pro)
         #expect(answer.status == 200, "\(answer.text)")
@@ -154,7 +130,7 @@ struct CheckoutTests {
 
     @Test("an Idempotency-Key is the customer's own, in their environment")
     func keys() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         let key = [("Idempotency-Key", "1")]
         var pages: Set<String> = []
         for customer in ["c-1", "c-2"] {
@@ -178,7 +154,7 @@ struct CheckoutTests {
 
     @Test("nobody is sold what Stripe charges them for, or tries to, by another price of the same product too")
     func charged() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         #expect(
             try await shop.rig.put(
                 """
@@ -219,7 +195,7 @@ struct CheckoutTests {
 
     @Test("what was transferred somebody else has paid for: neither their portal nor their card goes with it")
     func transferred() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         #expect(try await shop.stripe.deliver(StripeBody.paid).status == 200)
         let transfer = try await shop.post(
             "c-1", "actions/transfer", #"{"original_transaction_id":"sub_1","to":"c-2"}"#)
@@ -235,7 +211,7 @@ struct CheckoutTests {
         let asked = ScriptedStripe(.sandbox)
         let clock = TestClock(try instant(ServiceRig.noon))
         let stripe = try await StripeRig.make(shops: [.sandbox: try asked.shop(clock)])
-        let shop = Shop(stripe: stripe, asked: asked)
+        let shop = CheckoutShop(stripe: stripe, asked: asked)
         #expect(
             try await shop.rig.put(
                 """
@@ -255,7 +231,7 @@ struct CheckoutTests {
 
     @Test("whoever bought before stays the same customer of Stripe's, unless they were deleted there")
     func sameCustomer() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         #expect(try await shop.stripe.deliver(StripeBody.paid).status == 200)
         #expect(try await shop.post("c-1", "checkout", #"{"product_id":"lifetime"}"#).status == 200)
         #expect(shop.asked.posted.last?.form["customer"] == "cus_sub_1")
@@ -273,53 +249,9 @@ struct CheckoutTests {
         #expect(try await shop.post("c-2", "portal", "{}").verdict == "404 not_found")
     }
 
-    @Test("who has not proven to be the customer opens no page")
-    func proof() async throws {
-        let shop = try await Shop.make()
-        let device = try await shop.rig.publishableKey(environment: nil)
-        let mine = try shop.rig.signAppTransaction("704")
-        func body(_ proof: String?) -> String {
-            proof.map { #"{"product_id":"pro","app_transaction":"\#($0)"}"# } ?? Self.pro
-        }
-        #expect(try await shop.post("apple:704", "checkout", body(nil), key: device).verdict == "403 forbidden")
-        #expect(try await shop.post("c-1", "checkout", body(mine), key: device).verdict == "403 forbidden")
-        #expect(try await shop.post("apple:704", "checkout", body("x.y.z"), key: device).verdict == "403 forbidden")
-        let stranger = try shop.rig.signAppTransaction("704", bundleID: "com.example.stranger")
-        #expect(try await shop.post("apple:704", "checkout", body(stranger), key: device).verdict == "403 forbidden")
-        #expect(shop.asked.asked.isEmpty)
-        #expect(try await shop.post("apple:704", "checkout", body(mine), key: device).status == 200)
-        #expect(shop.asked.posted.last?.form["client_reference_id"] == "apple:704")
-        let token = try await shop.rig.token("c-1")
-        #expect(try await shop.post("c-1", "checkout", body(nil), key: token).status == 200)
-        #expect(try await shop.post("c-2", "checkout", body(nil), key: token).verdict == "403 forbidden")
-        let reader = try await shop.rig.keys.create(name: "reader", scopes: [.customersRead]).secret
-        #expect(try await shop.post("c-1", "checkout", body(nil), key: reader).verdict == "403 forbidden")
-    }
-
-    @Test("a device leads to the pages that are configured alone; our own server leads anywhere that is a page")
-    func pages() async throws {
-        let shop = try await Shop.make()
-        let token = try await shop.rig.token("c-1")
-        func body(_ url: String) -> String { #"{"product_id":"pro","success_url":"\#(url)"}"# }
-        let rows: [(String, device: String, server: String)] = [
-            ("https://example.com/app?x=1", "200", "200"), ("https://example.com:443/app", "200", "200"),
-            ("https://EXAMPLE.com/app", "200", "200"),
-            ("https://example.com:8443/", "403 forbidden", "200"), ("https://evil.example/", "403 forbidden", "200"),
-            ("https://example.com@evil.example/", "400 malformed_request", "400 malformed_request"),
-            ("javascript:alert(1)", "400 malformed_request", "400 malformed_request"),
-            ("http://example.com/", "400 malformed_request", "400 malformed_request"),
-        ]
-        for (url, device, server) in rows {
-            for (key, expected) in [(token, device), (shop.rig.admin, server)] {
-                let answer = try await shop.post("c-1", "checkout", body(url), key: key)
-                #expect((answer.status == 200 ? "200" : answer.verdict) == expected, "\(url): \(answer.text)")
-            }
-        }
-    }
-
     @Test("what Stripe answers badly is told as what it is, and the key is told to nobody")
     func failures() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         func verdict(_ status: Int, _ body: String, _ headers: [String: String] = [:]) async throws -> String {
             shop.asked.fail(status, body, headers: headers)
             defer { shop.asked.fail(nil) }
@@ -360,7 +292,7 @@ struct CheckoutTests {
 
     @Test("products come with the price that was read last, and its age")
     func products() async throws {
-        let shop = try await Shop.make()
+        let shop = try await CheckoutShop.make()
         func price(_ id: String, _ amount: Int, _ rest: String) {
             shop.asked.answer(
                 "/v1/prices/\(id)",
