@@ -75,9 +75,7 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
         let isStripes = error?["type"]?.identifier != nil
         let reason =
             error?["message"]?.string
-            ?? ((300..<400).contains(answer.status)
-                ? "a redirection, which is not followed: is base_url Stripe's, and is there a proxy?"
-                : "no reason given")
+            ?? Self.reason(withoutWords: answer.status)
         let code = error?["code"]?.identifier
         let seconds = answer.header("Retry-After").flatMap { Int64($0) }.flatMap {
             $0 >= 0 ? min($0, Self.longestRetryAfter) : nil
@@ -85,22 +83,32 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
         let kind: Kind =
             switch answer.status {
             case 401: .unauthorized
-            case 403: .forbidden
+            // What has no error of Stripe's was said by something on the way.
+            case 403: isStripes ? .forbidden : .unavailable
             case 404 where isStripes: .notFound
             case 429: .limited(until: seconds.map { now.adding(milliseconds: $0 * 1000) })
-            case 408, 409, 500...: .unavailable
-            case 300..<400: .refused
+            case 300..<400, 408, 409, 500...: .unavailable
             case 400, 402, 405..<500: isStripes ? .refused : .unreadable
             // A gateway's answer, or something that no server should say.
             default: .unreadable
             }
         self.init(
-            kind, of: request.operation, reason.replacing(key.value, with: "…"), status: answer.status,
+            kind, of: request.operation,
+            StripeWords.withoutIDs(reason.replacing(key.value, with: "…"), hiding: request.names),
+            status: answer.status,
             code: code?.replacing(key.value, with: "…"),
             param: error?["param"]?.identifier?.replacing(key.value, with: "…"),
             requestID: answer.header("Request-Id")?.replacing(key.value, with: "…"),
             shouldRetry: answer.header("Stripe-Should-Retry").flatMap { ["true": true, "false": false][$0] },
             retryAfter: seconds)
+    }
+
+    private static func reason(withoutWords status: Int) -> String {
+        switch status {
+        case 300..<400: "a redirection, which is not followed: is base_url Stripe's, and is there a proxy?"
+        case 403: "refused, and not by Stripe: is there a proxy or a firewall on the way?"
+        default: "no reason given"
+        }
     }
 
     /// What a server says may hold anything, and ends up on terminals and in the database.
@@ -114,6 +122,8 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
     /// Whether the same request may well succeed later.
     var isPassing: Bool {
         if let shouldRetry { return shouldRetry }
+        // Whoever leads elsewhere does so again.
+        if let status, (300..<400).contains(status) { return false }
         return switch kind {
         case .limited, .unavailable, .unreadable: true
         case .unauthorized, .forbidden, .notFound, .refused, .outOfTime: false

@@ -42,6 +42,8 @@ package struct StripeClient: Sendable {
     private let pace: StripePace
     private var share = StripePace.Share.background
     private let surroundings: Surroundings
+    /// What its answers tell of the clocks.
+    package let clock = StripeClock()
 
     /// Of which environment all is that it is told.
     package var environment: StoreEnvironment { key.environment }
@@ -165,11 +167,13 @@ package struct StripeClient: Sendable {
         _ request: StripeRequest, within limit: Duration
     ) async throws(StripeAPIError) -> [UInt8] {
         let answer: OutgoingAnswer
+        let start = surroundings.now()
         do {
             answer = try await carry(request, within: limit)
         } catch {
             throw failure(error, of: request)
         }
+        clock.compare(answer, sentAt: start, receivedAt: surroundings.now())
         guard (200..<300).contains(answer.status) else {
             throw StripeAPIError(answer, to: request, key: key, now: surroundings.now())
         }

@@ -64,6 +64,14 @@ package struct StripeRequest: Sendable, Hashable {
         return key
     }
 
+    /// What it says of whose it is, which is written in no log.
+    var names: [String] {
+        guard case .post(let form, _) = kind else { return [] }
+        return form.filter { field in
+            ["customer", "client_reference_id", "external_purchase_token"].contains { field.name.contains($0) }
+        }.map(\.value)
+    }
+
     /// What is asked for, without ids: those of Stripe's hold more than small letters.
     package var operation: String {
         let parts = target.prefix { $0 != "?" }.split(separator: "/").map { part in

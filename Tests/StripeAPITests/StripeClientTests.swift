@@ -113,6 +113,7 @@ struct StripeClientTests {
         let passing: [ClientRig.Step] = [
             .answer(500), .answer(503), .answer(409), .answer(429), .answer(408), .fail(.timedOut),
             .fail(.networkConnectionLost), .answer(404, [:], "<html>"), .answer(400, [:], "<html>"),
+            .answer(403, [:], "<html>blocked</html>"),
             .answer(400, ["Stripe-Should-Retry": "true"], Self.missing),
         ]
         for step in passing {
@@ -122,8 +123,10 @@ struct StripeClientTests {
             #expect(rig.pauses == [.milliseconds(375), .milliseconds(750), .milliseconds(1500)], "\(step)")
         }
         let lasting: [(ClientRig.Step, StripeAPIError.Kind)] = [
-            (.answer(401, [:], Self.error("invalid_request_error")), .unauthorized), (.answer(403), .forbidden),
-            (.answer(302), .refused),
+            (.answer(401, [:], Self.error("invalid_request_error")), .unauthorized),
+            (.answer(403, [:], Self.error("invalid_request_error")), .forbidden),
+            // Somebody's maintenance page: not ours to follow, and over some day.
+            (.answer(302), .unavailable),
             (.answer(400, [:], Self.error("invalid_request_error")), .refused),
             (.answer(402, [:], Self.error("card_error")), .refused), (.answer(404, [:], Self.missing), .notFound),
             (.answer(500, ["Stripe-Should-Retry": "false"]), .unavailable),

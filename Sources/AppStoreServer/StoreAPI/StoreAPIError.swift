@@ -1,5 +1,6 @@
 package import EntitlementCore
 import Foundation
+import OutgoingHTTP
 
 /// Why the App Store Server API gave no usable answer.
 package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertible {
@@ -68,8 +69,7 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
 
     /// Which clock is wrong, where one is: the store refuses a token that is dated otherwise than its own clock.
     private static func words(onClocksAt now: Timestamp, _ ledgerNow: Timestamp, store date: String?) -> String {
-        let store = date.flatMap(httpDate)
-        let ahead = store.map { now.milliseconds - $0.milliseconds }
+        let ahead = date.flatMap(HTTPDate.milliseconds).map { now.milliseconds - $0 }
         if let ahead, abs(ahead) > clockTolerance {
             return ". This machine's clock, by which requests are dated, is \(abs(ahead) / 1000) s "
                 + (ahead > 0 ? "ahead of" : "behind") + " the store's: set it right"
@@ -84,15 +84,6 @@ package struct StoreAPIError: Error, Sendable, Equatable, CustomStringConvertibl
 
     /// Milliseconds; a token is dated a minute back, and an answer takes some seconds.
     private static let clockTolerance: Int64 = 20_000
-
-    /// Source: RFC 9110, "IMF-fixdate".
-    private static func httpDate(_ text: String) -> Timestamp? {
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.timeZone = TimeZone(secondsFromGMT: 0)
-        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
-        return formatter.date(from: text).map { Timestamp(milliseconds: Int64($0.timeIntervalSince1970 * 1000)) }
-    }
 
     /// Whether the same request may well succeed later.
     package var isPassing: Bool {
