@@ -249,7 +249,16 @@ extension WebStoryteller {
             created: instant, charge: chargeID, paymentIntent: charge.paymentIntent)
         disputes[dispute.id] = dispute
         keep(.dispute(dispute), at: instant, as: "charge.dispute.created", "charge.dispute.funds_withdrawn")
+        markDisputed(chargeID, at: instant)
         record.stories[payee.key]?.dispute(payee.payment, id: dispute.id, created: instant, stands: true)
+    }
+
+    /// A charge says for good that it was disputed; no event tells of that.
+    mutating func markDisputed(_ chargeID: String, at instant: Int64) {
+        guard var charge = charges[chargeID] else { return }
+        charge.isDisputed = true
+        charges[chargeID] = charge
+        books.keep(.charge(charge), at: instant)
     }
 
     mutating func winDisputes(of chargeID: String, at instant: Int64) {

@@ -8,10 +8,10 @@ package struct StripeLibrary: Sendable {
     /// How far back events are listed, in milliseconds.
     package static let eventAge = 30 * Span.day
 
-    private let books: StripeBooks
-    private let isLive: Bool
+    let books: StripeBooks
+    let isLive: Bool
     /// The account's clock, in milliseconds since 1970.
-    private let now: Int64
+    let now: Int64
     /// The version asked for.
     private let shape: StripeShape
     /// What a page holds at most, however much is asked for.
@@ -74,21 +74,7 @@ package struct StripeLibrary: Sendable {
         guard let object = books.object(id, at: now), object.collection == collection else {
             return missing(collection.split(separator: "/").last.map { String($0.dropLast()) } ?? collection, id)
         }
-        return ok(expand(object, wanted.expand))
-    }
-
-    /// References that are asked for as whole objects.
-    private func expand(_ object: StripeObject, _ names: [String]) -> PayloadValue {
-        guard case .object(var members) = json(object) else { return .null }
-        for name in names {
-            guard case .string(let id)? = members[name], let other = books.object(id, at: now) else { continue }
-            members[name] = json(other)
-        }
-        if names.contains("line_items"), case .session(let session) = object {
-            members["line_items"] = .list(
-                session.lineItems(isLive: isLive), url: "/v1/checkout/sessions/\(session.id)/line_items")
-        }
-        return .object(members)
+        return ok(expand(json(object), wanted.expand))
     }
 
     private func list(_ collection: String, _ wanted: Query) -> Answer {
@@ -108,7 +94,7 @@ package struct StripeLibrary: Sendable {
                 return json(object)[filter] == .string(value)
             } && wanted.includes(created: Self.created(json(object)))
         }
-        return page(all.map { (json($0), $0.id) }, wanted, url: "/v1/\(collection)")
+        return expandingData(page(all.map { (json($0), $0.id) }, wanted, url: "/v1/\(collection)"), wanted.expand)
     }
 
     private static func created(_ json: PayloadValue) -> Int64 {

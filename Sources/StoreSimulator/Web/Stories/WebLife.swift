@@ -50,13 +50,14 @@ package struct WebLife: Sendable {
 
     /// Lives that are over by an instant, whole weeks before; equal seeds and instants give equal lives.
     package static func recent(
-        seed: UInt64, world: StoreWorld = .standardOnWeb, customers: [String], until instant: Int64
+        seed: UInt64, world: StoreWorld = .standardOnWeb, customers: [String], until instant: Int64,
+        isReadable: Bool = false
     ) -> WebLife {
-        let standard = random(seed: seed, world: world, customers: customers)
+        let standard = random(seed: seed, world: world, customers: customers, isReadable: isReadable)
         var world = world
         // Months differ in length, and so do lives that are moved.
         world.start = (instant - (standard.end - world.start) - 40 * Span.day) / 1000 * 1000
-        return random(seed: seed, world: world, customers: customers)
+        return random(seed: seed, world: world, customers: customers, isReadable: isReadable)
     }
 }
 

@@ -213,7 +213,10 @@ extension WebStoryteller {
         note(&record.stories[payee.key], stands: !isQuestion)
         disputes[dispute.id] = dispute
         keep(.dispute(dispute), at: now, as: "charge.dispute.created")
-        if !isQuestion { emit("charge.dispute.funds_withdrawn", .dispute(dispute), at: now) }
+        if !isQuestion {
+            emit("charge.dispute.funds_withdrawn", .dispute(dispute), at: now)
+            markDisputed(chargeID, at: now)
+        }
         let days = random.number(in: 1...40) * Span.day
         switch course {
         case .open: turn(&self, "under_review", "updated", after: days)
@@ -222,6 +225,7 @@ extension WebStoryteller {
             turn(&self, "warning_closed", "closed", after: days)
         case .escalates:
             turn(&self, "needs_response", "updated", "funds_withdrawn", after: days)
+            markDisputed(chargeID, at: now)
             note(&record.stories[payee.key], stands: true)
         case .won, .prevented:
             turn(&self, "under_review", "updated", after: Span.day)
