@@ -59,7 +59,7 @@ package struct ImportRegister: Sendable {
                     OR NOT (\(Lease.isFresh("job.heartbeat_at", "$7")))
                 RETURNING done, recorded, unknown, refused, failed
                 """,
-                [.int4(Int32(ledgerID))] + key.dropFirst() + [
+                [.int4(Int32(ledgerID))] + key.map(\.value) + [
                     .int(total), .text(holder), .double(Lease.seconds), .bool(isAnew),
                 ]
             ).first.map { row in
@@ -78,11 +78,10 @@ package struct ImportRegister: Sendable {
     ///
     /// - Throws: `invalid` where another has taken over.
     package func note(_ standing: ImportStanding) async throws {
-        try await change(
+        try await row.change(
             """
-            UPDATE store_import SET done = $6, recorded = $7, unknown = $8, refused = $9, failed = $10,
-                completed_at = CASE WHEN $6 >= total AND cardinality($10) = 0 THEN clock_timestamp() END,
-                heartbeat_at = clock_timestamp()
+            done = $6, recorded = $7, unknown = $8, refused = $9, failed = $10,
+                completed_at = CASE WHEN $6 >= total AND cardinality($10) = 0 THEN clock_timestamp() END
             """,
             [
                 .int(standing.done), .int(standing.recorded), .int(standing.unknown), .int(standing.refused),
@@ -91,33 +90,19 @@ package struct ImportRegister: Sendable {
     }
 
     /// Gives a sign of life.
-    package func touch() async throws {
-        try await change("UPDATE store_import SET heartbeat_at = clock_timestamp()", [])
-    }
+    package func touch() async throws { try await row.change() }
 
     /// Leaves the import to whoever comes.
-    package func release() async throws {
-        try await change("UPDATE store_import SET holder = NULL", [])
+    package func release() async throws { try await row.letGo() }
+
+    private var key: [(column: String, value: PostgresValue)] {
+        [
+            ("app", .text(stream.app)), ("environment", .int2(stream.environment.number)),
+            ("file_sha256", .bytes(file.bytes)),
+        ]
     }
 
-    private var key: [PostgresValue] {
-        [.int(ledgerID), .text(stream.app), .int2(stream.environment.number), .bytes(file.bytes)]
-    }
-
-    private func change(_ sql: String, _ values: [PostgresValue]) async throws {
-        let isHeld = try await run { connection in
-            try connection.query(
-                sql + """
-
-                    WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND file_sha256 = $4 AND holder = $5
-                    RETURNING 1
-                    """, key + [.text(holder)] + values
-            ).first != nil
-        }
-        guard isHeld else {
-            throw LedgerError(.invalid, "another process has taken over this import, which was silent too long")
-        }
-    }
+    private var row: LeasedRow { LeasedRow(pool, "store_import", key, holder: holder, work: "this import") }
 
     private func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value

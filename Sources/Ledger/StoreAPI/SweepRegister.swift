@@ -54,19 +54,10 @@ package struct SweepRegister: Sendable {
     ) async throws -> Sweep? {
         try await run { connection in
             try connection.transaction { connection in
-                let key: [PostgresValue] = [.int(ledgerID), .text(app), .int2(environment.number)]
-                try connection.query(
-                    "INSERT INTO store_sweep (ledger_id, app, environment) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-                    key)
-                let row = try connection.query(
+                let columns = """
+                    window_from, window_until, part_until, part_pages, cursor, failures, completed_until, reread_at, begun_from
                     """
-                    SELECT holder IS NOT NULL AND holder <> $4 AND \(Lease.isFresh("heartbeat_at", "$5")),
-                        window_from, window_until, part_until, part_pages, cursor, failures, completed_until, reread_at,
-                        begun_from
-                    FROM store_sweep WHERE ledger_id = $1 AND app = $2 AND environment = $3 FOR UPDATE
-                    """, key + [.text(holder), .double(Lease.seconds)]
-                ).row(0)
-                if try row.bool(0) { return nil }
+                guard let row = try row(app, environment).take(columns, on: connection) else { return nil }
                 let left = try LeftSweep(row, now: now)
                 let resumed = left.resumed(app, environment, since: since, now: now)
                 let sweep = resumed ?? left.beginning(app, environment, since: since, now: now)
@@ -79,12 +70,12 @@ package struct SweepRegister: Sendable {
                         refused = CASE WHEN $10 THEN refused ELSE 0 END,
                         gaps = CASE WHEN $10 THEN gaps ELSE 0 END,
                         failures = $11, completed_until = CASE WHEN $12 THEN NULL ELSE completed_until END,
-                        reread_at = CASE WHEN $12 THEN NULL ELSE reread_at END,
-                        holder = $4, heartbeat_at = clock_timestamp()
-                    WHERE ledger_id = $1 AND app = $2 AND environment = $3
+                        reread_at = CASE WHEN $12 THEN NULL ELSE reread_at END
+                    WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
                     """,
-                    key + [
-                        .text(holder), .timestamp(sweep.from.milliseconds), .timestamp(sweep.end.milliseconds),
+                    [
+                        .int(ledgerID), .text(app), .int2(environment.number), .text(holder),
+                        .timestamp(sweep.from.milliseconds), .timestamp(sweep.end.milliseconds),
                         .timestamp(sweep.until.milliseconds), .int4(Int32(clamping: sweep.pages)), .text(sweep.cursor),
                         .bool(sweep.isResumed), .int4(Int32(clamping: sweep.failures)), .bool(left.isAhead),
                     ])
@@ -176,12 +167,10 @@ package struct SweepRegister: Sendable {
             $9 AND refused = 0 AND gaps + $16 = 0
                 AND begun_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
             """
-        try await change(
-            sweep,
+        try await row(sweep.app, sweep.environment).change(
             """
-            UPDATE store_sweep SET cursor = $5, read = read + $6, recorded = recorded + $7, refused = refused + $8,
+            cursor = $5, read = read + $6, recorded = recorded + $7, refused = refused + $8,
                 gaps = gaps + $16, part_pages = $14, failures = CASE WHEN $9 THEN 0 ELSE $15 END,
-                heartbeat_at = clock_timestamp(),
                 refused_from = CASE WHEN $8 + $16 > 0 THEN least(refused_from, window_from)
                     WHEN \(isCleared) THEN NULL ELSE refused_from END,
                 refused_reason = CASE WHEN $8 + $16 > 0 THEN $10 WHEN \(isCleared) THEN NULL ELSE refused_reason END,
@@ -197,8 +186,6 @@ package struct SweepRegister: Sendable {
                 last_error = CASE WHEN $9 THEN NULL ELSE last_error END,
                 last_error_at = CASE WHEN $9 THEN NULL ELSE last_error_at END,
                 holder = CASE WHEN $9 THEN NULL ELSE holder END
-            WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
-            RETURNING 1
             """,
             [
                 .text(isEnd ? nil : after.cursor), .int(Int64(found.read)), .int(Int64(found.recorded)),
@@ -218,28 +205,17 @@ package struct SweepRegister: Sendable {
     /// - Parameter reason: why not.
     /// - Throws: `invalid` where another has taken over.
     package func stopShort(of sweep: Sweep, _ reason: String) async throws {
-        try await change(
-            sweep,
+        try await row(sweep.app, sweep.environment).change(
             """
-            UPDATE store_sweep SET cursor = NULL, part_pages = 0, failures = 0, completed_at = clock_timestamp(),
+            cursor = NULL, part_pages = 0, failures = 0, completed_at = clock_timestamp(),
                 read_until = window_until, refused_from = least(refused_from, window_from),
                 refused_reason = $5, has_gap = true, window_from = NULL, window_until = NULL, part_until = NULL, last_error = NULL,
                 last_error_at = NULL, holder = NULL
-            WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
-            RETURNING 1
             """, [.text(String(reason.prefix(Self.errorLimit)))])
     }
 
     /// Gives a sign of life while a page takes its time.
-    package func touch(_ sweep: Sweep) async throws {
-        try await change(
-            sweep,
-            """
-            UPDATE store_sweep SET heartbeat_at = clock_timestamp()
-            WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
-            RETURNING 1
-            """, [])
-    }
+    package func touch(_ sweep: Sweep) async throws { try await row(sweep.app, sweep.environment).change() }
 
     /// Lets go of a sweep that does not go on now.
     ///
@@ -247,19 +223,11 @@ package struct SweepRegister: Sendable {
     ///   - reason: why, where something went wrong.
     ///   - isFailure: whether it is the store's history that could not be read, so that something else is tried in the end.
     package func letGo(of sweep: Sweep, _ reason: String?, isFailure: Bool = false) async throws {
-        try await run { connection in
-            _ = try connection.query(
-                """
-                UPDATE store_sweep SET holder = NULL, last_error = $5,
-                    last_error_at = CASE WHEN $5 IS NULL THEN NULL ELSE clock_timestamp() END,
-                    failures = CASE WHEN $6 THEN failures + 1 ELSE failures END
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
-                """,
-                [
-                    .int(ledgerID), .text(sweep.app), .int2(sweep.environment.number), .text(holder),
-                    .text(reason.map { String($0.prefix(Self.errorLimit)) }), .bool(isFailure),
-                ])
-        }
+        try await row(sweep.app, sweep.environment).letGo(
+            """
+            last_error = $5, last_error_at = CASE WHEN $5 IS NULL THEN NULL ELSE clock_timestamp() END,
+                failures = CASE WHEN $6 THEN failures + 1 ELSE failures END
+            """, [.text(reason.map { String($0.prefix(Self.errorLimit)) }), .bool(isFailure)])
     }
 
     // MARK: - What was delivered
@@ -336,16 +304,10 @@ package struct SweepRegister: Sendable {
         }
     }
 
-    private func change(_ sweep: Sweep, _ sql: String, _ values: [PostgresValue]) async throws {
-        let isHeld = try await run { connection in
-            try connection.query(
-                sql,
-                [.int(ledgerID), .text(sweep.app), .int2(sweep.environment.number), .text(holder)] + values
-            ).first != nil
-        }
-        guard isHeld else {
-            throw LedgerError(.invalid, "another process has taken over this sweep, which was silent too long")
-        }
+    private func row(_ app: String, _ environment: StoreEnvironment) -> LeasedRow {
+        LeasedRow(
+            pool, "store_sweep", [("app", .text(app)), ("environment", .int2(environment.number))], holder: holder,
+            work: "reading the store's history")
     }
 
     private func run<Value: Sendable>(

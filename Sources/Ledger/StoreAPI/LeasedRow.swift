@@ -1,0 +1,83 @@
+import PostgresClient
+
+/// A row of work that one process holds at a time.
+///
+/// It is taken, shows signs of life, is changed by its holder alone, and is let go. Times are the database's own. In its statements `$1` is the ledger, then come the columns that name the row, then the holder, then the values.
+struct LeasedRow: Sendable {
+    private let pool: PostgresPool
+    private let table: String
+    private let key: [(column: String, value: PostgresValue)]
+    private let holder: String
+    private let work: String
+
+    /// - Parameters:
+    ///   - key: the columns that name the row beside `ledger_id`.
+    ///   - holder: a name that no other process has.
+    ///   - work: what the holder does, such as `reading Stripe's list of events`.
+    init(
+        _ pool: PostgresPool, _ table: String, _ key: [(column: String, value: PostgresValue)], holder: String,
+        work: String
+    ) {
+        self.pool = pool
+        self.table = table
+        self.key = key
+        self.holder = holder
+        self.work = work
+    }
+
+    /// Takes the row, which is made where there is none.
+    ///
+    /// - Parameter columns: what is read of it, after a first one that says nothing.
+    /// - Returns: `nil` where another process holds it.
+    func take(_ columns: String, on connection: isolated PostgresConnection) throws -> PostgresRow? {
+        let names = (["ledger_id"] + key.map(\.column)).joined(separator: ", ")
+        let places = (1...key.count + 1).map { "$\($0)" }.joined(separator: ", ")
+        let named = [.int(ledgerID)] + key.map(\.value)
+        try connection.query("INSERT INTO \(table) (\(names)) VALUES (\(places)) ON CONFLICT DO NOTHING", named)
+        let row = try connection.query(
+            """
+            SELECT holder IS NOT NULL AND holder <> \(holderPlace)
+                AND \(Lease.isFresh("heartbeat_at", "$\(key.count + 3)")), \(columns)
+            FROM \(table) WHERE \(isNamed) FOR UPDATE
+            """, named + [.text(holder), .double(Lease.seconds)]
+        ).row(0)
+        if try row.bool(0) { return nil }
+        try connection.query(
+            "UPDATE \(table) SET holder = \(holderPlace), heartbeat_at = clock_timestamp() WHERE \(isNamed)",
+            named + [.text(holder)])
+        return row
+    }
+
+    /// Changes the row, which is a sign of life.
+    ///
+    /// - Parameter assignments: as they stand behind `SET`.
+    /// - Throws: `invalid` where another has taken over.
+    func change(_ assignments: String = "", _ values: [PostgresValue] = []) async throws {
+        guard
+            try await update(
+                "heartbeat_at = clock_timestamp()" + (assignments.isEmpty ? "" : ", ") + assignments, values)
+        else {
+            throw LedgerError(.invalid, "another process has taken over \(work), since this one was silent too long")
+        }
+    }
+
+    /// Lets go of the row, and changes it once more; nothing happens where another has taken over.
+    func letGo(_ assignments: String = "", _ values: [PostgresValue] = []) async throws {
+        _ = try await update("holder = NULL" + (assignments.isEmpty ? "" : ", ") + assignments, values)
+    }
+
+    private func update(_ assignments: String, _ values: [PostgresValue]) async throws -> Bool {
+        try await pool.run(doing: work) { connection in
+            try connection.query(
+                "UPDATE \(table) SET \(assignments) WHERE \(isNamed) AND holder = \(holderPlace) RETURNING 1",
+                [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + values
+            ).first != nil
+        }
+    }
+
+    private var isNamed: String {
+        (["ledger_id"] + key.map(\.column)).enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
+    }
+
+    private var holderPlace: String { "$\(key.count + 2)" }
+}
