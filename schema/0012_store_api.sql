@@ -181,9 +181,48 @@ CREATE TABLE web_stream (
     -- Everything that Stripe listed before is known.
     completed_until timestamptz,
     completed_at timestamptz,
+    -- What the list of events, which holds thirty days, did not reach back to: from where on (NULL: from the beginning), until
+    -- when, and when that was noticed last; NULL where there is nothing of the kind. It is so until the other lists are read.
+    gap_from timestamptz,
+    gap_until timestamptz,
+    gap_since timestamptz,
     last_error text,
     last_error_at timestamptz,
     holder text,
     heartbeat_at timestamptz,
     PRIMARY KEY (ledger_id, environment)
+) WITH (fillfactor = 10);
+
+-- Readings of everything that Stripe's account of an environment holds: its lists, one after the other, each page by page, the
+-- newest first. `cursor` and `cursor_created_at` name the last object of the last page that is in the log; so one that was killed
+-- goes on there, and one that lost its lease to another can write nothing more.
+CREATE TABLE web_import (
+    ledger_id integer NOT NULL,
+    environment smallint NOT NULL,
+    -- The key of metadata under which somebody else wrote whose a purchase is; empty where nobody did.
+    owner_metadata text COLLATE "C" NOT NULL,
+    -- Which list is read, from 0 on; as many as there are where all were.
+    list smallint NOT NULL DEFAULT 0,
+    cursor text COLLATE "C",
+    cursor_created_at timestamptz,
+    -- Objects that were read, events that were recorded, objects that say nothing new, checkouts that nobody went through and
+    -- invoices that are not paid, objects that are about nothing that is kept here, such as cannot be read, such as are of
+    -- somebody who was forgotten, and originals that belong to nobody.
+    read bigint NOT NULL DEFAULT 0,
+    recorded bigint NOT NULL DEFAULT 0,
+    known bigint NOT NULL DEFAULT 0,
+    unfinished bigint NOT NULL DEFAULT 0,
+    unrelated bigint NOT NULL DEFAULT 0,
+    refused bigint NOT NULL DEFAULT 0,
+    withheld bigint NOT NULL DEFAULT 0,
+    unowned bigint NOT NULL DEFAULT 0,
+    -- Objects that Stripe could not be asked about; they are read at the end, and by the next run.
+    failed text[] COLLATE "C" NOT NULL DEFAULT '{}',
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    completed_at timestamptz,
+    last_error text,
+    last_error_at timestamptz,
+    holder text,
+    heartbeat_at timestamptz,
+    PRIMARY KEY (ledger_id, environment, owner_metadata)
 ) WITH (fillfactor = 10);

@@ -8,8 +8,8 @@ BEGIN
         'GRANT SELECT, INSERT ON event, event_name, evidence, jws_header, identity, server_secret TO %I', serving_role);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, rebuild, work_failure, seen, tree_node,
-            command_key, store_quota, store_sweep, store_watch, store_stream, store_import, web_lookup, web_stream, drift,
-            drift_key, drift_count, drift_stream TO %I', serving_role);
+            command_key, store_quota, store_sweep, store_watch, store_stream, store_import, web_lookup, web_stream, web_import,
+            drift, drift_key, drift_count, drift_stream TO %I', serving_role);
 END
 $$;
 REVOKE ALL ON FUNCTION grant_serving_role(text) FROM PUBLIC;

@@ -120,7 +120,7 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
     }
 
     /// Whether the same request may well succeed later.
-    var isPassing: Bool {
+    package var isPassing: Bool {
         if let shouldRetry { return shouldRetry }
         // Whoever leads elsewhere does so again.
         if let status, (300..<400).contains(status) { return false }

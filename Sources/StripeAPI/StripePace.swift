@@ -13,7 +13,7 @@ package final class StripePace: Sendable {
     ///
     /// Of what is sent, each has a share that others cannot take away; what one does not use is the others'.
     package enum Share: Int, Sendable, CaseIterable {
-        /// Somebody who wants a page or a price.
+        /// Somebody who wants a page, a price, or to know what Stripe says now.
         case customers
         /// Stripe itself, for the answer to a webhook.
         case webhooks

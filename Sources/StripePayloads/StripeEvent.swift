@@ -121,10 +121,12 @@ extension StripeFinding {
     private func payment(of original: String?) -> WebPayment? {
         guard let original, subscriptions[original] == nil else { return nil }
         let sessions = sessions.filter { $0.mode == .payment && $0.original == original }
-        let intents = intents.filter { $0.metadata && $0.id == original }
+        // Whoever made it, its own date is nearer than the session's, which may have been open for a day.
+        let own = self.intents.filter { $0.id == original }
+        let intents = own.filter(\.metadata)
         guard !sessions.isEmpty || !intents.isEmpty else { return nil }
         let isPaid = sessions.contains(where: \.isPaid) || intents.contains(where: \.isPaid)
-        let read = intents.compactMap(\.paidAt).min() ?? sessions.compactMap(\.created).min()
+        let read = own.compactMap(\.paidAt).min() ?? sessions.compactMap(\.created).min()
         let amount = sessions.compactMap(\.amount).first ?? intents.compactMap(\.amount).first
         let products = sessions.compactMap { sold[$0.id]?.products }.flatMap(\.self)
         return WebPayment(

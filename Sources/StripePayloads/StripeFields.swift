@@ -51,6 +51,15 @@ package enum StripeMetadata {
     package static let productID = "rightful_product_id"
     /// What Apple gave the app for a purchase outside of it, to be reported to Apple with what was bought.
     package static let externalPurchaseToken = "rightful_external_purchase_token"
+
+    /// Whether something can be a key of metadata, which has at most 40 characters and no brackets (Stripe, "Metadata").
+    package static func isKey(_ text: String) -> Bool {
+        (1...40).contains(text.unicodeScalars.count)
+            && text.unicodeScalars.allSatisfy { scalar in
+                scalar != "[" && scalar != "]" && scalar != "\"" && scalar != "\\"
+                    && scalar.properties.generalCategory != .control
+            }
+    }
 }
 
 /// What the metadata of an object says of us.
@@ -60,14 +69,15 @@ struct OwnMetadata {
     /// A customer id is there, and can be nobody's.
     let isUnusable: Bool
 
-    init(_ metadata: JSONObject?) {
-        let text = metadata?[StripeMetadata.customerID]?.string
+    /// - Parameter other: another key under which somebody else wrote whose it is; ours counts before it.
+    init(_ metadata: JSONObject?, or other: String?) {
+        let text = metadata?[StripeMetadata.customerID]?.string ?? other.flatMap { metadata?[$0]?.string }
         customerID = text.flatMap { CustomerID($0) }
         isUnusable = customerID == nil && text.map { !$0.isEmpty } ?? false
         productID = metadata?[StripeMetadata.productID]?.identifier
     }
 
-    init(of object: JSONObject) { self.init(object["metadata"]?.object) }
+    init(of object: JSONObject, or other: String?) { self.init(object["metadata"]?.object, or: other) }
 
     var isOurs: Bool { customerID != nil || productID != nil }
 }

@@ -25,7 +25,8 @@ extension StripeFinding {
             endedAt: object.instant("ended_at"), collectionPause: pause.map { $0["behavior"]?.identifier ?? "" },
             trialStart: object.instant("trial_start"), trialEnd: object.instant("trial_end"))
         if object.hasMore("items") { cutItems[id] = .some(items.last?.item) }
-        own(id, .purchase, OwnMetadata(of: object))
+        own(id, .purchase, OwnMetadata(of: object, or: ownerMetadata))
+        own(id, payerOf: object)
         try addExpanded(["latest_invoice"], of: object, depth)
     }
 
@@ -65,7 +66,9 @@ extension StripeFinding {
                 amountPaid: object["amount_paid"]?.int64, lines: try Self.lines(lines, of: subscription, on: id))
         }
         merge(invoice)
-        if let subscription { own(subscription, .purchase, OwnMetadata(details?["metadata"]?.object)) }
+        if let subscription {
+            own(subscription, .purchase, OwnMetadata(details?["metadata"]?.object, or: ownerMetadata))
+        }
         tie(
             object.id("payment_intent"), object.id("charge"), id,
             amount: invoice.paid?.amountPaid)

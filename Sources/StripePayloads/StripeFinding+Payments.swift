@@ -9,7 +9,7 @@ extension StripeFinding {
         let name = "the session \(id)"
         let mode = try object.mandatory("mode", of: name) { $0["mode"]?.identifier }
         let payment = try object.mandatory("payment_status", of: name) { $0["payment_status"]?.identifier }
-        let metadata = OwnMetadata(of: object)
+        let metadata = OwnMetadata(of: object, or: ownerMetadata)
         let isPaid = ["paid", "no_payment_required"].contains(payment)
         if !isPaid, payment != "unpaid" {
             remarks.insert(.unknownValue(path: "session.payment_status", value: payment))
@@ -29,6 +29,7 @@ extension StripeFinding {
         own(session.original, .session, metadata)
         let reference = object["client_reference_id"]?.string
         own(session.original, .clientReference, reference.flatMap { CustomerID($0) })
+        own(session.original, payerOf: object)
         try addExpanded(["subscription", "payment_intent", "invoice"], of: object, depth)
     }
 
@@ -43,7 +44,7 @@ extension StripeFinding {
 
     mutating func addIntent(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
         let id = try object.mandatoryID(of: "the payment intent")
-        let metadata = OwnMetadata(of: object)
+        let metadata = OwnMetadata(of: object, or: ownerMetadata)
         let charge = object.expanded("latest_charge")
         let intent = FoundIntent(
             id: id, isPaid: object["status"]?.identifier == "succeeded",

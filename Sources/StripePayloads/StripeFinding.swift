@@ -54,6 +54,8 @@ struct StripeFinding {
     /// The event that carries them; `nil` for what was looked up.
     let event: (type: String, created: Timestamp)?
     let environment: StoreEnvironment
+    /// Another key of metadata under which somebody else wrote whose a purchase is; `nil` where nobody did.
+    var ownerMetadata: String?
     /// The type of the event that a reading is about, while that is taken in.
     var subjectType: String?
 
@@ -114,6 +116,12 @@ struct StripeFinding {
     mutating func own(_ original: String?, _ place: WebOwner.Place, _ metadata: OwnMetadata) {
         if metadata.isUnusable { remarks.insert(.unexpectedValue(path: "metadata.\(StripeMetadata.customerID)")) }
         own(original, place, metadata.customerID)
+    }
+
+    /// Whose it is by what is written at the customer of Stripe's who paid, where that was read beside it.
+    mutating func own(_ original: String?, payerOf object: JSONObject) {
+        guard let ownerMetadata, let payer = object.expanded("customer")?["metadata"]?.object else { return }
+        own(original, .clientReference, payer[ownerMetadata]?.string.flatMap { CustomerID($0) })
     }
 
     mutating func own(_ original: String?, _ place: WebOwner.Place, _ customer: CustomerID?) {

@@ -19,6 +19,7 @@ package struct StripeReading: Sendable {
 
     package let environment: StoreEnvironment
     private let readAt: Timestamp
+    private let ownerMetadata: String?
     /// When the event was made whose refund or dispute is traced: what it states was so then, however late it is read.
     private var tracedAt: Timestamp?
     private var answers: [Answer] = []
@@ -26,10 +27,14 @@ package struct StripeReading: Sendable {
     private var asked: Set<StripeLookup> = []
     private var byteCount = 0
 
-    package init(environment: StoreEnvironment, readAt: Timestamp) {
+    /// - Parameter ownerMetadata: another key of metadata under which somebody else wrote whose a purchase is; a key by
+    ///   ``StripeMetadata/isKey(_:)``.
+    package init(environment: StoreEnvironment, readAt: Timestamp, ownerMetadata: String? = nil) {
         self.environment = environment
         self.readAt = readAt
+        self.ownerMetadata = ownerMetadata
         finding = StripeFinding(event: nil, environment: environment)
+        finding.ownerMetadata = ownerMetadata
     }
 
     /// Takes in what the reading is about: the body of an event, or an object out of a list.
@@ -133,8 +138,8 @@ package struct StripeReading: Sendable {
     /// All answers as they came, with what was asked: one JSON text.
     package var evidence: [UInt8] {
         var bytes = Array(
-            #"{"object":"web_reading","environment":"\#(environment.rawValue)","read_at":\#(readAt.milliseconds),"answers":["#
-                .utf8)
+            (#"{"object":"web_reading","environment":"\#(environment.rawValue)","read_at":\#(readAt.milliseconds)"#
+                + (ownerMetadata.map { #","owner_metadata":"\#($0)""# } ?? "") + #","answers":["#).utf8)
         for (index, answer) in answers.enumerated() {
             bytes += Array((index == 0 ? "" : ",").utf8) + Array(#"{"path":"\#(answer.path)","body":"#.utf8)
             bytes += answer.body + Array("}".utf8)
@@ -149,7 +154,11 @@ package struct StripeReading: Sendable {
             let environment = json["environment"]?.identifier.flatMap({ StoreEnvironment(rawValue: $0) }),
             let readAt = json["read_at"]?.timestamp, let answers = json["answers"]?.array
         else { throw .inconsistent("the evidence is of no reading of Stripe's API") }
-        self.init(environment: environment, readAt: readAt)
+        let ownerMetadata = json["owner_metadata"]?.string
+        guard ownerMetadata.map(StripeMetadata.isKey) ?? true else {
+            throw .inconsistent("the evidence names a key of metadata that none can be")
+        }
+        self.init(environment: environment, readAt: readAt, ownerMetadata: ownerMetadata)
         guard answers.count <= Self.answerLimit else { throw .inconsistent("the evidence has too many answers") }
         for answer in answers {
             guard let path = answer.object?["path"]?.string, let body = answer.object?["body"]?.object else {

@@ -34,6 +34,8 @@ struct ServiceRig {
     let asked: AskedStores?
     /// What reads Stripe's list of events, of production; `nil` where the rig may not ask.
     let stripeSweep: StripeSweep?
+    /// What reads Stripe's API.
+    let stripeDesk: StripeDesk
     /// Of each configured app and environment.
     let streams: [StoreStream]
     /// A key that may do everything.
@@ -89,16 +91,25 @@ struct ServiceRig {
             }
         }
         let webSweeps = WebSweepRegister(pool: pool, holder: "rig")
-        let sweep = clients.map { clients in
-            StripeSweep(Array(clients.prefix(1)), register: webSweeps, metrics: metrics, logger: logger, now: now) {
+        func desk(_ clients: [StripeClient]) -> StripeDesk {
+            StripeDesk(clients, reader: reader, metrics: metrics, logger: logger, now: now) {
                 try await writer.append($0)
             }
         }
-        let lookups = clients.map { clients in
+        let stripeDesk = desk(clients ?? [])
+        let sweep = clients.map { clients in
+            StripeSweep(desk(Array(clients.prefix(1))), register: webSweeps) { client in
+                StripeImport(
+                    stripeDesk, client,
+                    register: WebImportRegister(
+                        pool: pool, environment: client.environment, ownerMetadata: nil, holder: "rig"),
+                    intervals: .impatient)
+            }
+        }
+        let lookups = clients.map { _ in
             StripeLookups(
-                clients, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
-                register: WebLookupRegister(pool: pool), reader: reader, metrics: metrics, logger: logger, now: now
-            ) { try await writer.append($0) }
+                stripeDesk, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+                register: WebLookupRegister(pool: pool))
         }
         let application = Application(
             writer: writer,
@@ -110,7 +121,8 @@ struct ServiceRig {
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
             logger: logger, limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
-            trustedProxies: trustedProxies, storeChecks: StoreChecks(checks),
+            trustedProxies: trustedProxies,
+            storeChecks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeDesk) }),
             streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)).with(
                 web: Set((clients ?? []).map(\.environment)), register: webSweeps),
             stripe: stripe, stripeLookups: lookups, shops: shops, now: now)
@@ -118,7 +130,7 @@ struct ServiceRig {
         clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            asked: asked, stripeSweep: sweep, streams: streams, admin: admin)
+            asked: asked, stripeSweep: sweep, stripeDesk: stripeDesk, streams: streams, admin: admin)
     }
 
     // MARK: - Requests
@@ -165,6 +177,16 @@ struct ServiceRig {
     }
 
     static let proCatalog = #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium"]}]}"#
+}
+
+extension StripeImport.Intervals {
+    /// For tests in which Stripe does not come back.
+    static var impatient: StripeImport.Intervals {
+        var intervals = StripeImport.Intervals()
+        intervals.outage = .milliseconds(50)
+        intervals.firstPause = .milliseconds(20)
+        return intervals
+    }
 }
 
 func instant(_ text: String) throws -> Timestamp { try #require(Timestamp(rfc3339: text)) }

@@ -5,10 +5,13 @@ package import EntitlementCore
 package struct StoreCheckDocument: Codable, Hashable, Sendable {
     /// What the store says now.
     package struct StoreWord: Codable, Hashable, Sendable {
-        /// `null` for a one-time purchase, and for a number that this version does not know.
+        /// `null` for a one-time purchase from the App Store, for a number that this version does not know, and for what was
+        /// not paid on the web.
         @Nullable package private(set) var state: EntitlementState?
         /// Apple's own number; `null` for a one-time purchase.
         @Nullable package private(set) var status: Int?
+        /// Stripe's own word for a subscription; `null` of anything else.
+        @Nullable package private(set) var stripeStatus: String?
         /// Of the latest purchase.
         package let productID: String
         package let transactionID: String
@@ -25,10 +28,30 @@ package struct StoreCheckDocument: Codable, Hashable, Sendable {
             self.transactions = transactions
             _state = Nullable(wrappedValue: status.flatMap { Self.states[$0] })
             _status = Nullable(wrappedValue: status)
+            _stripeStatus = Nullable(wrappedValue: nil)
             _expiresAt = Nullable(wrappedValue: latest.expiresDate)
             _revokedAt = Nullable(wrappedValue: latest.revocation?.date)
             _willRenew = Nullable(wrappedValue: renewal?.autoRenews)
             _graceEndsAt = Nullable(wrappedValue: renewal?.graceEnd)
+        }
+
+        /// What Stripe says.
+        ///
+        /// - Parameter state: how the ledger would read it if it knew nothing else.
+        package init(
+            state: EntitlementState?, stripeStatus: String?, productID: String, transactionID: String,
+            expiresAt: Timestamp?, revokedAt: Timestamp?, willRenew: Bool?, graceEndsAt: Timestamp?, transactions: Int
+        ) {
+            self.productID = productID
+            self.transactionID = transactionID
+            self.transactions = transactions
+            _state = Nullable(wrappedValue: state)
+            _status = Nullable(wrappedValue: nil)
+            _stripeStatus = Nullable(wrappedValue: stripeStatus)
+            _expiresAt = Nullable(wrappedValue: expiresAt)
+            _revokedAt = Nullable(wrappedValue: revokedAt)
+            _willRenew = Nullable(wrappedValue: willRenew)
+            _graceEndsAt = Nullable(wrappedValue: graceEndsAt)
         }
 
         /// Source: Apple, "status".
@@ -38,6 +61,7 @@ package struct StoreCheckDocument: Codable, Hashable, Sendable {
 
         private enum CodingKeys: String, CodingKey {
             case state, status, transactions
+            case stripeStatus = "stripe_status"
             case productID = "product_id"
             case transactionID = "transaction_id"
             case expiresAt = "expires_at"
@@ -85,7 +109,8 @@ package struct StoreCheckDocument: Codable, Hashable, Sendable {
 
     package private(set) var object = "store_check"
     package let originalTransactionID: String
-    package let app: String
+    /// `null` for what was bought on the web, which is of no app.
+    @Nullable package private(set) var app: String?
     package let environment: StoreEnvironment
     package let checkedAt: Timestamp
     package let before: Before
@@ -97,11 +122,11 @@ package struct StoreCheckDocument: Codable, Hashable, Sendable {
     package let refused: Int
 
     package init(
-        originalTransactionID: String, app: String, environment: StoreEnvironment, checkedAt: Timestamp,
+        originalTransactionID: String, app: String?, environment: StoreEnvironment, checkedAt: Timestamp,
         before: Before, recorded: [Recorded], after: After, refused: Int
     ) {
         self.originalTransactionID = originalTransactionID
-        self.app = app
+        _app = Nullable(wrappedValue: app)
         self.environment = environment
         self.checkedAt = checkedAt
         self.before = before

@@ -10,6 +10,28 @@ package struct StreamsDocument: Codable, Hashable, Sendable {
             case unconfigured
         }
 
+        /// What Stripe's list of events did not reach back to, while everything that the account holds is read instead.
+        package struct Gap: Codable, Hashable, Sendable {
+            /// Up to here everything is known; `null`: nothing from before is.
+            @Nullable package private(set) var from: Timestamp?
+            package let until: Timestamp
+            /// How many objects were read by now.
+            package let read: Int64
+            @Nullable package private(set) var lastError: String?
+
+            package init(from: Timestamp?, until: Timestamp, read: Int64, lastError: String?) {
+                self.until = until
+                self.read = read
+                _from = Nullable(wrappedValue: from)
+                _lastError = Nullable(wrappedValue: lastError)
+            }
+
+            private enum CodingKeys: String, CodingKey {
+                case from, until, read
+                case lastError = "last_error"
+            }
+        }
+
         package let state: State
         /// Where the sweep under way, or the last one, began.
         @Nullable package private(set) var from: Timestamp?
@@ -17,11 +39,14 @@ package struct StreamsDocument: Codable, Hashable, Sendable {
         @Nullable package private(set) var completedUntil: Timestamp?
         @Nullable package private(set) var completedAt: Timestamp?
         @Nullable package private(set) var lastError: String?
+        /// `null` where there is none, and for the App Store.
+        @Nullable package private(set) var gap: Gap?
 
         package init(
             _ state: State, from: Timestamp? = nil, completedUntil: Timestamp? = nil, completedAt: Timestamp? = nil,
-            lastError: String? = nil
+            lastError: String? = nil, gap: Gap? = nil
         ) {
+            _gap = Nullable(wrappedValue: gap)
             self.state = state
             _from = Nullable(wrappedValue: from)
             _completedUntil = Nullable(wrappedValue: completedUntil)
@@ -30,7 +55,7 @@ package struct StreamsDocument: Codable, Hashable, Sendable {
         }
 
         private enum CodingKeys: String, CodingKey {
-            case state, from
+            case state, from, gap
             case completedUntil = "completed_until"
             case completedAt = "completed_at"
             case lastError = "last_error"

@@ -121,8 +121,10 @@ package struct OriginalState: Hashable, Sendable {
         return isChanged
     }
 
-    /// Whether joining a fact would change what is kept, positions aside.
+    /// Whether joining a fact would change what is kept, positions aside; of what was bought on the web, whether it says more
+    /// than what is known, whenever it was said.
     package func learns(from fact: LedgerFact, originalTransactionID: String, source: StatementSource) -> Bool {
+        if case .web(let fact) = fact, let web { return web.learns(from: fact) }
         var joined = self
         return joined.join(
             fact, originalTransactionID: originalTransactionID, source: source, position: lastPosition)

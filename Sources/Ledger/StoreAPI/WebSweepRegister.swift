@@ -8,6 +8,16 @@ package struct WebSweep: Sendable, Hashable {
     package fileprivate(set) var from: Timestamp
     /// Where it ends.
     package let end: Timestamp
+    /// What the list of events does not reach back to, as was noticed just now.
+    package let gap: WebGap?
+}
+
+/// What Stripe's list of events did not reach back to: it holds thirty days.
+package struct WebGap: Sendable, Hashable {
+    /// Up to here everything is known; `nil`: nothing is known from before.
+    package let from: Timestamp?
+    /// From here on the list of events was there.
+    package let until: Timestamp
 }
 
 /// How Stripe's webhooks of one environment stand.
@@ -16,11 +26,23 @@ package struct WebStreamStanding: Sendable, Hashable {
     package let lastHeardAt: Timestamp?
     /// When the newest event was made that was read from the list and had not come.
     package let lastMissedAt: Timestamp?
+    /// Where the reading of the list of events under way, or the last one, began.
     package let from: Timestamp?
-    package let completedUntil: Timestamp?
+    /// Everything is known that Stripe's list of events held before, and what is older unless there is a gap.
+    package let eventsUntil: Timestamp?
     package let completedAt: Timestamp?
+    /// Of the reading under way, or the last one.
+    package let read: Int64
+    package let recorded: Int64
+    package let refused: Int64
+    /// What the list of events did not reach back to, until the other lists are read; `nil` where there is nothing of the kind.
+    package let gap: WebGap?
     package let lastError: String?
+    package let lastErrorAt: Timestamp?
     package let isHeld: Bool
+
+    /// Until when everything that Stripe stated is known; `nil` where nothing of the kind can be said.
+    package var completedUntil: Timestamp? { gap == nil ? eventsUntil : gap?.from }
 
     /// Whether Stripe has sent something that never came since a webhook came last.
     ///
@@ -56,35 +78,38 @@ package struct WebSweepRegister: Sendable {
     /// Begins a sweep that goes on from the last that was completed, with some overlap; the first time as far back as Stripe
     /// lists events.
     ///
+    /// Where that is not far enough there is a gap from then on, until everything else is read: see ``WebImportRegister``.
+    ///
     /// - Returns: `nil` where another process is at work.
     package func begin(_ environment: StoreEnvironment, now: Timestamp) async throws -> WebSweep? {
         try await run { connection in
             try connection.transaction { connection in
-                let key: [PostgresValue] = [.int(ledgerID), .int2(environment.number)]
-                try connection.query(
-                    "INSERT INTO web_stream (ledger_id, environment) VALUES ($1, $2) ON CONFLICT DO NOTHING", key)
-                let row = try connection.query(
-                    """
-                    SELECT holder IS NOT NULL AND holder <> $3 AND \(Lease.isFresh("heartbeat_at", "$4")), completed_until
-                    FROM web_stream WHERE ledger_id = $1 AND environment = $2 FOR UPDATE
-                    """, key + [.text(holder), .double(Lease.seconds)]
-                ).row(0)
-                if try row.bool(0) { return nil }
+                guard let row = try row(environment).take("completed_until", on: connection) else { return nil }
                 let oldest = now.adding(milliseconds: -Self.kept)
                 // What is yet to come was written while a clock was ahead, and nobody can tell what was read.
                 let completed = try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) }.flatMap {
                     $0 <= now.adding(milliseconds: Self.tolerance) ? $0 : nil
                 }
                 let from = max(oldest, completed?.adding(milliseconds: -Self.overlap) ?? oldest)
-                let sweep = WebSweep(environment: environment, from: min(from, now), end: now)
+                let isGap = completed.map { $0 < oldest } ?? true
+                let start = min(from, now)
+                let sweep = WebSweep(
+                    environment: environment, from: start, end: now,
+                    gap: isGap ? WebGap(from: completed, until: start) : nil)
                 try connection.query(
                     """
-                    UPDATE web_stream SET begun_from = $4, read = 0, recorded = 0, refused = 0,
-                        completed_until = CASE WHEN $5 THEN completed_until END,
-                        holder = $3, heartbeat_at = clock_timestamp()
+                    UPDATE web_stream SET begun_from = $3, read = 0, recorded = 0, refused = 0,
+                        completed_until = CASE WHEN $4 THEN completed_until END,
+                        gap_from = CASE WHEN NOT $5 THEN gap_from WHEN gap_until IS NULL AND $4 THEN completed_until
+                            ELSE gap_from END,
+                        gap_since = CASE WHEN $5 THEN clock_timestamp() ELSE gap_since END,
+                        gap_until = CASE WHEN $5 THEN $3 ELSE gap_until END
                     WHERE ledger_id = $1 AND environment = $2
                     """,
-                    key + [.text(holder), .timestamp(sweep.from.milliseconds), .bool(completed != nil)])
+                    [
+                        .int(ledgerID), .int2(environment.number), .timestamp(sweep.from.milliseconds),
+                        .bool(completed != nil), .bool(isGap),
+                    ])
                 return sweep
             }
         }
@@ -96,17 +121,13 @@ package struct WebSweepRegister: Sendable {
     package func advance(
         _ sweep: inout WebSweep, to until: Timestamp, read: Int, recorded: Int, refused: Int
     ) async throws {
-        try await change(
-            sweep,
+        try await row(sweep.environment).change(
             """
-            UPDATE web_stream SET completed_until = greatest(completed_until, $4), read = read + $5,
-                recorded = recorded + $6, refused = refused + $7, heartbeat_at = clock_timestamp(),
-                completed_at = CASE WHEN $8 THEN clock_timestamp() ELSE completed_at END,
+            completed_until = greatest(completed_until, $4), read = read + $5, recorded = recorded + $6,
+                refused = refused + $7, completed_at = CASE WHEN $8 THEN clock_timestamp() ELSE completed_at END,
                 last_error = CASE WHEN $8 THEN NULL ELSE last_error END,
                 last_error_at = CASE WHEN $8 THEN NULL ELSE last_error_at END,
                 holder = CASE WHEN $8 THEN NULL ELSE holder END
-            WHERE ledger_id = $1 AND environment = $2 AND holder = $3
-            RETURNING 1
             """,
             [
                 .timestamp(until.milliseconds), .int(Int64(read)), .int(Int64(recorded)), .int(Int64(refused)),
@@ -118,30 +139,15 @@ package struct WebSweepRegister: Sendable {
     /// Gives a sign of life while a page takes its time.
     ///
     /// - Throws: `invalid` where another has taken over.
-    package func touch(_ sweep: WebSweep) async throws {
-        try await change(
-            sweep,
-            """
-            UPDATE web_stream SET heartbeat_at = clock_timestamp()
-            WHERE ledger_id = $1 AND environment = $2 AND holder = $3
-            RETURNING 1
-            """, [])
-    }
+    package func touch(_ sweep: WebSweep) async throws { try await row(sweep.environment).change() }
 
     /// Lets go of a sweep that does not go on now.
     package func letGo(of sweep: WebSweep, _ reason: String?) async throws {
-        try await run { connection in
-            _ = try connection.query(
-                """
-                UPDATE web_stream SET holder = NULL, last_error = coalesce($4, last_error),
-                    last_error_at = CASE WHEN $4 IS NULL THEN last_error_at ELSE clock_timestamp() END
-                WHERE ledger_id = $1 AND environment = $2 AND holder = $3
-                """,
-                [
-                    .int(ledgerID), .int2(sweep.environment.number), .text(holder),
-                    .text(reason.map { String($0.prefix(Self.errorLimit)) }),
-                ])
-        }
+        try await row(sweep.environment).letGo(
+            """
+            last_error = coalesce($4, last_error),
+                last_error_at = CASE WHEN $4 IS NULL THEN last_error_at ELSE clock_timestamp() END
+            """, [.text(reason.map { String($0.prefix(Self.errorLimit)) })])
     }
 
     /// How the streams of some environments stand, those that were never looked at left out.
@@ -150,7 +156,8 @@ package struct WebSweepRegister: Sendable {
             try connection.query(
                 """
                 SELECT environment, last_heard_at, last_missed_at, begun_from, completed_until, completed_at, last_error,
-                    holder IS NOT NULL AND \(Lease.isFresh("heartbeat_at", "$2"))
+                    holder IS NOT NULL AND \(Lease.isFresh("heartbeat_at", "$2")), last_error_at, gap_from, gap_until,
+                    read, recorded, refused
                 FROM web_stream WHERE ledger_id = $1 ORDER BY environment
                 """, [.int(ledgerID), .double(Lease.seconds)]
             ).rows.map { row in
@@ -159,11 +166,17 @@ package struct WebSweepRegister: Sendable {
                 }
                 return WebStreamStanding(
                     environment: try StoreEnvironment(stored: row.int(0)), lastHeardAt: try instant(1),
-                    lastMissedAt: try instant(2), from: try instant(3), completedUntil: try instant(4),
-                    completedAt: try instant(5), lastError: try row.optionalText(6), isHeld: try row.bool(7))
+                    lastMissedAt: try instant(2), from: try instant(3), eventsUntil: try instant(4),
+                    completedAt: try instant(5), read: try row.int(11), recorded: try row.int(12),
+                    refused: try row.int(13),
+                    gap: try instant(10).map { WebGap(from: try instant(9), until: $0) },
+                    lastError: try row.optionalText(6), lastErrorAt: try instant(8), isHeld: try row.bool(7))
             }
         }
     }
+
+    /// How the readings of everything that the accounts hold stand.
+    package func imports() async throws -> [WebImportState] { try await WebImportRegister.states(pool) }
 
     /// Notes that a webhook came whose event was known, such as one that a sweep had read first.
     package func hear(_ environment: StoreEnvironment, at now: Timestamp) async throws {
@@ -176,13 +189,10 @@ package struct WebSweepRegister: Sendable {
         }
     }
 
-    private func change(_ sweep: WebSweep, _ statement: String, _ parameters: [PostgresValue]) async throws {
-        try await run { connection in
-            let key: [PostgresValue] = [.int(ledgerID), .int2(sweep.environment.number), .text(holder)]
-            guard try connection.query(statement, key + parameters).first != nil else {
-                throw LedgerError(.invalid, "another process has taken over reading Stripe's list of events")
-            }
-        }
+    private func row(_ environment: StoreEnvironment) -> LeasedRow {
+        LeasedRow(
+            pool, "web_stream", [("environment", .int2(environment.number))], holder: holder,
+            work: "reading Stripe's list of events")
     }
 
     private func run<Value: Sendable>(

@@ -14,6 +14,10 @@ package actor WorkWatch {
         case checkpoints
         case stripeProduction = "stripe_production"
         case stripeSandbox = "stripe_sandbox"
+        case stripeEventsProduction = "stripe_events_production"
+        case stripeEventsSandbox = "stripe_events_sandbox"
+        case stripeListsProduction = "stripe_lists_production"
+        case stripeListsSandbox = "stripe_lists_sandbox"
     }
 
     /// Between lines of the log, and rows of the database, about work that goes on failing.

@@ -56,7 +56,7 @@ extension SubscriptionFacts {
 
     /// Whether the latest purchase is somebody's, be it of a product that gives nothing and so has no period; of what was bought
     /// on the web also where nothing is paid yet.
-    fileprivate var isClaimed: Bool {
+    var isClaimed: Bool {
         if state.web?.statedOwner != nil { return true }
         let latest = state.winningStatements().map(\.fact).max {
             ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
@@ -65,18 +65,8 @@ extension SubscriptionFacts {
     }
 
     /// How the original transaction reads at an instant; `nil` before it begins.
-    ///
-    /// Of purchases that overlap, such as consumables, the one that reads best speaks.
     fileprivate func standing(at instant: Timestamp) -> SubscriptionDocument.Standing? {
-        let policy = catalog.policy
-        var best: (segment: Segment, period: Period)?
-        for chain in state.chains(catalog) {
-            let segments = state.segments(of: chain, policy: policy)
-            guard let segment = segments.last(where: { $0.start <= instant && instant < $0.end }) else { continue }
-            if let current = best?.segment.state, !segment.state.isShown(before: current) { continue }
-            best = (segment, chain.periods[segment.periodIndex])
-        }
-        guard let best else { return nil }
+        guard let best = state.reading(catalog, at: instant) else { return nil }
         return SubscriptionDocument.Standing(
             state: best.segment.state, productID: best.period.fact.productID,
             willRenew: willRenew(best.segment.state, best.period, at: instant))
@@ -91,6 +81,22 @@ extension SubscriptionFacts {
         case .active, .inGracePeriod, .inBillingRetry:
             return state.willRenew(at: instant)
         }
+    }
+}
+
+extension OriginalState {
+    /// What holds at an instant, and by which purchase; `nil` before the first begins.
+    ///
+    /// Of purchases that overlap, such as consumables, the one that reads best speaks.
+    func reading(_ catalog: Catalog, at instant: Timestamp) -> (segment: Segment, period: Period)? {
+        var best: (segment: Segment, period: Period)?
+        for chain in chains(catalog) {
+            let segments = segments(of: chain, policy: catalog.policy)
+            guard let segment = segments.last(where: { $0.start <= instant && instant < $0.end }) else { continue }
+            if let current = best?.segment.state, !segment.state.isShown(before: current) { continue }
+            best = (segment, chain.periods[segment.periodIndex])
+        }
+        return best
     }
 }
 

@@ -3,6 +3,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
+import StripeAPI
 
 extension Application {
     /// `POST /v1/subscriptions/{original_transaction_id}/actions/check`: asks the store now.
@@ -49,6 +50,10 @@ extension Application {
             metrics.count(.storeChecks, ["request", "failed"])
             logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
             throw Problem(error, now: now())
+        } catch let error as StripeAPIError {
+            metrics.count(.storeChecks, ["request", "failed"])
+            logger.log(.warning, "Stripe could not be asked", [("error", .string(error.description))])
+            throw Problem(check: error, now: now())
         }
     }
 
@@ -81,9 +86,10 @@ extension Problem {
                 .notFound,
                 "Neither the ledger nor the store knows this original transaction in \(environment.rawValue).\(hint)",
                 param: "original_transaction_id")
-        case .boughtOnWeb:
+        case .withoutStripe:
             self.init(
-                .unprocessable, "It was bought on the web, and the App Store knows nothing of that.",
+                .unprocessable,
+                "It was bought on the web, and no account of Stripe's is configured for \(environment.rawValue).",
                 param: "original_transaction_id")
         case .ambiguous:
             self.init(
@@ -98,20 +104,46 @@ extension Problem {
         }
     }
 
-    /// What a failure of the store means to the client: never their fault.
+    /// Why the store could not be asked: never the client's fault.
+    private enum Hindrance {
+        case limited(until: Timestamp?)
+        case unauthorized
+        case other
+    }
+
     fileprivate init(_ error: StoreAPIError, now: Timestamp) {
+        let hindrance: Hindrance =
+            switch error.kind {
+            case .limited(let until): .limited(until: until)
+            case .unauthorized: .unauthorized
+            case .notFound, .refused, .unavailable, .unreadable, .outOfTime: .other
+            }
+        self.init(hindrance, error.description, now: now)
+    }
+
+    fileprivate init(check error: StripeAPIError, now: Timestamp) {
+        let hindrance: Hindrance =
+            switch error.kind {
+            case .limited(let until): .limited(until: until)
+            case .unauthorized, .forbidden: .unauthorized
+            case .notFound, .refused, .unavailable, .unreadable, .outOfTime: .other
+            }
+        self.init(hindrance, error.description, now: now)
+    }
+
+    private init(_ hindrance: Hindrance, _ cause: String, now: Timestamp) {
         var seconds: Int64 = 30
         let detail: String
-        switch error.kind {
+        switch hindrance {
         case .limited(let until):
             detail = "The store takes no more requests at the moment, or this service's share of them is used up."
             if let until { seconds = max(1, min(3600, (until.milliseconds - now.milliseconds) / 1000 + 1)) }
         case .unauthorized:
             detail = "The store does not accept this service's credentials; `rightful status` and the log say more."
-        case .notFound, .refused, .unavailable, .unreadable, .outOfTime:
+        case .other:
             detail = "The store could not be asked to the end; what it had said by then is recorded."
         }
         self.init(.unavailable, detail, headers: [("Retry-After", String(seconds))])
-        cause = error.description
+        self.cause = cause
     }
 }

@@ -6,7 +6,8 @@ package import Ledger
 package struct CheckOutcome: Codable, Sendable {
     /// The store's own id, also where another transaction was asked about.
     package let originalTransactionID: String
-    package let app: String
+    /// `nil` for what was bought on the web.
+    package let app: String?
     package let environment: StoreEnvironment
     package let checkedAt: Timestamp
     /// What the store said; `nil` where it knows nothing of it.

@@ -24,7 +24,7 @@ extension Application {
             credentials = try storeChecks.check(of: call.credential?.onlyBundleID ?? request.app).client.credentials
         } catch {
             switch error {
-            case .ambiguous, .unknown, .boughtOnWeb:
+            case .ambiguous, .unknown, .withoutStripe:
                 throw Problem(.malformedRequest, "There are several apps: name one by its bundle id.", param: "app")
             case .unconfigured:
                 throw Problem(

@@ -2,6 +2,7 @@ import AppStoreServer
 import EntitlementAPI
 package import EntitlementCore
 package import Ledger
+import StripePayloads
 
 /// What asks the store, for each app that may ask it.
 package struct StoreChecks: Sendable {
@@ -13,8 +14,8 @@ package struct StoreChecks: Sendable {
         case unconfigured(String?)
         /// Neither side knows it.
         case unknown
-        /// It was bought on the web: the App Store knows nothing of it.
-        case boughtOnWeb
+        /// It was bought on the web, and no account of Stripe's is configured for that environment.
+        case withoutStripe(StoreEnvironment)
 
         package var description: String {
             switch self {
@@ -24,16 +25,23 @@ package struct StoreChecks: Sendable {
                 app.map { "the app \($0) has no app_store_api in the configuration, so the store cannot be asked" }
                     ?? "no app has app_store_api in the configuration, so the store cannot be asked"
             case .unknown: "neither the ledger nor the store knows this transaction"
-            case .boughtOnWeb: "it was bought on the web, and the App Store knows nothing of that"
+            case .withoutStripe(let environment):
+                "it was bought on the web, and no account of Stripe's is configured for \(environment.rawValue)"
             }
         }
     }
 
     private let checks: [String: StoreCheck]
+    private let stripe: StripeCheck?
 
-    package init(_ checks: [StoreCheck]) {
+    /// - Parameter stripe: what asks Stripe; `nil`: nobody does here.
+    package init(_ checks: [StoreCheck], stripe: StripeCheck? = nil) {
         self.checks = Dictionary(checks.map { ($0.app, $0) }) { first, _ in first }
+        self.stripe = stripe
     }
+
+    /// Whether somebody may have bought something by this id on the web: the App Store's ids are numbers.
+    package static func isOfWeb(_ id: String) -> Bool { StripeLookup(id: id) != nil }
 
     /// Asks the store about one original transaction now; returns once what it found is recorded.
     ///
@@ -43,14 +51,16 @@ package struct StoreChecks: Sendable {
     ///   - scope: what of the log whoever asks may hear of.
     ///   - earlier: what the store said already of the same Apple account; it is asked where that does not speak of this one.
     ///   - limit: how long the store may take.
-    /// - Throws: `Refusal`, `StoreAPIError`, or what reading and appending throw.
+    /// - Throws: `Refusal`, `StoreAPIError` of the App Store, `StripeAPIError`, or what reading and appending throw.
     package func check(
         _ id: String, in environment: StoreEnvironment, app: String? = nil, only scope: AppScope? = nil,
         after earlier: [StoreCheck.Finding] = [], reader: LedgerReader, within limit: Duration,
         now: @Sendable () -> Timestamp
     ) async throws -> (outcome: CheckOutcome, finding: StoreCheck.Finding) {
         let known = try await reader.subscription(id, environment: environment, app: scope)
-        guard known.subscription?.state.web == nil else { throw Refusal.boughtOnWeb }
+        if known.subscription?.state.web != nil || known.subscription == nil && Self.isOfWeb(id) {
+            return try await checkWeb(id, in: environment, only: scope, known, reader: reader, within: limit, now: now)
+        }
         let check = try check(of: known.subscription?.bundleID ?? scope?.bundleID ?? app)
         let finding: StoreCheck.Finding
         let original: String
@@ -76,6 +86,38 @@ package struct StoreChecks: Sendable {
                 recorded: finding.recorded.map {
                     .init(position: $0.position, originalTransactionID: $0.originalTransactionID)
                 }, refused: finding.refused), finding
+        )
+    }
+
+    /// The same of what was bought on the web.
+    private func checkWeb(
+        _ id: String, in environment: StoreEnvironment, only scope: AppScope?,
+        _ known: (subscription: SubscriptionFacts?, position: Int64), reader: LedgerReader, within limit: Duration,
+        now: @Sendable () -> Timestamp
+    ) async throws -> (outcome: CheckOutcome, finding: StoreCheck.Finding) {
+        guard let stripe, stripe.asks(about: environment) else { throw Refusal.withoutStripe(environment) }
+        let found = try await stripe.run(
+            id, in: environment, known: known.subscription?.state.web, within: limit)
+        guard let original = found.originalTransactionID ?? known.subscription.map({ _ in id }) else {
+            throw Refusal.unknown
+        }
+        let checkedAt = now()
+        let word =
+            found.originalTransactionID == nil
+            ? nil
+            : StoreCheckDocument.StoreWord(
+                found.facts, of: original, try await reader.catalog().catalog, at: checkedAt)
+        let head = try await reader.status().position
+        var finding = StoreCheck.Finding()
+        finding.originalTransactionID = found.originalTransactionID
+        (finding.recorded, finding.refused, finding.refusal) = (found.recorded, found.refused, found.refusal)
+        return (
+            CheckOutcome(
+                originalTransactionID: original, app: nil, environment: environment, checkedAt: checkedAt,
+                store: word, positions: known.position...max(known.position, head),
+                recorded: found.recorded.map {
+                    .init(position: $0.position, originalTransactionID: $0.originalTransactionID)
+                }, refused: found.refused), finding
         )
     }
 

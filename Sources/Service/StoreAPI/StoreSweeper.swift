@@ -4,26 +4,17 @@ package import EntitlementCore
 /// Sweeps the store's history when the service starts, and from time to time, behind it.
 package struct StoreSweeper: Sendable {
     /// When it works.
-    package struct Intervals: Sendable {
-        /// Between two sweeps.
-        package var regular = Duration.seconds(3600)
-        /// While another process is at work, which may die.
-        package var elsewhere = Duration.seconds(10)
-        /// After one that failed; doubled for each further one.
-        package var retry = Duration.seconds(60)
-        package var longestRetry = Duration.seconds(900)
-
-        package init() {}
-    }
+    package static let intervals = Repetition(
+        regular: .seconds(3600), elsewhere: .seconds(10), retry: .seconds(60), longestRetry: .seconds(900))
 
     private let sweeps: [(sweep: NotificationSweep, environment: StoreEnvironment)]
     private let logger: Logger
-    private let intervals: Intervals
+    private let intervals: Repetition
 
     /// - Parameter sweeps: one for each app and each of its environments.
     package init(
         _ sweeps: [(sweep: NotificationSweep, environment: StoreEnvironment)], logger: Logger,
-        intervals: Intervals = Intervals()
+        intervals: Repetition = StoreSweeper.intervals
     ) {
         self.sweeps = sweeps
         self.logger = logger
@@ -34,29 +25,12 @@ package struct StoreSweeper: Sendable {
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             for (sweep, environment) in sweeps {
-                group.addTask {
-                    var retry = intervals.retry
-                    while !Task.isCancelled {
-                        switch await run(sweep, environment) {
-                        case .done:
-                            retry = intervals.retry
-                            try? await Task.sleep(for: intervals.regular)
-                        case .elsewhere: try? await Task.sleep(for: intervals.elsewhere)
-                        case .failed:
-                            try? await Task.sleep(for: retry)
-                            retry = min(intervals.longestRetry, retry * 2)
-                        }
-                    }
-                }
+                group.addTask { await intervals.run { await run(sweep, environment) } }
             }
         }
     }
 
-    private enum Outcome {
-        case done, elsewhere, failed
-    }
-
-    private func run(_ sweep: NotificationSweep, _ environment: StoreEnvironment) async -> Outcome {
+    private func run(_ sweep: NotificationSweep, _ environment: StoreEnvironment) async -> Repetition.Outcome {
         let name: [(String, LogValue)] = [
             ("app", .string(sweep.client.credentials.bundleID)), ("environment", .string(environment.rawValue)),
         ]

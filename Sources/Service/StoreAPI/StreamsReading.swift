@@ -40,16 +40,23 @@ package struct StreamsReading: Sendable {
     private func webItems(only scope: LogScope, at now: Timestamp) async throws -> [StreamsDocument.Item] {
         guard let web, scope.app == nil else { return [] }
         let standings = try await web.register.standings()
+        let imports = standings.contains { $0.gap != nil } ? try await web.register.imports() : []
         return web.environments.filter { scope.holds($0) }.map { environment in
             let standing = standings.first { $0.environment == environment }
-            let state: StreamsDocument.Sweep.State =
-                standing?.isHeld == true ? .running : standing?.lastError == nil ? .idle : .failed
+            let reading = imports.first { $0.environment == environment && $0.completedAt == nil }
+            let gap = standing?.gap.map {
+                StreamsDocument.Sweep.Gap(
+                    from: $0.from, until: $0.until, read: reading?.standing.read ?? 0, lastError: reading?.lastError)
+            }
+            let isRunning = standing?.isHeld == true || gap != nil && reading?.isHeld == true
+            let lastError = standing?.lastError ?? gap?.lastError
+            let state: StreamsDocument.Sweep.State = isRunning ? .running : lastError == nil ? .idle : .failed
             return StreamsDocument.Item(
                 app: nil, environment: environment, source: "stripe", lastHeardAt: standing?.lastHeardAt,
                 silent: standing?.isSilent(at: now) ?? false, overdue: 0, oldestOverdueAt: nil,
                 sweep: StreamsDocument.Sweep(
                     state, from: standing?.from, completedUntil: standing?.completedUntil,
-                    completedAt: standing?.completedAt, lastError: standing?.lastError))
+                    completedAt: standing?.completedAt, lastError: lastError, gap: gap))
         }
     }
 

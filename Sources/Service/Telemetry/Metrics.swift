@@ -42,6 +42,8 @@ package final class Metrics: Sendable {
         var clockSkewMilliseconds: Int64 = 0
         var routes: [RouteCounters] = []
         var streams = StreamGauges()
+        var webStreams = StreamGauges()
+        var owedLookups: [StoreEnvironment: Int64] = [:]
         var openConsumptionRequests: [(stream: StoreStream, count: Int)] = []
         var drift: DriftGauges?
 
@@ -55,7 +57,14 @@ package final class Metrics: Sendable {
                 "rightful_clock_skew_seconds", "gauge",
                 "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
             page.sample("rightful_clock_skew_seconds", [], String(Double(clockSkewMilliseconds) / 1000))
-            streams.write(to: &page)
+            streams.merging(webStreams).write(to: &page)
+            if !owedLookups.isEmpty {
+                let name = "rightful_stripe_lookups_owed"
+                page.family(name, "gauge", "What is still to be read from Stripe's API because an event calls for it.")
+                for (environment, count) in owedLookups.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                    page.sample(name, [("environment", environment.rawValue)], String(count))
+                }
+            }
             if !openConsumptionRequests.isEmpty {
                 let name = "rightful_consumption_requests_open"
                 page.family(name, "gauge", "The store's questions about refund requests that wait for an answer.")
@@ -99,6 +108,17 @@ package final class Metrics: Sendable {
     func note(_ standings: [StreamStanding], sweeps: [SweepStanding], at now: Timestamp) {
         let gauges = StreamGauges(standings, sweeps, at: now)
         state.withLock { $0.streams = gauges }
+    }
+
+    /// Shows how Stripe's streams stand, and how far its list of events was read.
+    func note(_ standings: [WebStreamStanding], at now: Timestamp) {
+        let gauges = StreamGauges(standings, at: now)
+        state.withLock { $0.webStreams = gauges }
+    }
+
+    /// Shows how much is to be read from Stripe's API because an event calls for it.
+    func note(owedLookups count: Int64, _ environment: StoreEnvironment) {
+        state.withLock { $0.owedLookups[environment] = count }
     }
 
     /// Shows how many refund requests of the store wait for an answer.

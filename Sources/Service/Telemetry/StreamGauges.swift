@@ -11,46 +11,78 @@ struct StreamGauges: Sendable {
 
     private var gauges: [Gauge] = []
 
-    init() {}
+    /// The families, without a sample.
+    init() {
+        gauges = Family.allCases.map { Gauge(name: $0.rawValue, help: $0.help) }
+    }
+
+    private enum Family: String, CaseIterable {
+        case silent = "rightful_stream_silent"
+        case overdue = "rightful_stream_overdue"
+        case heard = "rightful_stream_last_heard_timestamp_seconds"
+        case repaired = "rightful_stream_repaired"
+        case known = "rightful_sweep_completed_until_timestamp_seconds"
+        case failing = "rightful_sweep_failing"
+        case recorded = "rightful_sweep_recorded"
+
+        var help: String {
+            switch self {
+            case .silent: "Whether the store has sent something since it was last heard."
+            case .overdue: "Subscriptions whose next event should have been heard of by now."
+            case .heard: "When a notification arrived last that the store delivered by itself."
+            case .repaired: "Checks that found what had not been heard, of all services together."
+            case .known: "Until when everything that the store sent is known."
+            case .failing: "Whether the store's history could not be read at the last attempt."
+            case .recorded: "Missing notifications that the sweep under way, or the last one, found."
+            }
+        }
+    }
+
+    private mutating func add(_ family: Family, _ labels: [(String, String)], _ value: String) {
+        for index in gauges.indices where gauges[index].name == family.rawValue {
+            gauges[index].samples.append((labels, value))
+        }
+    }
 
     init(_ standings: [StreamStanding], _ sweeps: [SweepStanding], at now: Timestamp) {
-        var silent = Gauge(
-            name: "rightful_stream_silent", help: "Whether the store has sent something since it was last heard.")
-        var overdue = Gauge(
-            name: "rightful_stream_overdue",
-            help: "Subscriptions whose next event should have been heard of by now.")
-        var heard = Gauge(
-            name: "rightful_stream_last_heard_timestamp_seconds",
-            help: "When a notification arrived last that the store delivered by itself.")
-        var repaired = Gauge(
-            name: "rightful_stream_repaired",
-            help: "Checks that found what had not been heard, of all services together.")
+        self.init()
         for standing in standings {
             let labels = Self.labels(standing.stream) + [("source", "app_store")]
-            silent.samples.append((labels, standing.isSilent(at: now) ? "1" : "0"))
-            overdue.samples.append((labels, String(standing.overdue)))
-            repaired.samples.append((labels, String(standing.repaired)))
-            if let instant = standing.lastHeardAt { heard.samples.append((labels, Self.seconds(instant))) }
+            add(.silent, labels, standing.isSilent(at: now) ? "1" : "0")
+            add(.overdue, labels, String(standing.overdue))
+            add(.repaired, labels, String(standing.repaired))
+            if let instant = standing.lastHeardAt { add(.heard, labels, Self.seconds(instant)) }
         }
-        var known = Gauge(
-            name: "rightful_sweep_completed_until_timestamp_seconds",
-            help: "Until when everything that the store sent is known.")
-        var failing = Gauge(
-            name: "rightful_sweep_failing", help: "Whether the store's history could not be read at the last attempt.")
-        var recorded = Gauge(
-            name: "rightful_sweep_recorded",
-            help: "Missing notifications that the sweep under way, or the last one, found.")
         for sweep in sweeps {
             let labels = Self.labels(StoreStream(app: sweep.app, environment: sweep.environment))
-            if let instant = sweep.completedUntil { known.samples.append((labels, Self.seconds(instant))) }
-            failing.samples.append((labels, sweep.lastError == nil ? "0" : "1"))
-            recorded.samples.append((labels, String(sweep.recorded)))
+            if let instant = sweep.completedUntil { add(.known, labels, Self.seconds(instant)) }
+            add(.failing, labels, sweep.lastError == nil ? "0" : "1")
+            add(.recorded, labels, String(sweep.recorded))
         }
-        gauges = [silent, overdue, heard, repaired, known, failing, recorded].filter { !$0.samples.isEmpty }
+    }
+
+    /// Stripe's streams, which are of no app.
+    init(_ standings: [WebStreamStanding], at now: Timestamp) {
+        self.init()
+        for standing in standings {
+            let labels = [("environment", standing.environment.rawValue), ("source", "stripe")]
+            add(.silent, labels, standing.isSilent(at: now) ? "1" : "0")
+            if let instant = standing.lastHeardAt { add(.heard, labels, Self.seconds(instant)) }
+            if let instant = standing.completedUntil { add(.known, labels, Self.seconds(instant)) }
+            add(.failing, labels, standing.lastError == nil ? "0" : "1")
+            add(.recorded, labels, String(standing.recorded))
+        }
+    }
+
+    /// This and what another has, family by family.
+    func merging(_ other: StreamGauges) -> StreamGauges {
+        var merged = self
+        for index in merged.gauges.indices { merged.gauges[index].samples += other.gauges[index].samples }
+        return merged
     }
 
     func write(to page: inout PrometheusPage) {
-        for gauge in gauges {
+        for gauge in gauges where !gauge.samples.isEmpty {
             page.family(gauge.name, "gauge", gauge.help)
             for sample in gauge.samples { page.sample(gauge.name, sample.labels, sample.value) }
         }

@@ -49,7 +49,7 @@ extension EventDraft {
     init(_ fact: WebFact, _ identities: IdentityList, _ reading: StripeReading) {
         self.init(
             environment: reading.environment, source: .stripeAPI, type: WebFact.readingLabel,
-            occurredAt: fact.statedAt, fact: .web(fact), identities: identities.customerIDs, deduplication: .unique,
+            occurredAt: fact.statedAt, fact: .web(fact), identities: identities.customerIDs, deduplication: .news,
             evidence: .plain(reading.evidence))
     }
 }

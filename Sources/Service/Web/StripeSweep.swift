@@ -1,27 +1,23 @@
 import AppStorePayloads
-package import EntitlementCore
+import EntitlementCore
 package import Ledger
 package import StripeAPI
 import StripePayloads
+import Synchronization
 
 /// Reads Stripe's own list of events when the service starts, and from time to time, so that a webhook that never came is
 /// recorded all the same.
 ///
 /// What it reads goes the way of whatever is delivered: one event of Stripe's is one event here. Some hours at a time are read,
-/// the oldest first, so that what is known only grows.
+/// the oldest first, so that what is known only grows. The list holds thirty days: where that is not far enough, which is so the
+/// first time and after a long pause, everything that the account holds is read as well.
 package struct StripeSweep: Sendable {
     /// When it works.
-    package struct Intervals: Sendable {
-        /// Between two sweeps.
-        package var regular = Duration.seconds(300)
-        /// While another process is at work, which may die.
-        package var elsewhere = Duration.seconds(10)
-        /// After one that failed; doubled for each further one.
-        package var retry = Duration.seconds(30)
-        package var longestRetry = Duration.seconds(900)
-
-        package init() {}
-    }
+    package static let intervals = Repetition(
+        regular: .seconds(300), elsewhere: .seconds(10), retry: .seconds(30), longestRetry: .seconds(900))
+    /// When it looks whether everything is to be read.
+    package static let listIntervals = Repetition(
+        regular: .seconds(10), elsewhere: .seconds(10), retry: .seconds(30), longestRetry: .seconds(900))
 
     /// What a sweep came to.
     package struct Report: Sendable, Hashable {
@@ -33,48 +29,43 @@ package struct StripeSweep: Sendable {
 
     /// How much is read before it is called known, in milliseconds.
     private static let part: Int64 = 6 * 3_600_000
-    /// More pages than this of one part and list would be a list that does not end.
-    private static let mostPages = 10_000
     /// How long one page may take; what was sent meanwhile is read by the next sweep.
     private static let patience = Duration.seconds(25)
 
-    private let clients: [StripeClient]
+    private let desk: StripeDesk
     private let register: WebSweepRegister
-    private let metrics: Metrics
-    private let logger: Logger
-    private let intervals: Intervals
-    private let now: @Sendable () -> Timestamp
-    private let append: @Sendable (EventDraft) async throws -> AppendOutcome
+    private let lists: @Sendable (StripeClient) -> StripeImport
+    private let intervals: Repetition
+    private let listIntervals: Repetition
 
-    /// - Parameter clients: one for each environment at most.
+    /// - Parameter lists: reads everything that an account holds.
     package init(
-        _ clients: [StripeClient], register: WebSweepRegister, metrics: Metrics, logger: Logger,
-        intervals: Intervals = Intervals(), now: @escaping @Sendable () -> Timestamp,
-        append: @escaping @Sendable (EventDraft) async throws -> AppendOutcome
+        _ desk: StripeDesk, register: WebSweepRegister, intervals: Repetition = StripeSweep.intervals,
+        listIntervals: Repetition = StripeSweep.listIntervals, lists: @escaping @Sendable (StripeClient) -> StripeImport
     ) {
-        self.clients = clients
+        self.desk = desk
         self.register = register
-        self.metrics = metrics
-        self.logger = logger
         self.intervals = intervals
-        self.now = now
-        self.append = append
+        self.listIntervals = listIntervals
+        self.lists = lists
     }
 
     /// Works until the current task is cancelled.
-    package func run() async {
+    package func run(_ watch: WorkWatch) async {
         await withTaskGroup(of: Void.self) { group in
-            for client in clients {
+            for client in desk.clients {
+                let isLive = client.environment == .production
                 group.addTask {
-                    var retry = intervals.retry
-                    while !Task.isCancelled {
-                        do {
-                            let report = try await sweep(client)
-                            retry = intervals.retry
-                            try await Task.sleep(for: report == nil ? intervals.elsewhere : intervals.regular)
-                        } catch {
-                            try? await Task.sleep(for: retry)
-                            retry = min(intervals.longestRetry, retry * 2)
+                    await intervals.run {
+                        await outcome(watch, isLive ? .stripeEventsProduction : .stripeEventsSandbox) {
+                            try await sweep(client) == nil ? .elsewhere : .done
+                        }
+                    }
+                }
+                group.addTask {
+                    await listIntervals.run {
+                        await outcome(watch, isLive ? .stripeListsProduction : .stripeListsSandbox) {
+                            try await fillGap(client)
                         }
                     }
                 }
@@ -82,17 +73,68 @@ package struct StripeSweep: Sendable {
         }
     }
 
-    /// Reads everything up to now, once, in every environment.
+    private func outcome(
+        _ watch: WorkWatch, _ work: WorkWatch.Work, _ body: @Sendable () async throws -> Repetition.Outcome
+    ) async -> Repetition.Outcome {
+        let outcome = Mutex(Repetition.Outcome.failed)
+        await watch.watch(work) {
+            let came = try await body()
+            outcome.withLock { $0 = came }
+        }
+        return outcome.withLock { $0 }
+    }
+
+    /// Reads everything up to now, once, in every environment, and where the list of events does not reach back far enough
+    /// everything else.
     package func runOnce() async throws -> [Report?] {
         var reports: [Report?] = []
-        for client in clients { reports.append(try await sweep(client)) }
+        for client in desk.clients {
+            let report = try await sweep(client)
+            if report != nil { _ = try await fillGap(client) }
+            reports.append(report)
+        }
         return reports
     }
+
+    // MARK: - What no event tells any more
+
+    /// Reads everything that the account holds, where the list of events did not reach back to what is known.
+    private func fillGap(_ client: StripeClient) async throws -> Repetition.Outcome {
+        let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
+        let standings = try await register.standings()
+        desk.metrics.note(standings, at: desk.now())
+        guard standings.contains(where: { $0.environment == client.environment && $0.gap != nil }) else { return .done }
+        guard let report = try await lists(client).run() else { return .elsewhere }
+        let standing = report.standing
+        guard standing.failed.isEmpty else {
+            throw UnreadObjects(count: standing.failed.count, example: report.failures.min { $0.key < $1.key })
+        }
+        desk.logger.log(
+            standing.unowned > 0 || standing.refused > 0 ? .warning : .info,
+            standing.unowned > 0
+                ? "everything that the Stripe account holds is read; some of it belongs to nobody: see `rightful import --help`"
+                : "everything that the Stripe account holds is read",
+            name + [
+                ("read", .integer(standing.read)), ("recorded", .integer(standing.recorded)),
+                ("refused", .integer(standing.refused)), ("unowned", .integer(standing.unowned)),
+            ])
+        return .done
+    }
+
+    // MARK: - Events
 
     /// Reads everything up to now; `nil` where another process is at it.
     private func sweep(_ client: StripeClient) async throws -> Report? {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
-        guard var sweep = try await register.begin(client.environment, now: now()) else { return nil }
+        guard var sweep = try await register.begin(client.environment, now: desk.now()) else { return nil }
+        if let gap = sweep.gap {
+            desk.logger.log(
+                gap.from == nil ? .info : .warning,
+                "Stripe lists no events from before this: everything that the account holds is read as well",
+                name + [
+                    ("until", .string("\(gap.until)")), ("known_until", .string(gap.from.map { "\($0)" } ?? "never")),
+                ])
+        }
         do {
             var report = Report()
             repeat {
@@ -104,7 +146,7 @@ package struct StripeSweep: Sendable {
                 report.recorded += part.recorded
                 report.refused += part.refused
             } while sweep.from < sweep.end
-            logger.log(
+            desk.logger.log(
                 report.recorded > 0 || report.refused > 0 ? .warning : .info,
                 report.recorded > 0
                     ? "webhooks of Stripe's were missing, and are recorded now" : "Stripe's events are read",
@@ -119,11 +161,6 @@ package struct StripeSweep: Sendable {
             await Task { [register, sweep] in
                 try? await register.letGo(of: sweep, isStopped ? nil : "\(error)")
             }.value
-            if !isStopped {
-                logger.log(
-                    .error, "Stripe's list of events cannot be read now; it is tried again",
-                    name + [("error", .string("\(error)"))])
-            }
             throw error
         }
     }
@@ -134,19 +171,12 @@ package struct StripeSweep: Sendable {
     ) async throws -> Report {
         var report = Report()
         for types in StripeEventType.lists {
-            var last: String?
-            var pages = 0
-            while true {
-                try await register.touch(sweep)
-                let request = StripeRequest.get(StripeEventType.page(types, from: from, until: until, after: last))
-                let page = try StripeList(parsing: try await client.send(request, within: Self.patience))
+            try await desk.pages(
+                client, within: Self.patience,
+                path: { StripeEventType.page(types, from: from, until: until, after: $0) }
+            ) { page in
                 try await record(page, client.environment, &report)
-                guard page.hasMore else { break }
-                pages += 1
-                guard pages < Self.mostPages, let next = page.lastID, next != last else {
-                    throw PayloadError.inconsistent("Stripe's list of events does not end")
-                }
-                last = next
+                try await register.touch(sweep)
             }
         }
         return report
@@ -163,15 +193,26 @@ package struct StripeSweep: Sendable {
         report.read += page.elements.count
         report.refused += page.elements.count - drafts.count
         let recorded = try await withThrowingTaskGroup(of: Bool.self) { group in
-            for draft in drafts { group.addTask { try await !append(draft).isDuplicate } }
+            for draft in drafts { group.addTask { try await !desk.append(draft).isDuplicate } }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
         report.recorded += recorded
         for (outcome, count) in [
             ("recorded", recorded), ("known", drafts.count - recorded), ("refused", page.elements.count - drafts.count),
         ] where count > 0 {
-            metrics.count(.webSweeps, [outcome], by: count)
+            desk.metrics.count(.webSweeps, [outcome], by: count)
         }
+    }
+}
+
+/// Objects that Stripe could not be asked about, though it could about others.
+private struct UnreadObjects: Error, CustomStringConvertible {
+    let count: Int
+    let example: (key: String, value: String)?
+
+    var description: String {
+        "\(count) of what the Stripe account holds cannot be read"
+            + (example.map { ", \($0.key) because: \($0.value)" } ?? "") + ". It is tried again"
     }
 }
 

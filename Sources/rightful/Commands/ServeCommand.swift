@@ -8,7 +8,6 @@ import Ledger
 import OpenSSLCrypto
 import PostgresClient
 import Service
-import StripeAPI
 
 /// `rightful serve`.
 struct ServeCommand: Command {
@@ -128,18 +127,9 @@ struct ServeCommand: Command {
                 metrics: metrics,
                 logger: logger)
             let stripePaces = files.stripe.paces
-            let stripeClients = files.stripe.clients(sharing: stripePaces, now: clock.now)
-            let webSweeps = WebSweepRegister(
-                pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())")
-            let stripeSweep = StripeSweep(
-                stripeClients, register: webSweeps, metrics: metrics, logger: logger, now: clock.now
-            ) { try await writer.append($0) }
-            let stripeLookups = StripeLookups(
-                stripeClients,
-                projector: WebLookupProjector(pool: session.pool, calls: StripeLookups.calls),
-                register: WebLookupRegister(pool: session.pool), reader: reader, metrics: metrics, logger: logger,
-                now: clock.now
-            ) { try await writer.append($0) }
+            let stripe = StripeWork(
+                files.stripe, sharing: stripePaces, session, writer: writer, reader: reader, metrics: metrics,
+                logger: logger)
             let application = Application(
                 writer: writer, reader: reader,
                 keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
@@ -152,12 +142,10 @@ struct ServeCommand: Command {
                 ledgerID: ledgerID,
                 logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
-                storeChecks: StoreChecks(storeChecks),
-                streams: healing.streams.with(
-                    web: Set(stripeClients.map(\.environment)), register: webSweeps), streamEars: healing.ears,
-                stripe: files.stripe.webhooks, stripeLookups: stripeLookups,
-                shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
-                now: clock.now)
+                storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
+                streams: healing.streams.with(web: stripe.desk.environments, register: stripe.register),
+                streamEars: healing.ears, stripe: files.stripe.webhooks, stripeLookups: stripe.lookups,
+                shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now), now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
             let server = application.makeServer(listening)
@@ -188,8 +176,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, logger: logger), healing, stripeLookups, stripeSweep,
-                logger)
+                    }, logger: logger), healing, stripe, logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
                 await server.stop()
@@ -220,8 +207,7 @@ struct ServeCommand: Command {
     /// Until the current task is cancelled.
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
-        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ stripeLookups: StripeLookups,
-        _ stripeSweep: StripeSweep,
+        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ stripe: StripeWork,
         _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
@@ -239,8 +225,8 @@ struct ServeCommand: Command {
             group.addTask { await clocks.run() }
             group.addTask { await sweeper.run() }
             group.addTask { await healing.run(watch) }
-            group.addTask { await stripeLookups.run(watch) }
-            group.addTask { await stripeSweep.run() }
+            group.addTask { await stripe.lookups.run(watch) }
+            group.addTask { await stripe.sweep.run(watch) }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()

@@ -106,9 +106,10 @@ final class KitService: Sendable {
         let client = try verifiers.shop?.client()
         let lookups = client.map { client in
             StripeLookups(
-                [client], projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
-                register: WebLookupRegister(pool: pool), reader: reader, metrics: metrics, logger: logger, now: now
-            ) { try await writer.append($0) }
+                StripeDesk([client], reader: reader, metrics: metrics, logger: logger, now: now) {
+                    try await writer.append($0)
+                }, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+                register: WebLookupRegister(pool: pool))
         }
         let application = Application(
             writer: writer, reader: reader, keys: keys,

@@ -117,7 +117,7 @@ struct ImportTests {
 
 extension Installation {
     /// Starts a command and does not wait for its end.
-    fileprivate func start(_ arguments: [String]) async throws -> Process {
+    func start(_ arguments: [String]) async throws -> Process {
         let process = Process()
         process.executableURL = try Products.url("rightful")
         process.arguments = arguments + ["--config", configurationFile.path()]

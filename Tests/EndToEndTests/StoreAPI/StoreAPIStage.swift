@@ -18,7 +18,12 @@ final class StoreAPIStage: Sendable {
     ///   - hasWrongKey: whether the store knows another key than the installation has.
     ///   - hasKey: whether the installation may ask the store at all.
     ///   - consents: whether the configuration says that customers consented to answers about refund requests.
-    init(hasWrongKey: Bool = false, hasKey: Bool = true, consents: Bool = false) async throws {
+    ///   - world: whose catalog and prices there are.
+    ///   - settings: for the configuration file, beside the app's.
+    init(
+        hasWrongKey: Bool = false, hasKey: Bool = true, consents: Bool = false, world: StoreWorld = .standard,
+        settings: [String: any Sendable] = [:]
+    ) async throws {
         let key = try PrivateKey.generate(.p256)
         keyFile = ScratchSpace.directory.appending(path: "api-key-\(UUID().uuidString).p8")
         _ = FileManager.default.createFile(
@@ -29,7 +34,7 @@ final class StoreAPIStage: Sendable {
         let authority = try SimulatedAuthority()
         let apis = StoreEnvironment.allCases.map {
             SimulatedStoreAPI(
-                authority: authority, world: .standard, access: access, environment: $0, now: { Self.now })
+                authority: authority, world: world, access: access, environment: $0, now: { Self.now })
         }
         (production, sandbox) = (apis[0], apis[1])
         servers = apis.map { $0.makeServer() }
@@ -37,7 +42,6 @@ final class StoreAPIStage: Sendable {
         let urls = servers.map { "http://127.0.0.1:\($0.boundPort ?? 0)" }
         let root = ScratchSpace.directory.appending(path: "api-root-\(UUID().uuidString).pem")
         try Data(authority.root.certificate.pem().utf8).write(to: root)
-        let world = StoreWorld.standard
         var app: [String: any Sendable] = ["bundle_id": world.bundleID, "app_apple_id": world.appAppleID]
         if hasKey {
             app["app_store_api"] =
@@ -51,7 +55,8 @@ final class StoreAPIStage: Sendable {
                 ["customer_consented": true, "sample_content_provided": false, "refund_preference": "DECLINE"]
                 as [String: any Sendable]
         }
-        installation = try await Installation(settings: ["root_certificates": [root.path()], "apps": [app]])
+        let all: [String: any Sendable] = ["root_certificates": [root.path()], "apps": [app]]
+        installation = try await Installation(world: world, settings: settings.merging(all) { _, new in new })
     }
 
     /// The time of day, which store and service share.
@@ -73,11 +78,12 @@ final class StoreAPIStage: Sendable {
     /// A life that ends a few days ago, so that some of what it tells of is going on.
     static func lifeUntilNow(seed: UInt64) -> StoreLife { .recent(seed: seed, until: now) }
 
-    /// How the sweeps stand, by environment, as `rightful status` tells.
+    /// How the App Store's sweeps stand, by environment, as `rightful status` tells.
     func sweeps() async throws -> [String: [String: Any]] {
         let text = try await installation.rightful("status", "--json")
         let status = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
         let sweeps = try #require(status["sweeps"] as? [[String: Any]])
+            .filter { $0["source"] as? String == "app_store" }
         return Dictionary(uniqueKeysWithValues: sweeps.map { ("\($0["environment"] ?? "")", $0) })
     }
 

@@ -261,9 +261,23 @@ extension WebOriginal {
             let before = subscriptions.last { $0.statedAt <= fact.statedAt }
             if before?.value != subscription { return true }
         }
-        return joined.lines.map(\.value) != lines.map(\.value) || joined.payments.count != payments.count
+        return joined.lines.map(\.value) != lines.map(\.value) || fact.payment.map(isNews) ?? false
             || joined.refunds.map(\.value) != refunds.map(\.value) || !joined.saysSameOfDisputes(as: self)
             || joined.ties.count != ties.count || Set(joined.owners.map(\.value)) != Set(owners.map(\.value))
+    }
+
+    /// What was read of a payment adds nothing to events that said as much.
+    private func isNews(_ payment: WebPayment) -> Bool {
+        let known = payments.map(\.value)
+        if known.contains(payment) { return false }
+        guard !payment.isPaidByEvent else { return true }
+        let isPaid = payment.paidAt == nil || known.contains { $0.isPaidByEvent && $0.paidAt != nil }
+        let isAmountKnown = payment.amount == nil || known.contains { $0.amount == payment.amount }
+        let isProductKnown =
+            payment.catalogProductID.map { id in known.contains { $0.catalogProductID == id } }
+            ?? (payment.products.isEmpty
+                || known.contains { $0.catalogProductID != nil || $0.products == payment.products })
+        return !(isPaid && isAmountKnown && isProductKnown)
     }
 
     private func saysSameOfDisputes(as other: WebOriginal) -> Bool {

@@ -160,11 +160,15 @@ extension WebOriginal {
         }
     }
 
-    /// The first event that said it was paid; where none did, the first reading.
+    /// The first event that said it was paid; where none did, the latest date that was read: a session and an intent are made
+    /// before they are paid.
     private var firstPaid: WebStated<WebPayment>? {
         let paid = payments.filter { $0.value.paidAt != nil }
         let byEvent = paid.filter(\.value.isPaidByEvent)
-        return (byEvent.isEmpty ? paid : byEvent).min { ($0.value.paidAt ?? .endless) < ($1.value.paidAt ?? .endless) }
+        func isEarlier(_ left: WebStated<WebPayment>, _ right: WebStated<WebPayment>) -> Bool {
+            (left.value.paidAt ?? .endless) < (right.value.paidAt ?? .endless)
+        }
+        return byEvent.isEmpty ? paid.max(by: isEarlier) : byEvent.min(by: isEarlier)
     }
 
     /// What was bought: the product in our metadata, else what was looked up.

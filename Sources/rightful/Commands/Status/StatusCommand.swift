@@ -23,7 +23,9 @@ struct StatusCommand: Command {
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
 
     func run(_ context: CommandContext) async throws {
-        let configured = try context.configuration(arguments).streams
+        let configuration = try context.configuration(arguments)
+        let configured = configuration.streams
+        let web = Set(configuration.stripe.map(\.environment))
         let document = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
             let standing = try await session.schemaStanding()
             guard standing == .current else { return StatusDocument(standing) }
@@ -32,6 +34,15 @@ struct StatusCommand: Command {
             let seen = SeenProjector(pool: session.pool)
             try await seen.catchUp(events: Self.countedEvents)
             try await DriftProjector(pool: session.pool).catchUp(events: Self.countedEvents, isHurried: true)
+            let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
+            let imports = try await WebImportRegister.states(session.pool)
+            let lookups = WebLookupRegister(pool: session.pool)
+            var ofStripe: [StatusDocument.Stream] = []
+            for standing in webStreams where web.contains(standing.environment) {
+                ofStripe.append(
+                    StatusDocument.Stream(
+                        standing, lookupsOwed: try await lookups.count(standing.environment), at: now))
+            }
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
                 failures: try await WorkFailures(pool: session.pool).list(),
@@ -39,9 +50,12 @@ struct StatusCommand: Command {
                     StatusDocument.Sweep(
                         sweep,
                         isConfigured: configured.contains(StoreStream(app: sweep.app, environment: sweep.environment)))
-                },
+                }
+                    + webStreams.map {
+                        StatusDocument.Sweep($0, imports, isConfigured: web.contains($0.environment))
+                    },
                 streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
-                    .map { StatusDocument.Stream($0, at: now) },
+                    .map { StatusDocument.Stream($0, at: now) } + ofStripe,
                 drift: StatusDocument.drift(try await reader.driftRegister.counts()),
                 catalog: try await reader.catalog().catalog, cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport },

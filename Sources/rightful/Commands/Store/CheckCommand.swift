@@ -3,6 +3,7 @@ import EntitlementAPI
 import EntitlementCore
 import Ledger
 import Service
+import StripeAPI
 
 /// `rightful check CUSTOMER|ORIGINAL`.
 struct CheckCommand: Command {
@@ -15,9 +16,12 @@ struct CheckCommand: Command {
             CommandUsage.Option("--json", nil, "print the answers of POST /v1/subscriptions/ORIGINAL/actions/check"),
         ],
         details: """
-            The store is asked for the state of the subscription and for the whole history of that Apple account in the app.
+            The App Store is asked for the state of the subscription and for the whole history of that Apple account in the app.
             Every signed statement of the answer is verified; what the ledger did not know becomes events of source
-            app_store_api. One answer speaks of all that the Apple account bought. Exit status 1 where the ledger still reads
+            app_store_api. One answer speaks of all that the Apple account bought. Of what was bought on the web (sub_…, pi_…,
+            cs_…) Stripe is asked: for the subscription and its invoices or the payment, and for what was refunded or is
+            disputed; what the ledger did not know becomes events of source stripe_api. Of a customer with both, both are
+            asked. Exit status 1 where the ledger still reads
             otherwise than the store says, where the store does not know what the ledger knows, and where it could not be
             asked.
             """)
@@ -47,6 +51,7 @@ struct CheckCommand: Command {
         let configuration = try context.configuration(arguments)
         let accesses = try StoreAccess.all(configuration)
         let anchors = try TrustedMaterial.anchors(configuration)
+        let stripe = try StripeFiles(configuration)
         let results = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
@@ -54,7 +59,12 @@ struct CheckCommand: Command {
             let checks = StoreChecks(
                 accesses.map {
                     $0.check(session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
-                })
+                },
+                stripe: StripeCheck(
+                    StripeWork.desk(
+                        stripe, session, writer: writer, reader: reader,
+                        metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion),
+                        logger: Logger(now: context.now, sink: { _ in }))))
             return try await check(try await originals(reader), checks, reader, session.clock.now)
         }
         for result in results.checked {
@@ -88,14 +98,15 @@ struct CheckCommand: Command {
         var results: [CheckResult] = []
         var findings: [StoreCheck.Finding] = []
         var failures: [String] = []
-        var inARow = 0
-        for (index, original) in originals.enumerated() {
+        var giveUp = GivenUp()
+        for original in originals {
+            if giveUp.passes(over: original) { continue }
             let place = "\(original), \(environment.rawValue)"
             do {
                 let (outcome, finding) = try await checks.check(
                     original, in: environment, app: arguments.value("--app"), after: findings, reader: reader,
                     within: Self.patience, now: now)
-                inARow = 0
+                giveUp.forget(original)
                 findings.append(finding)
                 results.append(
                     CheckResult(
@@ -106,16 +117,36 @@ struct CheckCommand: Command {
                 failures.append("\(place): \(refusal)\(hint)")
             } catch let error as StoreAPIError {
                 failures.append("\(place): \(error)")
-                inARow += 1
-                guard error.reach == .everyRequest || inARow == Self.mostInARow, index + 1 < originals.count else {
-                    continue
-                }
-                failures.append(
-                    "not asked about any more: \(originals[(index + 1)...].joined(separator: ", "))")
-                break
+                giveUp.note(original, isOfEveryRequest: error.reach == .everyRequest)
+            } catch let error as StripeAPIError {
+                failures.append("\(place): \(error)")
+                giveUp.note(original, isOfEveryRequest: error.isOfEveryRequest || error.kind == .forbidden)
             }
         }
+        if !giveUp.passedOver.isEmpty {
+            failures.append("not asked about any more: \(giveUp.passedOver.joined(separator: ", "))")
+        }
         return (results, failures)
+    }
+
+    /// Which store is not asked any more.
+    private struct GivenUp {
+        /// How often each could not be asked in a row: the App Store, and Stripe.
+        private var failures: [Bool: Int] = [:]
+        private(set) var passedOver: [String] = []
+
+        mutating func note(_ original: String, isOfEveryRequest: Bool) {
+            let isOfWeb = StoreChecks.isOfWeb(original)
+            failures[isOfWeb, default: 0] += isOfEveryRequest ? CheckCommand.mostInARow : 1
+        }
+
+        mutating func forget(_ original: String) { failures[StoreChecks.isOfWeb(original)] = 0 }
+
+        mutating func passes(over original: String) -> Bool {
+            guard failures[StoreChecks.isOfWeb(original), default: 0] >= CheckCommand.mostInARow else { return false }
+            passedOver.append(original)
+            return true
+        }
     }
 
     /// Where else something is known by an id.
@@ -123,8 +154,7 @@ struct CheckCommand: Command {
         for other in StoreEnvironment.allCases where other != environment {
             var isKnown = try await reader.subscription(id, environment: other).subscription != nil
             if !isKnown, let customer = CustomerID(id) {
-                isKnown = try await !reader.customerFacts(customer, environment: other).facts.ofCustomerAlone()
-                    .originals.isEmpty
+                isKnown = try await !reader.customerFacts(customer, environment: other).facts.originalsToCheck.isEmpty
             }
             if isKnown { return "; it is known in \(other.rawValue): add --environment \(other.rawValue)" }
         }
@@ -137,8 +167,7 @@ struct CheckCommand: Command {
         if try await reader.subscription(subject, environment: environment).subscription != nil { return [subject] }
         if let customer = CustomerID(subject) {
             let facts = try await reader.customerFacts(customer, environment: environment).facts
-            let all = facts.ofCustomerAlone().originals
-            let originals = all.filter { $0.value.web == nil }.keys.sorted()
+            let originals = facts.originalsToCheck
             if originals.count > Self.mostOriginals {
                 throw CommandFailure(
                     description: "the customer has \(originals.count) original transactions, more than "
@@ -146,13 +175,8 @@ struct CheckCommand: Command {
                         + originals.joined(separator: " "))
             }
             if !originals.isEmpty { return originals }
-            guard all.isEmpty else {
-                throw CommandFailure(
-                    description:
-                        "all that the customer has was bought on the web, and the App Store knows nothing of that")
-            }
         }
-        guard subject.utf8.allSatisfy({ (48...57).contains($0) }) else {
+        guard StoreChecks.isOfWeb(subject) || subject.utf8.allSatisfy({ (48...57).contains($0) }) else {
             throw CommandFailure(
                 description:
                     "nothing is known of '\(subject)' in \(environment.rawValue), and it is no transaction's id"
@@ -169,6 +193,16 @@ struct CheckCommand: Command {
     }
 }
 
+extension CustomerFacts {
+    /// What is the customer's, also where nothing of it is known to be paid: that is what a check is for.
+    fileprivate var originalsToCheck: [String] {
+        let own = ofCustomerAlone().originals
+        return originals.filter { id, state in
+            own[id] != nil || state.web?.statedOwner.map(ownership.customer(of:)) == customer
+        }.keys.sorted()
+    }
+}
+
 /// One original transaction, after the store was asked.
 private struct CheckResult: Sendable {
     let document: StoreCheckDocument
@@ -181,7 +215,9 @@ private struct CheckResult: Sendable {
         let before = Column("ledger before", document.before.ledger)
         let after = Column("ledger now", document.after.ledger)
         let columns = [before, Column("store", document.before.store), after, Column("devices alone", device)]
-        var lines = ["\(document.originalTransactionID) (\(document.app), \(document.environment.rawValue))"]
+        var lines = [
+            "\(document.originalTransactionID) (\(document.app ?? "Stripe"), \(document.environment.rawValue))"
+        ]
         let names = ["", "state", "product", "until", "revoked", "renews"]
         for (index, name) in names.enumerated() {
             let cells = columns.map { column in
@@ -219,7 +255,8 @@ private struct CheckResult: Sendable {
 
         init(_ title: String, _ said: StoreCheckDocument.StoreWord?) {
             cells = [
-                title, said?.state?.rawValue ?? said?.status.map { "status \($0)" } ?? "-", said?.productID ?? "-",
+                title, said?.state?.rawValue ?? said?.status.map { "status \($0)" } ?? said?.stripeStatus ?? "-",
+                said?.productID ?? "-",
                 (said?.revokedAt ?? said?.expiresAt)?.description ?? "-", said?.revokedAt?.description ?? "-",
                 Self.word(said?.willRenew),
             ]

@@ -4,32 +4,48 @@ import Foundation
 import Ledger
 import Service
 
-/// `rightful import --transaction-ids FILE`.
+/// `rightful import`: of a list of the App Store's transaction ids, or of all that a Stripe account holds.
 struct ImportCommand: Command {
     static let usage = CommandUsage(
-        "import", "Bring in an existing customer base: ask the store about a list of transaction ids.",
+        "import", "Bring in an existing customer base, from the App Store or from Stripe.",
         options: [
-            CommandUsage.Option("--transaction-ids", "FILE", "one id a line, of any transaction of each customer"),
-            CommandUsage.Option("--app", "B", "the bundle id of an app with app_store_api"),
+            CommandUsage.Option(
+                "--transaction-ids", "FILE", "one id a line, of any transaction of each customer of the App Store"),
+            CommandUsage.Option("--app", "B", "the bundle id of an app with app_store_api, for --transaction-ids"),
+            CommandUsage.Option("--stripe", nil, "read all that the environment's Stripe account holds, however old"),
+            CommandUsage.Option(
+                "--owner-metadata", "KEY",
+                "with --stripe: the key of metadata under which your own customer ids stand, else rightful_customer_id alone"
+            ),
             CommandUsage.environment,
-            CommandUsage.Option("--again", nil, "begin at the first id, also where the list was imported before"),
+            CommandUsage.Option("--again", nil, "begin at the beginning, also where some or all was imported before"),
         ],
         details: """
-            Each id brings the whole history of its Apple account in the app: every transaction that the store still knows,
+            From the App Store: each id brings the whole history of its Apple account in the app: every transaction that the store still knows,
             refunds and consumables included, and how each subscription stands. Ids of which an answer spoke already are
             passed over, so one id for each subscription or purchase is right. In a table the first column counts.
 
             An id that the store cannot be asked about is named and set aside, and asked about first by the next run of the
             same list; exit status 1. An outage of the store is waited out for a quarter of an hour.
 
-            It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5. What is stopped or killed goes on
-            where it was when the same list is imported again, and what is known already is not recorded again.
+            It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5.
+
+            From Stripe (--stripe with --environment): checkout sessions, subscriptions, invoices, refunds and disputes are read, a
+            hundred at a time, with at most 20 requests a second, in the sandbox 10. What each belongs to is looked up. How
+            everything stands comes in; how a past grace period went no list of Stripe's tells. Whose a purchase is stands in
+            its metadata: see --owner-metadata. That key is looked for in the metadata of subscriptions, payment intents,
+            sessions and invoices, and then of Stripe's customers; rightful_customer_id counts before it. An outage is waited
+            out for a quarter of an hour; what cannot be read alone is named, and read again by the next run.
+
+            What is stopped or killed goes on where it was when the same is imported again, and what is known already is not
+            recorded again. A running service may work beside it.
             """)
 
     private static let connections = 6
     /// How many ids that the store could not be asked about are named.
     private static let mostNamed = 1000
 
+    private let stripe: StripeImporting?
     private let arguments: ParsedArguments
     private let path: String
     private let app: String
@@ -37,12 +53,20 @@ struct ImportCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
+        environment = try arguments.environment() ?? .production
+        guard !arguments.has("--stripe") else {
+            stripe = try StripeImporting(arguments)
+            (path, app) = ("", "")
+            return
+        }
+        stripe = nil
+        if arguments.has("--owner-metadata") { throw arguments.error("--owner-metadata is for --stripe") }
         path = try arguments.required("--transaction-ids")
         app = try arguments.required("--app")
-        environment = try arguments.environment() ?? .production
     }
 
     func run(_ context: CommandContext) async throws {
+        if let stripe { return try await stripe.run(context) }
         let configuration = try context.configuration(arguments)
         let access = try StoreAccess.of(app, environment, configuration)
         let anchors = try TrustedMaterial.anchors(configuration)

@@ -1,0 +1,329 @@
+import AppStorePayloads
+import EntitlementCore
+package import Ledger
+package import StripeAPI
+import StripePayloads
+
+/// Reads everything that a Stripe account holds, however old: its lists of sessions, subscriptions, invoices, refunds and
+/// disputes.
+///
+/// Each object is a reading of its own, and an event if it says something new. After each page it is noted how far that has
+/// come; what was stopped goes on there, and what is read twice is recorded once. An object that Stripe cannot be asked about
+/// is set aside, and read at the end, or by the next run; an outage is waited out.
+package struct StripeImport: Sendable {
+    /// How long things take.
+    package struct Intervals: Sendable {
+        /// One page of a list, or all that one object calls for.
+        package var patience = Duration.seconds(60)
+        /// How long an outage is waited out.
+        package var outage = Duration.seconds(900)
+        /// Between attempts during one; doubled for each further one.
+        package var firstPause = Duration.seconds(5)
+        package var longestPause = Duration.seconds(30)
+
+        package init() {}
+    }
+
+    /// What became of it.
+    package struct Report: Sendable {
+        package var standing: WebImportStanding
+        /// Which list is read.
+        package var list: String
+        /// Some of the objects that cannot be read, and why, in this run.
+        package var refusals: [String] = []
+        /// Why Stripe could not be asked about objects of this run, by id.
+        package var failures: [String: String] = [:]
+        /// Some of the originals that belong to nobody, in this run.
+        package var unownedIDs: [String] = []
+        /// How many objects and events this run came to.
+        package var read: Int64 = 0
+        package var recorded: Int64 = 0
+        /// Why nothing goes on at the moment.
+        package var outage: String?
+    }
+
+    /// How many objects are looked up at once: more would only wait for their turn under Stripe's limits.
+    private static let width = 8
+    /// Well below the time after which a silent holder is taken for dead.
+    private static let heartbeat = Duration.seconds(10)
+    /// How many objects are set aside; more point to a cause that is to be mended first.
+    private static let mostFailed = 1000
+    /// How often what failed beside others is read again at once.
+    private static let attempts = 2
+
+    private let desk: StripeDesk
+    private let client: StripeClient
+    private let register: WebImportRegister
+    private let ownerMetadata: String?
+    private let intervals: Intervals
+    private let lists: [StripeListing]
+
+    /// Whether something can be a key of Stripe's metadata.
+    package static func isOwnerMetadata(_ key: String) -> Bool { StripeMetadata.isKey(key) }
+
+    /// - Parameter ownerMetadata: another key of metadata under which is written whose a purchase is.
+    package init(
+        _ desk: StripeDesk, _ client: StripeClient, register: WebImportRegister, ownerMetadata: String? = nil,
+        intervals: Intervals = Intervals()
+    ) {
+        self.desk = desk
+        self.client = client
+        self.register = register
+        self.ownerMetadata = ownerMetadata
+        self.intervals = intervals
+        lists = StripeListing.all(withCustomers: ownerMetadata != nil)
+    }
+
+    /// Reads to the end of the last list.
+    ///
+    /// - Parameters:
+    ///   - isAnew: whether it begins at the first list whatever was done before.
+    ///   - progress: called after each page, and when an outage begins.
+    /// - Returns: `nil` where another process is at work. What could not be read stands in `standing.failed`, and then the next
+    ///   run goes on with that.
+    /// - Throws: `StripeAPIError` where Stripe cannot be asked now; everything noted until then stays done.
+    package func run(
+        isAnew: Bool = false, progress: @Sendable (Report) -> Void = { _ in }
+    ) async throws -> Report? {
+        guard let standing = try await register.begin(isAnew: isAnew) else { return nil }
+        var report = Report(standing: standing, list: "")
+        let signs = Task { [register] in
+            while !Task.isCancelled {
+                try await Task.sleep(for: Self.heartbeat)
+                try? await register.touch()
+            }
+        }
+        defer { signs.cancel() }
+        do {
+            while report.standing.list < lists.count {
+                try await readPage(of: lists[report.standing.list], &report, progress)
+            }
+            try await readFailed(&report, progress)
+            if report.standing.failed.isEmpty {
+                try await register.complete()
+            } else {
+                try await register.letGo("\(report.standing.failed.count) objects cannot be read")
+            }
+            return report
+        } catch {
+            let isStopped = error is CancellationError || Task.isCancelled
+            // Also when this task is cancelled: another process goes on at once.
+            await Task { [register] in try? await register.letGo(isStopped ? nil : "\(error)") }.value
+            throw isStopped ? CancellationError() : error
+        }
+    }
+
+    // MARK: - Pages
+
+    private func readPage(
+        of list: StripeListing, _ report: inout Report, _ progress: @Sendable (Report) -> Void
+    ) async throws {
+        report.list = list.name
+        // What changes after this is told by an event, which counts before what was read.
+        let readAt = desk.now()
+        let place = report.standing
+        let page = try await waitingOut(&report, progress) {
+            do {
+                return try await self.page(list, after: place.cursor, until: place.cursorCreatedAt)
+            } catch let error as StripeAPIError where place.cursor != nil && error.param == "starting_after" {
+                // The object is gone since: what is as old is read once more.
+                return try await self.page(list, after: nil, until: place.cursorCreatedAt)
+            }
+        }
+        var objects: [Object] = []
+        for body in page.elements {
+            guard let listed = try? StripeListed(parsing: body), let id = listed.id else {
+                report.refuse("an object of \(list.name) without an id", "is none that can be read")
+                continue
+            }
+            report.standing.cursorCreatedAt = listed.created ?? report.standing.cursorCreatedAt
+            if listed.isUnfinished {
+                report.standing.unfinished += 1
+            } else {
+                objects.append(Object(id: id, body: body, isPurchase: list.isOfPurchases))
+            }
+        }
+        try await readAll(objects, at: readAt, &report, progress)
+        report.standing.read += Int64(page.elements.count)
+        report.read += Int64(page.elements.count)
+        if page.hasMore {
+            guard let last = page.lastID, last != place.cursor else {
+                throw StripeAPIError(.unreadable, of: "GET /v1/\(list.name)", "the list does not end")
+            }
+            report.standing.cursor = last
+        } else {
+            report.standing.list += 1
+            (report.standing.cursor, report.standing.cursorCreatedAt) = (nil, nil)
+        }
+        try await register.note(report.standing)
+        progress(report)
+    }
+
+    private func page(_ list: StripeListing, after: String?, until: Timestamp?) async throws -> StripeList {
+        // The bound is for when the object after which it goes on is gone.
+        let path = list.page(after: after, until: after == nil ? until : nil)
+        return try await desk.page(path, client, within: intervals.patience)
+    }
+
+    /// Reads what Stripe could not be asked about before; of an object only its id is known then.
+    private func readFailed(_ report: inout Report, _ progress: @Sendable (Report) -> Void) async throws {
+        let failed = report.standing.failed
+        guard !failed.isEmpty else { return }
+        report.list = "what could not be read before"
+        report.standing.failed = []
+        let objects = failed.map { Object(id: $0, body: nil, isPurchase: $0.hasPrefix("sub_") || $0.hasPrefix("cs_")) }
+        try await readAll(objects, at: desk.now(), &report, progress)
+        try await register.note(report.standing)
+        progress(report)
+    }
+
+    // MARK: - Objects
+
+    /// An object that is to be read.
+    private struct Object: Sendable {
+        let id: String
+        /// As it stands in the list; `nil` where it is to be read by its id.
+        let body: [UInt8]?
+        /// Whether it should be somebody's.
+        let isPurchase: Bool
+    }
+
+    /// Reads objects, several at once; what fails beside others that do not is set aside.
+    ///
+    /// - Throws: `StripeAPIError` where Stripe cannot be asked at all.
+    private func readAll(
+        _ objects: [Object], at readAt: Timestamp, _ report: inout Report, _ progress: @Sendable (Report) -> Void
+    ) async throws {
+        var waiting = objects
+        for attempt in 1... {
+            let failures = try await readOnce(waiting, at: readAt, &report)
+            guard let (_, error) = failures.first else { return }
+            // A key that lacks a permission lacks it for the others, too.
+            if error.kind == .forbidden || error.kind == .unauthorized { throw error }
+            // Whatever is wrong with one of them, a list can be had while Stripe is there at all.
+            let probe = lists[0]
+            _ = try await waitingOut(&report, progress) { try await self.page(probe, after: nil, until: nil) }
+            guard attempt == Self.attempts else {
+                waiting = failures.map(\.object)
+                continue
+            }
+            for (object, error) in failures {
+                guard report.standing.failed.count < Self.mostFailed else { throw error }
+                report.standing.failed.append(object.id)
+                report.failures[object.id] = error.description
+            }
+            return
+        }
+    }
+
+    private enum Answer: Sendable {
+        case told(StripeDesk.Result)
+        case refused(String)
+        case failed(StripeAPIError)
+    }
+
+    /// Reads each once; returns those that Stripe could not be asked about.
+    private func readOnce(
+        _ objects: [Object], at readAt: Timestamp, _ report: inout Report
+    ) async throws -> [(object: Object, error: StripeAPIError)] {
+        var failures: [(object: Object, error: StripeAPIError)] = []
+        try await withThrowingTaskGroup(of: (Object, Answer).self) { group in
+            var waiting = objects[...]
+            for _ in 0..<Self.width {
+                if let object = waiting.popFirst() { group.addTask { (object, try await read(object, at: readAt)) } }
+            }
+            while let (object, answer) = try await group.next() {
+                switch answer {
+                case .told(let result): report.note(result, of: object.id, isPurchase: object.isPurchase)
+                case .refused(let reason): report.refuse(object.id, reason)
+                case .failed(let error): failures.append((object, error))
+                }
+                if let object = waiting.popFirst() { group.addTask { (object, try await read(object, at: readAt)) } }
+            }
+        }
+        return failures
+    }
+
+    private func read(_ object: Object, at readAt: Timestamp) async throws -> Answer {
+        do {
+            var reading = StripeReading(
+                environment: client.environment, readAt: readAt, ownerMetadata: ownerMetadata)
+            var first: [StripeLookup] = []
+            if let body = object.body {
+                try reading.add(subject: body)
+            } else if let lookup = StripeLookup(id: object.id) {
+                first = [lookup]
+            }
+            try await desk.complete(
+                &reading, beginningWith: first, client, until: .now + intervals.patience)
+            return .told(try await desk.record(reading))
+        } catch let error as PayloadError {
+            return .refused("\(error)")
+        } catch let error as StripeAPIError {
+            try Task.checkCancellation()
+            return .failed(error)
+        }
+    }
+
+    // MARK: - Outages
+
+    /// Asks for something that can be had while Stripe is there at all, again and again while it is not.
+    private func waitingOut<Value: Sendable>(
+        _ report: inout Report, _ progress: @Sendable (Report) -> Void, _ body: () async throws -> Value
+    ) async throws -> Value {
+        var pause = intervals.firstPause
+        var end: ContinuousClock.Instant?
+        while true {
+            do {
+                return try await body()
+            } catch let error as StripeAPIError where error.isPassing || error.kind == .outOfTime {
+                try Task.checkCancellation()
+                guard .now < end ?? .now + intervals.outage else { throw error }
+                end = end ?? .now + intervals.outage
+                var wait = pause
+                if case .limited(let until?) = error.kind {
+                    // However long that is: Stripe itself said so.
+                    wait = max(pause, .milliseconds(until.milliseconds - desk.now().milliseconds))
+                    end = .now + wait + intervals.outage
+                }
+                report.outage = error.description
+                try await register.note(outage: error.description)
+                progress(report)
+                try await Task.sleep(for: wait)
+                report.outage = nil
+                pause = min(intervals.longestPause, pause * 2)
+            }
+        }
+    }
+}
+
+extension StripeListing {
+    /// Whether what it lists should be somebody's.
+    fileprivate var isOfPurchases: Bool { name == "subscriptions" || name == "checkout/sessions" }
+}
+
+extension StripeImport.Report {
+    private static let mostNamed = 20
+
+    fileprivate mutating func note(_ result: StripeDesk.Result, of id: String, isPurchase: Bool) {
+        switch result.outcome {
+        case .recorded:
+            standing.recorded += 1
+            recorded += 1
+        case .known: standing.known += 1
+        case .foreign: standing.unrelated += 1
+        case .withheld: standing.withheld += 1
+        }
+        // Who bought a subscription is asked when that is read.
+        guard isPurchase, !result.isOwned, let original = result.fact.originalTransactionID,
+            id.hasPrefix("sub_") || !original.hasPrefix("sub_")
+        else { return }
+        standing.unowned += 1
+        if unownedIDs.count < Self.mostNamed { unownedIDs.append(original) }
+    }
+
+    fileprivate mutating func refuse(_ id: String, _ reason: String) {
+        standing.refused += 1
+        if refusals.count < Self.mostNamed { refusals.append("\(id): \(reason)") }
+    }
+}

@@ -1,0 +1,130 @@
+import EntitlementCore
+import Ledger
+import Service
+import StripeAPI
+
+/// `rightful import --stripe`.
+struct StripeImporting: Sendable {
+    private static let connections = 10
+
+    private let arguments: ParsedArguments
+    private let environment: StoreEnvironment
+    private let ownerMetadata: String?
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        for option in ["--transaction-ids", "--app"] where arguments.has(option) {
+            throw arguments.error("\(option) is for the App Store, and --stripe reads all that Stripe's account holds")
+        }
+        guard let environment = try arguments.environment() else {
+            throw arguments.error("--stripe needs --environment: production for Stripe's live mode, or sandbox")
+        }
+        self.environment = environment
+        ownerMetadata = arguments.value("--owner-metadata")
+        if let ownerMetadata, !StripeImport.isOwnerMetadata(ownerMetadata) {
+            throw arguments.error("--owner-metadata '\(ownerMetadata)' can be no key of Stripe's metadata")
+        }
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let files = try StripeFiles(configuration)
+        let log = LogWriter()
+        let logger = Logger(
+            now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
+        let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+            let desk = StripeWork.desk(
+                files, session, writer: LedgerWriter(pool: session.pool, clock: session.clock),
+                reader: LedgerReader(pool: session.pool, now: session.clock.now),
+                metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion), logger: logger)
+            guard let client = desk.client(environment) else {
+                throw CommandFailure(
+                    description: "no account of Stripe's is configured for \(environment.rawValue): see `stripe` in "
+                        + "docs/configuration.md")
+            }
+            let job = StripeImport(
+                desk, client,
+                register: WebImportRegister(
+                    pool: session.pool, environment: environment, ownerMetadata: ownerMetadata,
+                    holder: StripeWork.holder()), ownerMetadata: ownerMetadata)
+            let meter = RunMeter()
+            defer { if context.isTerminal { context.draw("") } }
+            do {
+                return try await job.run(isAnew: arguments.has("--again")) { report in
+                    if let outage = report.outage {
+                        if context.isTerminal { context.draw("") }
+                        context.complain("Stripe, \(environment.rawValue): \(outage). It is tried again")
+                    } else if context.isTerminal {
+                        context.draw(meter.line(report))
+                    }
+                }
+            } catch let error as StripeAPIError {
+                if context.isTerminal { context.draw("") }
+                throw CommandFailure(
+                    description:
+                        "Stripe, \(environment.rawValue): \(error). What was read is recorded; the same command "
+                        + "goes on where it stopped")
+            }
+        }
+        await log.flush()
+        guard let report else {
+            throw CommandFailure(
+                description:
+                    "another process is reading Stripe's lists at the moment, a running service perhaps, or one "
+                    + "died within the last 30 s: `rightful status` shows how far it is")
+        }
+        try summarize(report, context)
+    }
+
+    private func summarize(_ report: StripeImport.Report, _ context: CommandContext) throws {
+        let standing = report.standing
+        var parts = [
+            "\(standing.recorded) events recorded", "\(standing.known) known already",
+            "\(standing.unfinished) skipped as checkouts that nobody went through and invoices that are not paid",
+            "\(standing.unrelated) skipped as about nothing that is kept here",
+        ]
+        if standing.withheld > 0 { parts.append("\(standing.withheld) skipped as of people who were forgotten") }
+        if standing.refused > 0 { parts.append("\(standing.refused) that cannot be read") }
+        if !standing.failed.isEmpty { parts.append("\(standing.failed.count) to be read again") }
+        try context.output.write(
+            "Stripe, \(environment.rawValue): \(standing.read) objects read: \(parts.joined(separator: ", ")); this run "
+                + "read \(report.read) and recorded \(report.recorded)\n")
+        for refusal in report.refusals { try context.output.write("not readable: \(refusal)\n") }
+        for id in standing.failed {
+            try context.output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
+        }
+        if standing.unowned > 0 {
+            try context.output.write(
+                "\(standing.unowned) subscriptions and payments belong to nobody, since nothing of Stripe's names a "
+                    + "customer of yours. Where their id stands in metadata of another key, also that of Stripe's customer, "
+                    + "import with --owner-metadata KEY; else POST /v1/customers/{id}/actions/transfer gives each to "
+                    + "somebody\n")
+            for id in report.unownedIDs { try context.output.write("nobody's: \(id)\n") }
+            if standing.unowned > report.unownedIDs.count { try context.output.write("nobody's: …\n") }
+        }
+        guard standing.failed.isEmpty else {
+            throw CommandFailure(
+                description:
+                    "Stripe could not be asked about \(standing.failed.count) objects; everything else is recorded, "
+                    + "and the same command asks about them again")
+        }
+        guard standing.refused == 0 else {
+            throw CommandFailure(
+                description: "\(standing.refused) objects of Stripe's cannot be read; everything else is recorded")
+        }
+    }
+}
+
+/// Says how far it has come; how much there is Stripe does not say.
+private struct RunMeter: Sendable {
+    private let start = ContinuousClock.now
+
+    func line(_ report: StripeImport.Report) -> String {
+        let standing = report.standing
+        let seconds = start.duration(to: .now) / .seconds(1)
+        let rate = seconds > 0 ? Int((Double(report.read) / seconds).rounded()) : 0
+        let through = standing.cursorCreatedAt.map { ", back to \($0)" } ?? ""
+        return
+            "\(report.list)\(through): \(standing.read) objects read, \(standing.recorded) events recorded, \(rate) a second"
+    }
+}

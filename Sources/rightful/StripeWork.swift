@@ -1,0 +1,48 @@
+import EntitlementCore
+import Foundation
+import Ledger
+import Service
+import StripeAPI
+
+/// What a service does with Stripe's API behind its answers: reads what events call for, what never came, and what is older.
+struct StripeWork: Sendable {
+    let desk: StripeDesk
+    let register: WebSweepRegister
+    let lookups: StripeLookups
+    let sweep: StripeSweep
+
+    /// - Parameter paces: of other clients of the same accounts, together with which it asks no more than one would.
+    init(
+        _ files: StripeFiles, sharing paces: [StoreEnvironment: StripePace], _ session: DatabaseSession,
+        writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
+    ) {
+        let desk = Self.desk(
+            files, sharing: paces, session, writer: writer, reader: reader, metrics: metrics, logger: logger)
+        let holder = Self.holder()
+        self.desk = desk
+        register = WebSweepRegister(pool: session.pool, holder: holder)
+        lookups = StripeLookups(
+            desk, projector: WebLookupProjector(pool: session.pool, calls: StripeLookups.calls),
+            register: WebLookupRegister(pool: session.pool))
+        sweep = StripeSweep(desk, register: register) { client in
+            StripeImport(
+                desk, client,
+                register: WebImportRegister(
+                    pool: session.pool, environment: client.environment, ownerMetadata: nil, holder: holder))
+        }
+    }
+
+    /// What everything works with that reads Stripe's API.
+    static func desk(
+        _ files: StripeFiles, sharing paces: [StoreEnvironment: StripePace] = [:], _ session: DatabaseSession,
+        writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
+    ) -> StripeDesk {
+        StripeDesk(
+            files.clients(sharing: paces, now: session.clock.now), reader: reader, metrics: metrics, logger: logger,
+            now: session.clock.now
+        ) { try await writer.append($0) }
+    }
+
+    /// A name that no other process has.
+    static func holder() -> String { "\(ProcessInfo.processInfo.hostName)/\(UUID())" }
+}

@@ -1,0 +1,146 @@
+import Foundation
+import HTTPServer
+import SeededRandom
+import StoreSimulator
+import StripePayloads
+import Testing
+
+/// A simulated Stripe on a port.
+final class HTTPServerBox: Sendable {
+    private let server: HTTPServer
+    let url: String
+
+    init(_ stripe: SimulatedStripe) throws {
+        server = stripe.makeServer()
+        try server.start()
+        url = "http://127.0.0.1:\(server.boundPort ?? 0)"
+    }
+
+    func stop() async { await server.stop(graceSeconds: 0) }
+}
+
+/// A customer base that Stripe alone knows, brought in from its lists.
+@Suite("Import of a Stripe account", .serialized, .timeLimit(.minutes(10)))
+struct StripeImportTests {
+    private static let command = ["import", "--stripe", "--environment", "production"]
+
+    @Test("import alone gives everybody what they have, however often it is killed and Stripe fails, and nobody twice")
+    func killed() async throws {
+        let stage = try await StripeStage(seeds: 300..<315)
+        try #require(stage.lives.count > 8)
+        let installation = stage.installation
+        stage.stripe.limitPages(to: 20)
+        stage.stripe.failAtRandom(percent: 8, seed: 5)
+        var random = SplitMix64(seed: 5)
+        for round in 0..<4 {
+            let process = try await installation.start(Self.command)
+            let target = stage.stripe.asked.count + Int(random.number(in: 3...18))
+            let end = ContinuousClock.now + .seconds(60)
+            while stage.stripe.asked.count < target, process.isRunning, .now < end {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            try #require(stage.stripe.asked.count >= target, "round \(round): it did not get there")
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+            try await installation.asOwner("UPDATE web_import SET heartbeat_at = heartbeat_at - interval '1 minute'")
+        }
+        let (status, output, errors) = try await installation.run(Self.command)
+        #expect(status == 0 && output.contains(" objects read: "), "\(output) \(errors)")
+        stage.stripe.failAtRandom(percent: 0, seed: 0)
+        let events = try await installation.rightful("events").split(separator: "\n")
+        #expect(events.contains { $0.contains("web_reading") })
+        #expect(!errors.contains(StripeStage.key) && !output.contains(StripeStage.key))
+        // What is done costs nothing but reading it.
+        let (asked, start) = (stage.stripe.asked.count, ContinuousClock.now)
+        let again = try await installation.run(Self.command)
+        #expect(again.status == 0 && again.output.contains("this run read "), "\(again)")
+        // A fifth of what Stripe allows an account, and what may be saved up in one second.
+        let seconds = start.duration(to: .now) / .seconds(1)
+        #expect(Double(stage.stripe.asked.count - asked) <= 20 * seconds + 20, "in \(seconds) s")
+        #expect(again.output.contains(" and recorded 0\n"), "\(again.output)")
+        #expect(try await installation.rightful("events").split(separator: "\n").count == events.count)
+        #expect(try await installation.rightful("verify").contains("verified"))
+
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url, key: key)
+        try await stage.expectHeld(client, "imported")
+        #expect(service.stop() == 0)
+        await stage.remove()
+    }
+
+    @Test("an import beside a service to which webhooks come changes nothing of what they tell, in whatever order")
+    func beside() async throws {
+        let stage = try await StripeStage(seeds: 330..<336)
+        let installation = stage.installation
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url, key: key)
+        async let imported = installation.run(Self.command + ["--again"])
+        for life in stage.lives {
+            let events = life.events.filter { StripeEventType.isKnown($0.type) }
+            let arrivals = WebDelivery.plan(events, .chaotic, seed: life.seed)
+            for start in stride(from: 0, to: arrivals.count, by: 6) {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for arrival in arrivals[start...].prefix(6) {
+                        group.addTask { try await stage.deliver(events[arrival.index], arrival.shape, to: client) }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+        }
+        // The service reads the lists by itself, too: whoever comes second finds it at work, or nothing to do.
+        let first = try await imported
+        #expect(first.status == 0 || first.errors.contains("another process is reading"), "\(first)")
+        let deadline = ContinuousClock.now + .seconds(120)
+        var status = ""
+        repeat {
+            try await Task.sleep(for: .milliseconds(500))
+            status = try await installation.rightful("status", "--json")
+        } while ContinuousClock.now < deadline
+            && !(status.contains(#""lookups_owed":0"#) && status.contains(#""gap":null"#))
+        #expect(status.contains(#""lookups_owed":0"#) && status.contains(#""gap":null"#), "\(status)")
+        try await stage.expectHeld(client, "beside webhooks")
+        let second = try await installation.run(Self.command)
+        #expect(second.status == 0 && second.output.contains(" and recorded 0\n"), "\(second)")
+        let table = try await installation.rightful("status")
+        #expect(table.contains("Stripe, production: what the store sent until "), "\(table)")
+        #expect(try await installation.rightful("verify").contains("verified"))
+        #expect(service.stop() == 0)
+        await stage.remove()
+    }
+
+    @Test("the command says what is missing, what belongs to nobody and what to do, and what it does not take")
+    func told() async throws {
+        let stage = try await StripeStage(seeds: 340..<348)
+        let installation = stage.installation
+        for (arguments, words) in [
+            (["--stripe"], "--stripe needs --environment"),
+            (Self.command.dropFirst() + ["--app", "com.example.app"], "--app is for the App Store"),
+            (Self.command.dropFirst() + ["--owner-metadata", "a[b"], "can be no key"),
+            (
+                ["--owner-metadata", "user_id", "--transaction-ids", "x", "--app", "b"],
+                "--owner-metadata is for --stripe"
+            ),
+        ] as [([String], String)] {
+            let refused = try await installation.run(["import"] + arguments)
+            #expect(refused.status == 2 && refused.errors.contains(words), "\(arguments): \(refused)")
+        }
+        let other = try await installation.run(["import", "--stripe", "--environment", "sandbox"])
+        #expect(
+            other.status == 1 && other.errors.contains("no account of Stripe's is configured for sandbox"), "\(other)")
+        stage.stripe.failAlways(.status(401))
+        let unauthorized = try await installation.run(Self.command)
+        #expect(unauthorized.status == 1 && unauthorized.errors.contains("secret_key_path"), "\(unauthorized)")
+        #expect(unauthorized.errors.contains("the same command goes on"), "\(unauthorized)")
+        stage.stripe.failAlways(nil)
+        let done = try await installation.run(Self.command)
+        let nobodys = stage.lives.flatMap { $0.record.web.stories }.count { $0.value.owner == nil }
+        #expect(done.status == 0, "\(done)")
+        if nobodys > 0 {
+            #expect(
+                done.output.contains(" belong to nobody") && done.output.contains("--owner-metadata KEY"), "\(done)")
+        }
+        await stage.remove()
+    }
+}
