@@ -115,6 +115,19 @@ final class ClientConnection {
         lingers = true
     }
 
+    /// Sends bytes past libmicrohttpd, and lets the socket be reset when it is closed.
+    ///
+    /// - Returns: `false`, by which libmicrohttpd closes it.
+    func reset(after bytes: [UInt8]) -> Bool {
+        sendDirectly(bytes)
+        lingers = false
+        var option = linger(l_onoff: 1, l_linger: 0)
+        if descriptor >= 0 {
+            setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        }
+        return false
+    }
+
     /// Ends this object's use of the socket; to be called before the socket is closed.
     ///
     /// - Returns: a duplicate to read the rest of the request from, when that was asked for.

@@ -302,12 +302,12 @@ package final class Exchange {
     private func answer(_ response: HTTPResponse, to head: HTTPRequestHead, on connection: MHDConnection) -> Bool {
         client.expectReading(by: loop.now + loop.core.configuration.responseDeadline)
         phase = .ended
-        let closing = closesAfterAnswer
-        if connection.queue(response, closing: closing) { return true }
+        if response.resetsAfter != nil { return client.reset(after: response.serializedAndCut) }
+        if connection.queue(response, closing: closesAfterAnswer) { return true }
         let refusal = HTTPRefusal.unsendableResponse(
             reason: "status \(response.status), fields \(response.headers.map(\.0).joined(separator: ", "))")
-        return connection.queue(loop.core.response(to: refusal, head), closing: closing)
-            || connection.queue(refusal.plainResponse, closing: closing)
+        return connection.queue(loop.core.response(to: refusal, head), closing: closesAfterAnswer)
+            || connection.queue(refusal.plainResponse, closing: closesAfterAnswer)
     }
 
     private func sendPrepared(on connection: MHDConnection, method: UnsafePointer<CChar>) -> Bool {

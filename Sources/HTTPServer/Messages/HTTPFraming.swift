@@ -68,6 +68,12 @@ extension HTTPResponse {
         return Array((text + "\r\n").utf8) + body
     }
 
+    /// As much of it as is sent before the connection is reset.
+    var serializedAndCut: [UInt8] {
+        let missing = body.count - (resetsAfter ?? body.count)
+        return serializedAndClosing.dropLast(max(0, missing))
+    }
+
     /// The phrase is for people reading along; programs go by the number.
     private static func reason(_ status: Int) -> String {
         switch status {

@@ -11,6 +11,10 @@ package struct HTTPResponse: Sendable {
     ///
     /// Its length is still told, except with a 204; so a 304 should be given the body that the 200 would have.
     package var body: [UInt8]
+    /// Of the body only so many bytes are sent, and then the connection is reset; `nil` for all of it.
+    ///
+    /// For servers that stand in for failing ones.
+    package var resetsAfter: Int?
 
     /// Creates a response of its parts.
     package init(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {

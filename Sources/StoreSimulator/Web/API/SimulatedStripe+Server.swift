@@ -19,10 +19,12 @@ extension SimulatedStripe {
                 idempotencyKey: request.head.header("Idempotency-Key"), body: request.body)
             do {
                 let answer = try await self.answer(asked)
-                return HTTPResponse(
+                var response = HTTPResponse(
                     status: answer.status,
                     headers: answer.headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
                     body: answer.body)
+                if answer.isReset { response.resetsAfter = answer.body.count / 2 }
+                return response
             } catch {
                 return HTTPResponse(status: 500, headers: [], body: [])
             }

@@ -31,6 +31,8 @@ package final class SimulatedStripe: Sendable {
         package var status: Int
         package var headers: [String: String] = [:]
         package var body: [UInt8] = []
+        /// Half of it is sent, and then the connection is reset.
+        package var isReset = false
     }
 
     /// What goes wrong with the next request.
@@ -41,6 +43,8 @@ package final class SimulatedStripe: Sendable {
         case crashed
         /// Half of the answer.
         case truncated
+        /// It is done, and in the middle of the answer the connection is reset.
+        case reset
         /// A good answer after so many milliseconds.
         case slow(milliseconds: Int)
         /// A page in the place of an answer, as of something that stands between.
@@ -117,6 +121,9 @@ package final class SimulatedStripe: Sendable {
     /// Lets every request go wrong from now on, or those alone whose path has a word; `nil` for no more.
     package func failAlways(_ fault: Fault?, about word: String? = nil) { state.withLock { $0.lasting[word] = fault } }
 
+    /// Nothing goes wrong any more.
+    package func heal() { state.withLock { ($0.faults, $0.lasting, $0.faultShare) = ([], [:], 0) } }
+
     /// Lets something go wrong with so many requests in a hundred, as a seed has it.
     package func failAtRandom(percent: Int, seed: UInt64) {
         state.withLock { ($0.faultShare, $0.random) = (percent, SplitMix64(seed: seed)) }
@@ -163,6 +170,7 @@ package final class SimulatedStripe: Sendable {
             return "req_\(state.requests)"
         }
         response.headers["Content-Type"] = response.headers["Content-Type"] ?? "application/json"
+        response.isReset = fault == .reset
         if fault == .truncated { response.body.removeLast(response.body.count / 2) }
         return response
     }
@@ -174,7 +182,8 @@ package final class SimulatedStripe: Sendable {
             if let fault = state.lasting[nil] { return fault }
             guard state.faultShare > 0, state.random.chance(state.faultShare) else { return nil }
             return state.random.pick([
-                .status(429, retryAfter: 1), .status(500), .status(503), .page, .truncated, .slow(milliseconds: 500),
+                .status(429, retryAfter: 1), .status(500), .status(503), .page, .truncated, .reset,
+                .slow(milliseconds: 500),
             ])
         }
     }
