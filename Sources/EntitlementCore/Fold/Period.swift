@@ -109,9 +109,9 @@ extension OriginalState {
         }
     }
 
-    /// Transactions whose product runs by the catalog's duration, and which the catalog gives none.
+    /// Products that run by the catalog's duration, and which the catalog gives none.
     package func productsWithoutDuration(_ catalog: Catalog) -> Set<String> {
-        var products: Set<String> = []
+        var products = Set((web?.soldOnce(catalog) ?? []).filter { catalog.isEndlessByMistake($0) })
         for stated in transactions where stated.fact.kind == .known(.nonRenewing) {
             if catalog.product(stated.fact.productID)?.duration == nil { products.insert(stated.fact.productID) }
         }

@@ -88,6 +88,8 @@ package enum SimulatedShop {
         "price_newsbundle_year", of: "prod_newsbundle", as: StoreWorld.ProductID.newsBundleYearly, 5999, every: "P1Y")
     package static let teamMonthly = WebPrice(
         "price_team_month", of: "prod_team", as: teamProductID, 3900, every: "P1M")
+    /// Free of charge, as plans that one begins with are.
+    package static let freeMonthly = WebPrice("price_free_month", of: "prod_free", as: freeProductID, 0, every: "P1M")
     package static let strangeMonthly = WebPrice(
         "price_strange_month", of: "prod_strange", as: nil, 700, every: "P1M")
     package static let lifetime = WebPrice(
@@ -95,14 +97,17 @@ package enum SimulatedShop {
     package static let season = WebPrice("price_season", of: "prod_season", as: StoreWorld.ProductID.season, 1999)
     package static let term = WebPrice("price_term", of: "prod_season", as: StoreWorld.ProductID.term, 799)
     package static let dayPass = WebPrice("price_daypass", of: "prod_daypass", as: StoreWorld.ProductID.dayPass, 199)
+    /// Paid once for what is sold as a subscription, which the shop means nothing by.
+    package static let proOnce = WebPrice("price_pro_once", of: "prod_pro", as: nil, 4999)
     package static let strangeOnce = WebPrice("price_strange", of: "prod_strange", as: nil, 100)
 
     /// A product that the App Store does not sell.
     package static let teamProductID = "com.example.team.monthly"
+    package static let freeProductID = "com.example.free.monthly"
 
     package static let all = [
         proMonthly, proYearly, proEarly, studioMonthly, plusMonthly, newsMonthly, newsBundleYearly, teamMonthly,
-        strangeMonthly, lifetime, season, term, dayPass, strangeOnce,
+        freeMonthly, strangeMonthly, lifetime, season, term, dayPass, proOnce, strangeOnce,
     ]
 
     /// The same, and what is sold by the month or year is renewed after so many minutes; 0 leaves it as it is.
@@ -118,12 +123,14 @@ extension StoreWorld {
     package static let standardOnWeb: StoreWorld = {
         var world = StoreWorld.standard
         world.mappings.append(CatalogMapping(SimulatedShop.teamProductID, ["studio", "team"]))
+        world.mappings.append(CatalogMapping(SimulatedShop.freeProductID, ["plus"]))
         for index in world.mappings.indices {
             let id = world.mappings[index].productID
             guard let price = SimulatedShop.all.first(where: { $0.catalogProductID == id }) else { continue }
             world.mappings[index].web = WebListing(
                 price: price.id, product: price.product, mode: price.interval == nil ? .payment : .subscription)
-            world.mappings[index].isInAppStore = id != SimulatedShop.teamProductID
+            world.mappings[index].isInAppStore =
+                id != SimulatedShop.teamProductID && id != SimulatedShop.freeProductID
         }
         return world
     }()

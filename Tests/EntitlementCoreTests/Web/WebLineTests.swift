@@ -163,6 +163,26 @@ struct WebLineTests {
         #expect(two.timeline() == ["3.. active lifetime"] && two.timeline("basic") == ["3.. active basic"])
     }
 
+    @Test(
+        "what is sold as a subscription gives nothing when it is paid for once, unless the catalog gives it a duration")
+    func subscriptionSoldOnce() {
+        for told in [[paidOnce("pro", at: 3)], [paidOnce(nil, at: 3), bought("pro", at: 4)]] {
+            let given = WebGiven().with { $0.told = told }
+            #expect(given.timeline().isEmpty)
+            let state = given.facts.originals["pi_1"]
+            #expect(state?.productsWithoutDuration(given.facts.catalog) == ["pro"])
+            #expect(state?.winningStatements().map(\.fact.statedOwner) == [alice], "and it is somebody's all the same")
+        }
+        let season = CatalogProduct(
+            productID: "pro", entitlements: ["premium"],
+            duration: products.first { $0.productID == "season" }?.duration,
+            stripe: StripeProduct(price: "price_pro", mode: .subscription))
+        let state = OriginalState(web: [paidOnce("pro", at: 3)], of: "pi_1")
+        let periods = state.chains(Catalog(products: [season])).flatMap(\.periods)
+        #expect(periods.map(\.end) == [day(93)])
+        #expect(state.productsWithoutDuration(Catalog(products: [season])) == [])
+    }
+
     @Test("a session in which nothing was due is an original of its own")
     func free() {
         let given = WebGiven(paidOnce(at: 3, amount: 0, original: "cs_1"))

@@ -148,7 +148,8 @@ let webProducts = products.map { product in
     CatalogProduct(
         productID: product.productID, entitlements: product.entitlements, duration: product.duration,
         stripe: StripeProduct(
-            price: "price_\(product.productID)", product: "prod_\(product.productID)", mode: .subscription))
+            price: "price_\(product.productID)", product: "prod_\(product.productID)",
+            mode: ["lifetime", "season", "basic"].contains(product.productID) ? .payment : .subscription))
 }
 
 extension OriginalState {

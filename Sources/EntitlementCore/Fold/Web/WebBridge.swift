@@ -62,10 +62,11 @@ extension WebOriginal {
     private func appendBridge(after period: Period, policy: AccessPolicy, to builder: inout SegmentBuilder) {
         let paidEnd = period.end
         let endedAt = ending?.value.endedAt ?? .endless
-        let bound = min(paidEnd.adding(milliseconds: Self.collectionLimit), period.revokedAt ?? .endless, endedAt)
-        let item = period.web?.item
+        let yieldsAt = period.web?.yieldsAt ?? .endless
+        let bound = min(
+            paidEnd.adding(milliseconds: Self.collectionLimit), period.revokedAt ?? .endless, endedAt, yieldsAt)
         let words = subscriptions.compactMap { stated in
-            word(of: stated.value, on: item, after: paidEnd).map { (stated: stated, word: $0) }
+            word(of: stated.value, after: period).map { (stated: stated, word: $0) }
         }
         let first = words.partitioningIndex { paidEnd <= $0.stated.statedAt }
         var positions = period.positions
@@ -85,7 +86,8 @@ extension WebOriginal {
             builder.appendLeeway(after: period, until: period.revokedAt ?? .endless, positions: positions, policy)
         }
         if let ending, endedAt != .endless { positions = Set(positions + [ending.position]).sorted() }
-        append(.expired, builder.reasonOfEnd, after: period, positions: positions, to: &builder)
+        let reason = builder.cursor == yieldsAt ? ReasonCode.expired : builder.reasonOfEnd
+        append(.expired, reason, after: period, positions: positions, to: &builder)
     }
 
     /// What one statement says from where the one before stopped to speak.
@@ -123,8 +125,10 @@ extension WebOriginal {
         return period.end.adding(milliseconds: grace.overflow ? .max : grace.partialValue)
     }
 
-    /// What a statement says of an item; `nil` for a status that this version does not know, which says nothing.
-    private func word(of fact: WebSubscription, on item: String?, after paidEnd: Timestamp) -> BridgeWord? {
+    /// What a statement says of the item of a period, or of those that took its place; `nil` for a status that this version
+    /// does not know, which says nothing.
+    private func word(of fact: WebSubscription, after period: Period) -> BridgeWord? {
+        let (item, heirs, paidEnd) = (period.web?.item, period.web?.heirs ?? [], period.end)
         let status: WebSubscriptionStatus
         switch fact.status {
         case .known(let known): status = known
@@ -137,12 +141,14 @@ extension WebOriginal {
         case .canceled, .incomplete, .incompleteExpired: return .over(.expired)
         case .active, .trialing, .pastDue, .unpaid: break
         }
-        guard fact.holds(item) else { return .over(.expired) }
+        guard fact.holds(item) || fact.items.contains(where: { heirs.contains($0.item) }) else {
+            return .over(.expired)
+        }
         switch status {
         case .pastDue: return .pastDue
         case .unpaid: return .unpaid
         case .active, .trialing, .paused, .canceled, .incomplete, .incompleteExpired:
-            let periodEnd = fact.periodEnd(of: item) ?? .earliest
+            let periodEnd = fact.periodEnd(of: item, heirs) ?? .earliest
             if periodEnd > paidEnd { return .goesOn(until: periodEnd) }
             // It knows of no later period, and is to have none.
             return fact.willRenew ? .goesOnWithoutPeriod : .over(.expired)
@@ -158,7 +164,7 @@ extension WebOriginal {
         let paidEnd = last.end
         let newest = subscriptions.last { !$0.value.status.isUnknown }
         guard let newest, newest.statedAt >= paidEnd else { return NextEvent(.periodEnd, at: paidEnd) }
-        switch word(of: newest.value, on: last.web?.item, after: paidEnd) {
+        switch word(of: newest.value, after: last) {
         case .goesOn, .goesOnWithoutPeriod:
             return NextEvent(.periodEnd, at: paidEnd.adding(milliseconds: Self.unheardLimit))
         case .pastDue, .unpaid:
@@ -197,15 +203,16 @@ extension WebSubscription {
     }
 
     /// Whether an item is part of it; a line without an item is of all of it.
-    fileprivate func holds(_ item: String?) -> Bool {
+    func holds(_ item: String?) -> Bool {
         guard let item else { return true }
         return hasMoreItems || items.isEmpty || items.contains { $0.item == item }
     }
 
-    /// When the item's own period ends; where it is not listed, when the latest does.
-    fileprivate func periodEnd(of item: String?) -> Timestamp? {
-        let own = items.first { $0.item == item }
-        return own == nil ? latestPeriodEnd : own?.periodEnd
+    /// When the item's own period ends, or that of what took its place; where neither is listed, when the latest does.
+    fileprivate func periodEnd(of item: String?, _ heirs: Set<String>) -> Timestamp? {
+        if let own = items.first(where: { $0.item == item }) { return own.periodEnd }
+        let ofHeirs = items.filter { heirs.contains($0.item) }
+        return ofHeirs.isEmpty ? latestPeriodEnd : ofHeirs.compactMap(\.periodEnd).max()
     }
 }
 

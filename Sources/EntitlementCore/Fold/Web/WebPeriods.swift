@@ -10,6 +10,10 @@ package struct WebPeriod: Hashable, Sendable {
     package let withdrawal: WebWithdrawal.Cause?
     /// Whether the item goes on after it, as far as statements say; so it is of subscriptions.
     package let isBridged: Bool
+    /// Which items took the item's place, and were not paid for yet when this was over.
+    var heirs: Set<String> = []
+    /// When the first of those is read instead.
+    var yieldsAt = Timestamp.endless
 }
 
 extension WebOriginal {
@@ -19,13 +23,33 @@ extension WebOriginal {
         let withdrawals = withdrawals(catalog.policy)
         var items: [String?: [WebStated<WebPaidLine>]] = [:]
         let named = Set(lines.compactMap(\.value.line.item))
-        // A line that names no item is of the only one there is.
-        let only = named.count == 1 ? named.first : nil
-        for line in lines { items[line.value.line.item ?? only, default: []].append(line) }
-        let ofItems = items.sorted { ($0.key ?? "") < ($1.key ?? "") }.map { item, lines in
-            chain(of: lines, of: item, catalog: catalog, withdrawals)
+        for line in lines { items[item(of: line.value.line, named), default: []].append(line) }
+        var drafts = items.mapValues { self.drafts(of: $0, isHeir: false) }
+        let heirs = WebHeirs(of: drafts, subscriptions)
+        for (item, lines) in items where heirs.isHeir(item) { drafts[item] = self.drafts(of: lines, isHeir: true) }
+        let ofItems = items.keys.sorted { ($0 ?? "") < ($1 ?? "") }.map { item in
+            let ofItem = drafts[item] ?? []
+            let names = heirs.heirs(of: item)
+            let last = ofItem.map(\.end).max() ?? .earliest
+            let openings = names.flatMap { drafts[$0] ?? [] }.map(\.opening).filter { last <= $0 }
+            return PeriodChain(
+                periods: ofItem.compactMap { draft in
+                    period(
+                        draft, of: item, catalog: catalog, withdrawals, heirs: names,
+                        yieldsAt: openings.min() ?? .endless)
+                })
         }
         return (ofItems + oneTimeChains(catalog, withdrawals)).filter { !$0.periods.isEmpty }
+    }
+
+    /// The item that a line is of; one that names none is of the only item there is, or of the only one that runs there.
+    private func item(of line: WebLine, _ named: Set<String>) -> String? {
+        if let item = line.item { return item }
+        if named.count < 2 { return named.first }
+        let running = Set(
+            lines.map(\.value.line).filter { $0.isTime && $0.start <= line.start && line.start < $0.end }
+                .compactMap(\.item))
+        return running.count == 1 ? running.first : nil
     }
 
     /// Everything that was paid for, in the terms of transactions, also what the catalog does not know.
@@ -35,66 +59,9 @@ extension WebOriginal {
 
     // MARK: - Subscriptions
 
-    /// The paid lines of one item, in order: each delays or ends its neighbours.
-    private func chain(
-        of lines: [WebStated<WebPaidLine>], of item: String?, catalog: Catalog, _ withdrawals: WebWithdrawals
-    ) -> PeriodChain {
-        var chain: [WebDraft] = []
-        for stated in lines.filter({ isPeriod($0.value.line, among: lines) }).sorted(by: WebDraft.isInOrder) {
-            var draft = WebDraft(stated)
-            if isReplacement(stated.value, among: lines) {
-                for index in chain.indices where chain[index].end > draft.start {
-                    chain[index].end = draft.start
-                    chain[index].ending = .superseded
-                    chain[index].positions.append(stated.position)
-                }
-                chain.removeAll { $0.end <= $0.start }
-            } else if let last = chain.max(by: { $0.end < $1.end }) {
-                if last.end > draft.start {
-                    draft.start = last.end
-                    draft.positions += last.positions
-                }
-                // What is paid late leaves the time before as it was.
-                draft.opening = max(draft.start, stated.value.paidAt ?? draft.start)
-            }
-            guard draft.start < draft.end else { continue }
-            chain.append(draft)
-        }
-        // What is paid later than what comes after it opens nothing before that: it was over, or the later one held already.
-        let endedAt = ending?.value.endedAt ?? .endless
-        var earliest = Timestamp.endless
-        for index in chain.indices.reversed() where chain[index].start < endedAt {
-            earliest = min(earliest, chain[index].opening)
-            chain[index].opening = earliest
-        }
-        return PeriodChain(periods: chain.compactMap { period($0, of: item, catalog: catalog, withdrawals) })
-    }
-
-    /// Whether a line is a stretch of time that was paid for: not an empty one, and not what is credited.
-    private func isPeriod(_ line: WebLine, among lines: [WebStated<WebPaidLine>]) -> Bool {
-        guard line.start < line.end, line.amount >= 0 else { return false }
-        guard line.isProration, line.amount == 0 else { return true }
-        // Of something that costs nothing the credit is nothing, too: it is told by going on with what ran before.
-        return !lines.contains { other in
-            let other = other.value.line
-            return !other.isProration && other.product == line.product && other.start < line.start
-                && line.start < other.end
-        }
-    }
-
-    /// Whether a line takes the place of what ran before: a proration, or what is sold on an invoice that credits the rest of
-    /// that.
-    private func isReplacement(_ paid: WebPaidLine, among lines: [WebStated<WebPaidLine>]) -> Bool {
-        paid.line.isProration
-            || lines.contains { other in
-                let credit = other.value.line
-                return credit.amount < 0 && credit.isProration && other.value.invoiceID == paid.invoiceID
-                    && credit.start <= paid.line.start && paid.line.start < credit.end
-            }
-    }
-
     private func period(
-        _ draft: WebDraft, of item: String?, catalog: Catalog, _ withdrawals: WebWithdrawals
+        _ draft: WebDraft, of item: String?, catalog: Catalog, _ withdrawals: WebWithdrawals, heirs: Set<String>,
+        yieldsAt: Timestamp
     ) -> Period? {
         let line = draft.stated.value.line
         var (end, ending, positions) = (draft.end, draft.ending, draft.positions)
@@ -123,7 +90,7 @@ extension WebOriginal {
             positions: Set(positions).sorted(),
             web: WebPeriod(
                 item: item, invoiceID: draft.stated.value.invoiceID, opening: draft.opening,
-                withdrawal: withdrawal?.cause, isBridged: true))
+                withdrawal: withdrawal?.cause, isBridged: true, heirs: heirs, yieldsAt: yieldsAt))
     }
 
     /// The statement by which a line that cost nothing is a trial's.
@@ -140,9 +107,10 @@ extension WebOriginal {
     private func oneTimeChains(_ catalog: Catalog, _ withdrawals: WebWithdrawals) -> [PeriodChain] {
         guard let paid = firstPaid, let start = paid.value.paidAt else { return [] }
         let withdrawal = withdrawals.first(ofPayment: originalTransactionID)
-        return bought(catalog).map { bought in
+        return bought(catalog).compactMap { bought in
             var fact = transaction(originalTransactionID, bought.product, catalog: catalog, at: start, paid)
             if let productID = bought.productID { fact.productID = productID }
+            guard !catalog.isEndlessByMistake(fact.productID) else { return nil }
             let duration = catalog.product(fact.productID)?.duration
             let expiry = duration.map { start.adding($0) } ?? .endless
             fact.kind = .known(duration == nil ? .nonConsumable : .nonRenewing)
@@ -185,6 +153,26 @@ extension WebOriginal {
         }
     }
 
+    /// The products of ours that a one-time payment was for.
+    func soldOnce(_ catalog: Catalog) -> [String] {
+        bought(catalog).compactMap { $0.productID ?? catalog.productID(of: $0.product) }
+    }
+
+    /// All that statements about a one-time payment come to.
+    struct WhatWasPaid: Hashable {
+        let at: Timestamp?
+        let productIDs: [String]
+        let products: [WebProduct]
+        let amount: Int64?
+    }
+
+    var whatWasPaid: WhatWasPaid {
+        let bought = bought(.empty)
+        return WhatWasPaid(
+            at: firstPaid?.value.paidAt, productIDs: bought.compactMap(\.productID), products: bought.map(\.product),
+            amount: payments.compactMap(\.value.amount).max())
+    }
+
     // MARK: - In the terms of a transaction
 
     private func transaction<Value>(
@@ -198,30 +186,13 @@ extension WebOriginal {
     }
 }
 
-/// A paid line while its neighbours are weighed.
-private struct WebDraft {
-    let stated: WebStated<WebPaidLine>
-    var start: Timestamp
-    var end: Timestamp
-    var opening: Timestamp
-    var ending = Period.End.ranOut
-    var positions: [Int64]
-
-    init(_ stated: WebStated<WebPaidLine>) {
-        self.stated = stated
-        start = stated.value.line.start
-        end = stated.value.line.end
-        opening = start
-        positions = [stated.position]
-    }
-
-    /// By their starts; at one instant what is replaced comes before what replaces it, the one that ends first before the
-    /// other.
-    static func isInOrder(_ left: WebStated<WebPaidLine>, _ right: WebStated<WebPaidLine>) -> Bool {
-        let (left, right) = (left.value.line, right.value.line)
-        if left.start != right.start { return left.start < right.start }
-        if left.isProration != right.isProration { return right.isProration }
-        if left.end != right.end { return left.end < right.end }
-        return left.lineID < right.lineID
+extension Catalog {
+    /// Whether a product that was paid for once would run without end though it is sold as a subscription.
+    ///
+    /// One payment for it says nothing of how long that is meant to last, and for ever is what it can least be meant to; so it
+    /// gives nothing until the catalog gives it a duration.
+    package func isEndlessByMistake(_ productID: String) -> Bool {
+        guard let product = product(productID), product.duration == nil else { return false }
+        return product.stripe?.mode == .subscription
     }
 }

@@ -78,7 +78,8 @@ extension WebOriginal {
         }
         var (sum, positions): (Int64, [Int64]) = (0, [])
         for refund in ordered {
-            sum = sum.addingReportingOverflow(refund.value.amount).partialValue
+            let (partial, overflows) = sum.addingReportingOverflow(refund.value.amount)
+            sum = overflows ? (refund.value.amount < 0 ? .min : .max) : partial
             positions.append(refund.position)
             let isFull = whole.map { sum >= $0 } ?? false
             if isFull || policy.proratedRefund == .endsAccess { return (refund.value.created, positions) }

@@ -15,15 +15,18 @@ struct WebStrand: Sendable, Equatable {
     /// Nil for a one-time purchase.
     let item: String?
     var chapters: [Chapter]
+    /// When another item was paid for that took its place.
+    var yieldsAt: Int64?
 }
 
 extension WebStory {
     /// The strands of it, in the order of their items.
     var strands: [WebStrand] {
         let items = Set(stretches.map(\.item)).sorted()
-        let ofItems = items.map { item in
+        var ofItems = items.map { item in
             WebStrand(item: item, chapters: chapters(stretches.filter { $0.item == item }))
         }
+        for index in ofItems.indices { inherit(ofItems[index], &ofItems) }
         let payment = payments.keys.sorted().first ?? ""
         return ofItems
             + purchases.map { purchase in
@@ -37,9 +40,39 @@ extension WebStory {
             }
     }
 
+    /// The items that came one after the other in the place of one, as long as none was paid for before an instant.
+    func heirs(of item: String, after end: Int64) -> [String] {
+        var (found, next) = ([String](), heirs[item])
+        while let heir = next, !stretches.contains(where: { $0.item == heir && $0.start < end }) {
+            found.append(heir)
+            next = heirs[heir]
+        }
+        return found
+    }
+
+    /// What is paid late after another item's time leaves the time before as it was, and that item gives way to it.
+    private func inherit(_ strand: WebStrand, _ strands: inout [WebStrand]) {
+        guard let item = strand.item, let end = strand.chapters.compactMap(\.end).max() else { return }
+        let names = heirs(of: item, after: end)
+        var openings: [Int64] = []
+        for index in strands.indices where strands[index].item.map(names.contains) ?? false {
+            guard let first = strands[index].chapters.first else { continue }
+            let stretch = stretches.filter { $0.item == strands[index].item && $0.start == first.start }
+                .first { $0.payment == first.payment }
+            if let stretch, !stretch.replaces {
+                strands[index].chapters[0].opening = max(first.start, stretch.paidAt)
+            }
+            openings.append(strands[index].chapters[0].opening)
+        }
+        for index in strands.indices where strands[index].item == item {
+            strands[index].yieldsAt = openings.min()
+        }
+    }
+
     private func chapters(_ stretches: [Stretch]) -> [WebStrand.Chapter] {
-        let ordered = stretches.sorted {
-            ($0.start, $0.replaces ? 1 : 0, $0.end) < ($1.start, $1.replaces ? 1 : 0, $1.end)
+        let ordered = stretches.sorted { left, right in
+            (left.start, left.replaces ? 1 : 0, left.replaces ? Int64(left.order) : left.end)
+                < (right.start, right.replaces ? 1 : 0, right.replaces ? Int64(right.order) : right.end)
         }
         var chapters: [WebStrand.Chapter] = []
         for stretch in ordered {
@@ -57,6 +90,15 @@ extension WebStory {
                 chapter.opening = max(chapter.start, stretch.paidAt)
             }
             if chapter.start < stretch.end { chapters.append(chapter) }
+        }
+        for stop in stops where stop.item == stretches.first?.item {
+            // What was sold in the instant in which it was given up held for no time.
+            chapters.removeAll { stop.at <= $0.start }
+            for index in chapters.indices {
+                guard chapters[index].start < stop.at, let end = chapters[index].end, stop.at < end else { continue }
+                chapters[index].end = stop.at
+                chapters[index].isReplaced = true
+            }
         }
         guard let endedAt else { return chapters }
         return chapters.filter { $0.start < endedAt }
@@ -101,6 +143,7 @@ struct WebHolding {
     var edges: [Int64] {
         var edges: [Int64] = story.statements.flatMap { [$0.created] + $0.periodEnds.values }
         if let endedAt = story.endedAt { edges.append(endedAt) }
+        if let yieldsAt = strand.yieldsAt { edges.append(yieldsAt) }
         for chapter in strand.chapters {
             edges += [chapter.opening, withdrawal(of: chapter)].compactMap(\.self)
             guard let end = chapter.end, end < .max else { continue }
@@ -150,19 +193,26 @@ struct WebHolding {
     }
 
     private func bridge(_ item: String, from end: Int64, at instant: Int64) -> Bridge {
+        if let yieldsAt = strand.yieldsAt, yieldsAt <= instant { return .reads(.expired) }
         if instant >= end + Self.givenUp { return .reads(.expired) }
         if let endedAt = story.endedAt, endedAt <= instant { return .simplyOver }
         let words = story.statements.filter { $0.created >= end }
         guard let first = words.first else {
-            guard let last = story.statements.last, last.willRenew, last.periodEnds[item] != nil,
+            guard let last = story.statements.last, last.willRenew, periodEnd(last, item, end) != nil,
                 last.standing == .goesOn || last.standing == .pastDue
             else { return .simplyOver }
             return .reads(instant < end + Self.unheard ? .active : .expired)
         }
         let word = words.last { $0.created <= instant } ?? first
-        if word.standing == .over || word.standing != .paused && word.periodEnds[item] == nil { return .simplyOver }
-        if word.standing == .goesOn, !word.willRenew, word.periodEnds[item] ?? 0 <= end { return .simplyOver }
+        let periodEnd = periodEnd(word, item, end)
+        if word.standing == .over || word.standing != .paused && periodEnd == nil { return .simplyOver }
+        if word.standing == .goesOn, !word.willRenew, periodEnd ?? 0 <= end { return .simplyOver }
         return .reads(say(word, of: item, since: end, at: instant))
+    }
+
+    /// When the period of an item is over, or of what came in its place; nil where it has neither.
+    private func periodEnd(_ statement: WebStory.Statement, _ item: String, _ end: Int64) -> Int64? {
+        ([item] + story.heirs(of: item, after: end)).lazy.compactMap { statement.periodEnds[$0] }.first
     }
 
     private func say(
@@ -172,7 +222,7 @@ struct WebHolding {
         case .paused, .over: return .expired
         case .goesOn, .pastDue, .unpaid: break
         }
-        guard let periodEnd = statement.periodEnds[item] else { return .expired }
+        guard let periodEnd = periodEnd(statement, item, end) else { return .expired }
         switch statement.standing {
         case .paused, .over: return .expired
         case .unpaid: return .inBillingRetry

@@ -61,6 +61,13 @@ package struct WebStory: Sendable, Equatable {
         let paidAt: Int64
         /// Whether it takes the place of what ran before; else it follows that.
         let replaces: Bool
+        /// Of what begins at one instant, what was agreed on last counts.
+        let order: Int
+    }
+
+    struct Stop: Sendable, Equatable {
+        let item: String
+        let at: Int64
     }
 
     /// Something that was bought for good, or for as long as the catalog says.
@@ -94,9 +101,15 @@ package struct WebStory: Sendable, Equatable {
     /// Whether it is a payment that does not renew.
     package let isOneTime: Bool
     private(set) var names: [Place: String] = [:]
+    /// Everybody who was ever named, and where.
+    private var allNames: [Place: Set<String>] = [:]
     /// In the order in which they were said.
     package private(set) var statements: [Statement] = []
     private(set) var stretches: [Stretch] = []
+    /// When items were no longer sold, and the rest of them was credited.
+    private(set) var stops: [Stop] = []
+    /// Which item came in the place of another.
+    private(set) var heirs: [String: String] = [:]
     private(set) var purchases: [Purchase] = []
     private(set) var payments: [String: Payment] = [:]
     /// When the subscription was ended.
@@ -107,6 +120,19 @@ package struct WebStory: Sendable, Equatable {
     /// Who bought it; nil where nobody said.
     package var owner: String? { Place.allCases.lazy.compactMap { names[$0] }.first }
 
+    /// Whom metadata names beside the owner of what was sold.
+    package var rivals: Set<String> {
+        if isOneTime, purchases.isEmpty { return [] }
+        return allNames[.purchase, default: []].union(allNames[.session, default: []]).subtracting(
+            [owner].compactMap(\.self))
+    }
+
+    /// Whoever else was named: by the checkout's reference, which may have counted for a while, or of what was never
+    /// paid.
+    package var possibleRivals: Set<String> {
+        Set(allNames.values.flatMap(\.self)).subtracting([owner].compactMap(\.self))
+    }
+
     /// What was last said of its renewal by an instant.
     func willRenew(at instant: Int64) -> Bool? { statements.last { $0.created <= instant }?.willRenew }
 }
@@ -116,6 +142,7 @@ extension WebStory {
     /// Somebody is named; who was named first in a place stays.
     mutating func name(_ customer: String, in place: Place) {
         if names[place] == nil { names[place] = customer }
+        allNames[place, default: []].insert(customer)
     }
 
     mutating func say(_ statement: Statement) { statements.append(statement) }
@@ -126,6 +153,12 @@ extension WebStory {
         payments[payment, default: Payment(amount: amount)].amount = amount
         self.stretches += stretches
     }
+
+    /// From an instant on nothing is sold of an item any more.
+    mutating func stopSelling(_ item: String, at instant: Int64) { stops.append(Stop(item: item, at: instant)) }
+
+    /// An item takes another's place.
+    mutating func succeed(_ item: String, by heir: String) { heirs[item] = heir }
 
     mutating func buy(_ products: [String?], from instant: Int64, payment: String, amount: Int64) {
         payments[payment] = Payment(amount: amount)

@@ -13,8 +13,7 @@ private struct WebPlot {
 extension WebStoryteller {
     private static let prices = [
         SimulatedShop.proMonthly, SimulatedShop.proMonthly, SimulatedShop.proYearly, SimulatedShop.proEarly,
-        SimulatedShop.studioMonthly,
-        SimulatedShop.plusMonthly, SimulatedShop.teamMonthly,
+        SimulatedShop.studioMonthly, SimulatedShop.plusMonthly, SimulatedShop.teamMonthly, SimulatedShop.freeMonthly,
     ]
     private static let sidePrices = [
         SimulatedShop.newsMonthly, SimulatedShop.strangeMonthly, SimulatedShop.plusMonthly,
@@ -90,9 +89,19 @@ extension WebStoryteller {
     }
 
     private mutating func changeSomehow(_ id: String, _ index: Int, at instant: Int64) {
+        changeOnce(id, index, at: instant)
+        // Two changes for one instant, as of one `proration_date`: the second holds.
+        if random.chance(20), subscription(id).items[index].price.amount > 0 {
+            changeOnce(id, index, isSecond: true, at: instant)
+        }
+    }
+
+    private mutating func changeOnce(_ id: String, _ index: Int, isSecond: Bool = false, at instant: Int64) {
         let item = subscription(id).items[index]
         let isAlone = subscription(id).items.count == 1
-        let choices = Self.prices.filter { $0 != item.price && (isAlone || $0.interval == "P1M") }
+        let choices = Self.prices.filter {
+            $0 != item.price && (isAlone || $0.interval == "P1M") && (!isSecond || $0.amount > 0)
+        }
         let isTrial = subscription(id).status == "trialing"
         if random.chance(20), !isTrial {
             change(id, item: index, to: item.price, quantity: item.quantity + 1, .atOnce, at: instant)
@@ -100,11 +109,17 @@ extension WebStoryteller {
         }
         var settlement = random.pick(Settlement.allCases)
         var price = random.pick(choices)
-        if isTrial { settlement = random.pick([.atOnce, .none]) }
+        // A credit for something that was never sold would look like the sale of it while nothing costs anything.
+        if isTrial || item.price.amount == 0 { settlement = .atOnce }
+        if price.amount == 0 { settlement = .atOnce }
         // What is sold without a credit while credits wait for their invoice could be taken for their successor.
         if settlement == .none, pending[id] != nil {
             price = choices.first { $0.interval == item.price.interval } ?? price
         }
+        // While nothing costs anything, the credit of an item and the sale of one look alike.
+        let isReplaced =
+            namesItemsOfProrations && !isTrial && price.interval == item.price.interval && random.chance(25)
+        if isReplaced { return replaceItem(id, index, with: price, settlement, at: instant) }
         if settlement == .none, pending[id] != nil, price.interval != item.price.interval { settlement = .atOnce }
         change(id, item: index, to: price, quantity: item.quantity, settlement, at: instant)
     }
@@ -154,7 +169,8 @@ extension WebStoryteller {
             return
         }
         let late = random.chance(30) ? random.seconds(in: 0...5 * Span.minute) : Span.second
-        let invoice = beginPeriod(id, handLines: random.chance(5) ? 12 : 0, late: late)
+        let invoice = beginPeriod(
+            id, handLines: random.chance(5) ? 12 : 0, late: late, replacing: inventReplacement(id, at: end))
         plot.now = end + late + Span.hour + random.seconds(in: 0...Span.hour)
         if subscription.status == "past_due" || random.chance(35) {
             failToPay(&plot, invoice)
@@ -162,6 +178,16 @@ extension WebStoryteller {
             if random.chance(5) { plot.now += random.seconds(in: Span.hour...90 * Span.hour) }
             pay(invoice, at: plot.now)
         }
+    }
+
+    /// With a period another item may come in the place of one, of the same price or another.
+    private mutating func inventReplacement(_ id: String, at end: Int64) -> (index: Int, price: WebPrice)? {
+        let items = subscription(id).items
+        let due = items.indices.filter { items[$0].end == end }
+        guard namesItemsOfProrations, !due.isEmpty, random.chance(20) else { return nil }
+        let index = random.pick(due)
+        let others = Self.prices.filter { $0.interval == items[index].price.interval }
+        return (index, random.chance(30) ? items[index].price : random.pick(others + [items[index].price]))
     }
 
     private mutating func haveNoCard(_ plot: inout WebPlot, at end: Int64) {

@@ -13,14 +13,14 @@ extension WebStoryteller {
         let all = (pending.removeValue(forKey: subscriptionID) ?? []) + lines
         let byHand = (0..<handLines).map { _ in
             StripeLine(
-                id: newID("il"), amount: 5, price: nil, start: instant, end: instant, item: nil, isProration: false,
+                id: newLineID(), amount: 5, price: nil, start: instant, end: instant, item: nil, isProration: false,
                 isPeriod: false, replaces: false)
         }
         let invoice = StripeInvoice(
             id: newID("in"), customer: subscription.customer, subscription: subscriptionID, created: instant,
             reason: reason, status: "draft", lines: byHand + all.map(\.line), metadata: subscription.metadata,
             isLive: isLive)
-        items[invoice.id] = Dictionary(uniqueKeysWithValues: all.map { ($0.line.id, $0.item) })
+        billed[invoice.id] = all
         invoices[invoice.id] = invoice
         subscriptions[subscriptionID]?.latestInvoice = invoice.id
         keep(.invoice(invoice), at: instant, as: "invoice.created")
@@ -52,15 +52,18 @@ extension WebStoryteller {
         if let named = invoice.metadata["rightful_customer_id"], named.utf8.count <= 255 {
             record.stories[key(subscriptionID)]?.name(named, in: .purchase)
         }
-        let itemOf = items[id] ?? [:]
+        let pending = billed[id] ?? []
         record.stories[key(subscriptionID)]?.pay(
             id, amount: invoice.due,
-            for: invoice.lines.filter(\.isPeriod).compactMap { line in
-                guard let item = itemOf[line.id], let price = line.price else { return nil }
+            for: pending.filter(\.line.isPeriod).compactMap { pending in
+                guard let price = pending.line.price else { return nil }
                 return WebStory.Stretch(
-                    item: item, payment: id, productID: price.catalogProductID, start: line.start, end: line.end,
-                    paidAt: instant, replaces: line.replaces)
+                    item: pending.item, payment: id, productID: price.catalogProductID, start: pending.line.start,
+                    end: pending.line.end, paidAt: instant, replaces: pending.line.replaces, order: pending.order)
             })
+        for pending in pending where pending.endsItem {
+            record.stories[key(subscriptionID)]?.stopSelling(pending.item, at: pending.line.start)
+        }
     }
 
     /// The card is refused.

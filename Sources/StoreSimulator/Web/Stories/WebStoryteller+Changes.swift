@@ -25,8 +25,7 @@ extension WebStoryteller {
         var lines: [PendingLine] = []
         if settlement != .none {
             let rest = isFree ? 0 : Self.share(item.price.amount * item.quantity, of: item, from: instant)
-            lines.append(
-                credit(item.price, of: item.id, from: instant, to: item.end, amount: -rest))
+            lines.append(credit(item.price, of: item.id, from: instant, to: item.end, amount: -rest))
         }
         let end = isNewInterval ? price.end(from: instant) : item.end
         if isNewInterval {
@@ -46,11 +45,38 @@ extension WebStoryteller {
             subscription.items[index].end = end
             if isNewInterval { subscription.items[index].start = instant }
         }
-        if isNewInterval || settlement == .atOnce {
-            pay(bill(id, lines, reason: "subscription_update", at: told), at: told + Span.second)
+        settle(id, lines, isNewInterval || settlement == .atOnce, at: told)
+    }
+
+    private mutating func settle(_ id: String, _ lines: [PendingLine], _ isAtOnce: Bool, at instant: Int64) {
+        if isAtOnce {
+            pay(bill(id, lines, reason: "subscription_update", at: instant), at: instant + Span.second)
         } else {
             pending[id, default: []] += lines
         }
+    }
+
+    /// Another price comes with another item: the old one is deleted and the new one added in the same update.
+    package mutating func replaceItem(
+        _ id: String, _ index: Int, with price: WebPrice, _ settlement: Settlement, at instant: Int64
+    ) {
+        let old = subscription(id).items[index]
+        let isFree = subscription(id).status == "trialing"
+        let new = StripeItem(id: newID("si"), price: price, start: old.start, end: old.end)
+        var lines: [PendingLine] = []
+        if settlement != .none {
+            let rest = isFree ? 0 : Self.share(old.price.amount * old.quantity, of: old, from: instant)
+            lines.append(
+                credit(old.price, of: old.id, from: instant, to: old.end, amount: -rest, endsItem: rest > 0))
+            lines.append(
+                line(
+                    price, of: new.id, from: instant, to: old.end,
+                    amount: isFree ? 0 : Self.share(price.amount, of: old, from: instant), isProration: true,
+                    replaces: true))
+        }
+        let told = say(id, at: instant) { $0.items[index] = new }
+        record.stories[key(id)]?.succeed(old.id, by: new.id)
+        settle(id, lines, settlement == .atOnce, at: told)
     }
 
     /// One thing more is sold in the same subscription, for the rest of the period.
@@ -65,28 +91,29 @@ extension WebStoryteller {
         pay(bill(id, lines, reason: "subscription_update", at: told), at: told + Span.second)
     }
 
-    /// Something is no longer sold; what was paid for it stays.
+    /// Something is no longer sold, and the rest of what was paid for it is credited with the next invoice.
     package mutating func removeItem(_ id: String, _ index: Int, at instant: Int64) {
         let item = subscription(id).items[index]
         let rest = Self.share(item.price.amount, of: item, from: instant)
         pending[id, default: []].append(
-            credit(item.price, of: item.id, from: instant, to: item.end, amount: -rest))
+            credit(item.price, of: item.id, from: instant, to: item.end, amount: -rest, endsItem: rest > 0))
         say(id, at: instant) { $0.items.remove(at: index) }
     }
 
     /// What is given back of what ran before.
     private mutating func credit(
-        _ price: WebPrice, of item: String, from start: Int64, to end: Int64, amount: Int64
+        _ price: WebPrice, of item: String, from start: Int64, to end: Int64, amount: Int64, endsItem: Bool = false
     ) -> PendingLine {
         PendingLine(
             line: StripeLine(
-                id: newID("il"), amount: amount, price: price, start: start, end: end,
+                id: newLineID(), amount: amount, price: price, start: start, end: end,
                 item: namesItemsOfProrations ? item : nil, isProration: true, isPeriod: false, replaces: false),
-            item: item)
+            item: item, order: lineOrder, endsItem: endsItem)
     }
 
-    /// What the rest of an item's period costs; at least something.
+    /// What the rest of an item's period costs; at least something, if it costs anything.
     private static func share(_ amount: Int64, of item: StripeItem, from instant: Int64) -> Int64 {
+        guard amount > 0 else { return 0 }
         let length = max(1, (item.end - item.start) / 1000)
         return max(1, amount * ((item.end - instant) / 1000) / length)
     }

@@ -86,17 +86,28 @@ extension WebStoryteller {
 
     /// A period is over, and those items that it is of begin the next; nothing is paid yet.
     ///
+    /// - Parameter replacing: an item in whose place another comes with the new period, and the price of that.
     /// - Returns: the invoice of the next period.
-    package mutating func beginPeriod(_ id: String, handLines: Int = 0, late: Int64 = 0) -> String {
+    package mutating func beginPeriod(
+        _ id: String, handLines: Int = 0, late: Int64 = 0, replacing: (index: Int, price: WebPrice)? = nil
+    ) -> String {
         let end = subscription(id).periodEnd
+        var items = subscription(id).items
+        if let replacing {
+            let old = items[replacing.index]
+            items[replacing.index] = StripeItem(
+                id: newID("si"), price: replacing.price, start: old.start, end: old.end)
+            record.stories[key(id)]?.succeed(old.id, by: items[replacing.index].id)
+        }
         var lines: [PendingLine] = []
-        for item in subscription(id).items where item.end == end {
+        for item in items where item.end == end {
             lines.append(
                 line(
                     item.price, of: item.id, from: end, to: item.price.end(from: end),
                     amount: item.price.amount * item.quantity))
         }
         say(id, at: end + late) { subscription in
+            subscription.items = items
             for index in subscription.items.indices where subscription.items[index].end == end {
                 subscription.items[index].start = end
                 subscription.items[index].end = subscription.items[index].price.end(from: end)

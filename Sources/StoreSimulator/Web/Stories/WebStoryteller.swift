@@ -50,8 +50,8 @@ package struct WebStoryteller: Sendable {
     var disputes: [String: StripeDispute] = [:]
     /// Which payment was made for what: the key of the story, and the name of the payment in it.
     var payees: [String: (key: OriginalKey, payment: String)] = [:]
-    /// Which item each line of an invoice is of.
-    var items: [String: [String: String]] = [:]
+    /// What stands on each invoice of a subscription.
+    var billed: [String: [PendingLine]] = [:]
     /// What is still to be billed, by subscription.
     var pending: [String: [PendingLine]] = [:]
     /// When the newest statement of a subscription was made.
@@ -63,6 +63,10 @@ package struct WebStoryteller: Sendable {
     struct PendingLine: Sendable {
         let line: StripeLine
         let item: String
+        /// Of what begins at one instant, what was agreed on last counts.
+        let order: Int
+        /// The item is not sold any more from where this begins.
+        var endsItem = false
     }
 
     /// Equal seeds and actions give equal stories; ids of seeds that differ never meet.
@@ -91,6 +95,15 @@ package struct WebStoryteller: Sendable {
         let digits = String(number)
         return "\(kind)_\(prefix)\(String(repeating: "0", count: max(0, 7 - digits.count)))\(digits)"
     }
+
+    /// An id of a line, which does not tell in which order lines were made.
+    mutating func newLineID() -> String {
+        let id = newID("il")
+        return "il_\(String(random.number(in: 0x1000...0xFFFF), radix: 16))\(id.dropFirst(3))"
+    }
+
+    /// How many lines were made so far.
+    var lineOrder: Int { number }
 
     package func key(_ id: String) -> OriginalKey { OriginalKey(environment, id) }
 
@@ -184,8 +197,8 @@ package struct WebStoryteller: Sendable {
     ) -> PendingLine {
         PendingLine(
             line: StripeLine(
-                id: newID("il"), amount: amount, price: price, start: start, end: end,
+                id: newLineID(), amount: amount, price: price, start: start, end: end,
                 item: isProration && !namesItemsOfProrations ? nil : item, isProration: isProration,
-                isPeriod: amount >= 0, replaces: replaces), item: item)
+                isPeriod: amount >= 0, replaces: replaces), item: item, order: lineOrder)
     }
 }

@@ -1,0 +1,210 @@
+// How the paid lines of one subscription item follow, replace and end each other.
+
+/// A paid line while its neighbours are weighed.
+struct WebDraft {
+    let stated: WebStated<WebPaidLine>
+    var start: Timestamp
+    var end: Timestamp
+    var opening: Timestamp
+    var ending = Period.End.ranOut
+    var positions: [Int64]
+
+    init(_ stated: WebStated<WebPaidLine>) {
+        self.stated = stated
+        start = stated.value.line.start
+        end = stated.value.line.end
+        opening = start
+        positions = [stated.position]
+    }
+
+    fileprivate mutating func end(at instant: Timestamp, as ending: Period.End, by position: Int64) {
+        end = instant
+        self.ending = ending
+        positions.append(position)
+    }
+}
+
+extension WebOriginal {
+    /// The paid lines of one item, in order: each delays or ends its neighbours.
+    ///
+    /// - Parameter isHeir: whether the item took another's place when the time that was paid for that one was over.
+    func drafts(of lines: [WebStated<WebPaidLine>], isHeir: Bool) -> [WebDraft] {
+        var chain: [WebDraft] = []
+        let turns = Dictionary(grouping: lines.filter { !$0.value.line.isEmpty }, by: \.value.line.start)
+        for (start, begun) in turns.sorted(by: { $0.key < $1.key }) {
+            let running = chain.filter { $0.start < start && start < $0.end }.map(\.stated.value.line.product)
+            let turn = WebTurn(begun, running: Set(running))
+            // What is replaced comes before what replaces it.
+            let sold = turn.sold.map { (stated: $0, replaces: replaces($0.value, among: lines)) }
+            let plain = sold.filter { !$0.replaces }.sorted { $0.stated.value.line.end < $1.stated.value.line.end }
+            for (stated, replaces) in plain + sold.filter(\.replaces) {
+                append(stated, replaces: replaces, isHeir: isHeir, to: &chain)
+            }
+            if turn.ends {
+                for credit in turn.credits { end(by: credit, among: lines, in: &chain) }
+            }
+        }
+        // What is paid later than what comes after it opens nothing before that: it was over, or the later one held already.
+        let endedAt = ending?.value.endedAt ?? .endless
+        var earliest = Timestamp.endless
+        for index in chain.indices.reversed() where chain[index].start < endedAt {
+            earliest = min(earliest, chain[index].opening)
+            chain[index].opening = earliest
+        }
+        return chain
+    }
+
+    private func append(
+        _ stated: WebStated<WebPaidLine>, replaces: Bool, isHeir: Bool, to chain: inout [WebDraft]
+    ) {
+        var draft = WebDraft(stated)
+        if replaces {
+            for index in chain.indices where chain[index].end > draft.start {
+                chain[index].end(at: draft.start, as: .superseded, by: stated.position)
+            }
+            chain.removeAll { $0.end <= $0.start }
+        } else if let last = chain.max(by: { $0.end < $1.end }) {
+            if last.end > draft.start {
+                draft.start = last.end
+                draft.positions += last.positions
+            }
+            // What is paid late leaves the time before as it was.
+            draft.opening = max(draft.start, stated.value.paidAt ?? draft.start)
+        } else if isHeir {
+            draft.opening = max(draft.start, stated.value.paidAt ?? draft.start)
+        }
+        if draft.start < draft.end { chain.append(draft) }
+    }
+
+    /// What is credited ends where the credit begins, unless something else of the item begins within it.
+    private func end(
+        by credit: WebStated<WebPaidLine>, among lines: [WebStated<WebPaidLine>], in chain: inout [WebDraft]
+    ) {
+        let (line, invoice) = (credit.value.line, credit.value.invoiceID)
+        let goesOn = lines.contains { other in
+            other.value.invoiceID == invoice && other.value.line.isTime && line.start < other.value.line.start
+                && other.value.line.start < line.end
+        }
+        if goesOn { return }
+        // Another item may have taken its place.
+        let isReplaced = self.lines.contains { other in
+            other.value.invoiceID == invoice && other.value.line.isTime && other.value.line.start == line.start
+        }
+        for index in chain.indices {
+            let draft = chain[index]
+            guard draft.start < line.start, line.start < draft.end else { continue }
+            // One that names no item may be of another.
+            guard line.item != nil || draft.stated.value.line.product == line.product else { continue }
+            chain[index].end(at: line.start, as: isReplaced ? .superseded : .cancelled, by: credit.position)
+        }
+    }
+
+    /// Whether a line takes the place of what ran before: a proration, or what is sold on an invoice that credits the rest of
+    /// that; of something that cost nothing the credit is nothing, too.
+    private func replaces(_ paid: WebPaidLine, among lines: [WebStated<WebPaidLine>]) -> Bool {
+        paid.line.isProration
+            || lines.contains { other in
+                let credit = other.value.line
+                return credit.isProration && other.value.invoiceID == paid.invoiceID
+                    && (credit.amount < 0 || credit.amount == 0 && credit.product != paid.line.product)
+                    && credit.start <= paid.line.start && paid.line.start < credit.end
+            }
+    }
+}
+
+extension WebLine {
+    fileprivate var isEmpty: Bool { end <= start }
+
+    fileprivate var isCredit: Bool { isProration && amount < 0 }
+
+    /// A proration that costs nothing: a credit, or what is sold instead.
+    fileprivate var isFreeProration: Bool { isProration && amount == 0 }
+
+    /// Whether it is a stretch of time that may have been paid for.
+    var isTime: Bool { !isEmpty && amount >= 0 }
+}
+
+/// What the lines of one item that begin at one instant make of it.
+///
+/// Several changes may have been made in one second, or for one `proration_date`: then what was sold and credited again in
+/// the same instant held for no time, whatever the lines' ids are.
+private struct WebTurn {
+    /// What is sold from there on, in the order in which one takes the other's place.
+    let sold: [WebStated<WebPaidLine>]
+    let credits: [WebStated<WebPaidLine>]
+    /// Nothing goes on there of what was credited.
+    let ends: Bool
+
+    /// - Parameters:
+    ///   - lines: all that begin there.
+    ///   - running: what ran until then, and would go on.
+    init(_ lines: [WebStated<WebPaidLine>], running: Set<WebProduct>) {
+        /// How often each product is sold there, or credited.
+        var balance: [WebProduct: Int] = [:]
+        var free: [WebProduct: Int] = [:]
+        for line in lines.map(\.value.line) {
+            if line.isCredit { balance[line.product, default: 0] -= 1 }
+            if line.isTime, !line.isFreeProration { balance[line.product, default: 0] += 1 }
+        }
+        for line in lines.map(\.value.line) where line.isFreeProration && balance[line.product] == nil {
+            free[line.product, default: 0] += 1
+        }
+        // Of something that costs nothing the credit is nothing, too: of what ran before, the first is one.
+        let isBack = free.contains { running.contains($0.key) && $0.value.isMultiple(of: 2) }
+        // What was sold instead of what ran, or for later, and is credited as often, is not sold any more. Where what ran is not
+        // known it may have been the same before: its seats were changed.
+        let isMoved = lines.contains { $0.value.line.isCredit && running.contains($0.value.line.product) }
+        let sellers = Set(lines.filter(\.value.line.isTime).map(\.value.invoiceID))
+        let takenBack = Set(
+            lines.filter { $0.value.line.isCredit && !sellers.contains($0.value.invoiceID) }.map(\.value.line.product))
+        // What costs nothing is sold where what ran is credited beside it, or it itself; alone it is the credit of what was not
+        // paid for.
+        let creditors = Set(
+            lines.filter { stated in
+                let line = stated.value.line
+                let isCreditedAgain = free[line.product].map { $0.isMultiple(of: 2) } ?? false
+                return line.isCredit || line.isFreeProration && (running.contains(line.product) || isCreditedAgain)
+            }.map(\.value.invoiceID))
+        func holds(_ paid: WebPaidLine) -> Bool {
+            let line = paid.line
+            guard line.isTime else { return false }
+            if line.isFreeProration {
+                guard let count = free[line.product], !running.contains(line.product) else { return false }
+                let isChanged = lines.contains { other in
+                    other.value.invoiceID == paid.invoiceID && other.value.line.lineID != line.lineID
+                        && other.value.line.isFreeProration && other.value.line.product == line.product
+                }
+                guard running.isEmpty || isChanged || creditors.contains(paid.invoiceID) else { return false }
+                return !(isBack && count.isMultiple(of: 2))
+            }
+            if balance[line.product] ?? 0 > 0 { return true }
+            if takenBack.contains(line.product) { return false }
+            return running.contains(line.product) || !isMoved && !isBack
+        }
+        func stays(_ line: WebLine) -> Bool {
+            if line.isFreeProration { return free[line.product].map { !$0.isMultiple(of: 2) } ?? false }
+            return (running.contains(line.product) ? 1 : 0) + (balance[line.product] ?? 0) > 0
+        }
+        sold = lines.filter { holds($0.value) }.sorted { left, right in
+            let (leftStays, rightStays) = (stays(left.value.line), stays(right.value.line))
+            if leftStays != rightStays { return rightStays }
+            // Beside what costs something, what costs nothing is its credit.
+            let (leftIsFree, rightIsFree) = (left.value.line.isFreeProration, right.value.line.isFreeProration)
+            return leftIsFree != rightIsFree ? leftIsFree : left.isTurn(before: right)
+        }
+        credits = lines.filter { $0.value.line.isCredit }
+        ends = sold.isEmpty && !isBack
+    }
+}
+
+extension WebStated<WebPaidLine> {
+    /// Of what begins at one instant: the one that was paid first, then was stated first, then ends first.
+    fileprivate func isTurn(before other: WebStated) -> Bool {
+        let (paidAt, otherPaidAt) = (value.paidAt ?? value.line.start, other.value.paidAt ?? other.value.line.start)
+        if paidAt != otherPaidAt { return paidAt < otherPaidAt }
+        if statedAt != other.statedAt { return statedAt < other.statedAt }
+        if value.line.end != other.value.line.end { return value.line.end < other.value.line.end }
+        if value.invoiceID != other.value.invoiceID { return value.invoiceID < other.value.invoiceID }
+        return value.line.lineID < other.value.line.lineID
+    }
+}

@@ -1,0 +1,124 @@
+import SeededRandom
+import Testing
+
+@testable import EntitlementCore
+
+/// Another price may come with another item: one is deleted and one added in the same update.
+@Suite("Web checkout: an item takes the place of another")
+struct WebItemTests {
+    private let month = paidLine("1", from: 0, to: 30)
+    private let running = says("active", at: 0, until: 30)
+    private let replaced = says("active", at: 30, until: 60, items: ["si_2"])
+
+    @Test(
+        "at renewal, what is due next is of the new item, and the old one is pending until that is paid",
+        arguments: ["pro", "pro.max", "basic"])
+    func renewed(product: String) {
+        let next = paidLine("2", product, from: 30, to: 60, item: "si_2", at: 30 + hours(1))
+        #expect(
+            WebGiven(month, running, replaced).reasons() == [
+                "0..30 active paid_period", "30..33 active renewal_pending", "33..90 in_billing_retry billing_retry",
+                "90.. expired billing_given_up",
+            ], "while it is not paid")
+        let paid = WebGiven(month, running, replaced, next)
+        #expect(paid.answer(at: 30 + hours(0.5))?.reading.reason == .renewalPending, "as was told then")
+        #expect(paid.answer(at: 30 + hours(0.5))?.reading.productID == "pro")
+        let after = paid.answer(at: 30 + hours(1))
+        #expect(after?.givesAccess == (product != "basic"))
+        let entitlement = product == "basic" ? "basic" : "premium"
+        #expect(paid.answer(at: 31, entitlement)?.reading.productID == product)
+        #expect(paid.timeline(entitlement).last == "60+1h.. expired \(product)")
+    }
+
+    @Test("when the card is refused at that renewal, there is grace, and a recovery still reads as one")
+    func refused() {
+        let failed = says("past_due", at: 30 + hours(1), until: 60, items: ["si_2"])
+        let given = WebGiven(month, running, replaced, failed)
+        #expect(
+            given.reasons().prefix(4) == [
+                "0..30 active paid_period", "30..30+1h active renewal_pending", "30+1h..37 in_grace_period past_due",
+                "37..90 in_billing_retry billing_retry",
+            ])
+        let recovered = given.with { $0.told.append(paidLine("2", from: 30, to: 60, item: "si_2", at: 34)) }
+        #expect(
+            recovered.reasons() == [
+                "0..30 active paid_period", "30..30+1h active renewal_pending", "30+1h..34 in_grace_period past_due",
+                "34..60 active paid_period", "60..60+1h active renewal_pending", "60+1h.. expired expired",
+            ])
+    }
+
+    @Test("replaced in the middle of a period without being credited, it is carried on by the new one as well")
+    func withoutProration() {
+        let early = says("active", at: 12, until: 30, items: ["si_2"])
+        let moved = says("active", at: 30, until: 60, items: ["si_2"])
+        #expect(WebGiven(month, running, early).reasons()[1] == "30..30+1h active renewal_pending")
+        #expect(WebGiven(month, running, early, moved).reasons()[1] == "30..33 active renewal_pending")
+    }
+
+    @Test("an item that is replaced twice before anything is paid is carried on by the last")
+    func twice() {
+        let again = says("past_due", at: 32, until: 60, items: ["si_3"])
+        let given = WebGiven(month, running, replaced, again)
+        #expect(given.reasons()[2] == "32..37 in_grace_period past_due")
+        let paid = given.with { $0.told.append(paidLine("2", from: 32, to: 62, item: "si_3", at: 33)) }
+        #expect(paid.reasons().prefix(4).last == "33..62 active paid_period")
+    }
+
+    @Test("one of several is replaced, and each is carried on for itself")
+    func oneOfSeveral() {
+        let other = paidLine("2", "basic", from: 0, to: 30, item: "si_9")
+        let both = says("active", at: 0, until: 30, items: ["si_1", "si_9"])
+        let changed = says("active", at: 30, until: 60, items: ["si_9", "si_2"])
+        let given = WebGiven(month, other, both, changed)
+        #expect(given.reasons()[1] == "30..33 active renewal_pending")
+        #expect(given.reasons("basic")[1] == "30..33 active renewal_pending")
+        let paidOther = given.with {
+            $0.told.append(paidLine("3", "basic", from: 30, to: 60, item: "si_9", at: 30 + hours(1)))
+        }
+        #expect(paidOther.reasons()[1] == "30..33 active renewal_pending", "its own is not paid yet")
+    }
+
+    @Test("an item removed while what remains was paid before is over, whatever is added later")
+    func removed() {
+        let other = paidLine("2", "basic", from: 0, to: 30, item: "si_9")
+        let both = says("active", at: 0, until: 30, items: ["si_1", "si_9"])
+        let gone = says("active", at: 10, until: 30, items: ["si_9"])
+        let moved = says("active", at: 30, until: 60, items: ["si_9"])
+        let added = says("active", at: 45, until: 60, items: ["si_9", "si_4"])
+        let given = WebGiven(month, other, both, gone, moved)
+        #expect(given.timeline() == ["0..30 active pro", "30.. expired pro"])
+        #expect(given.with { $0.told.append(added) }.timeline() == ["0..30 active pro", "30.. expired pro"])
+        let beside = WebGiven(month, other, both, says("active", at: 30, until: 60, items: ["si_9", "si_4"]))
+        #expect(beside.reasons()[1] == "30..33 active renewal_pending", "in the same update it is a replacement")
+    }
+
+    @Test("a subscription that ends, is cancelled or is paused ends both")
+    func over() {
+        let replacedAndOver = says("canceled", at: 31, items: ["si_2"], ended: 31)
+        #expect(
+            WebGiven(month, running, replaced, replacedAndOver).timeline() == ["0..31 active pro", "31.. expired pro"])
+        let paused = says("active", at: 30, until: 60, items: ["si_2"], pause: "void")
+        #expect(WebGiven(month, running, paused).timeline() == ["0..30 active pro", "30.. expired pro"])
+    }
+
+    @Test("in which order all of this is heard makes no difference")
+    func order() {
+        let told = [
+            month, running, replaced, says("past_due", at: 31, until: 60, items: ["si_2"]),
+            says("active", at: 33, until: 60, items: ["si_3"]), paidLine("2", from: 30, to: 60, item: "si_3", at: 33),
+        ]
+        let expected = WebGiven().with { $0.told = told }.reasons()
+        #expect(expected.contains("31..33 in_grace_period past_due"))
+        var random = SplitMix64(seed: 7)
+        for _ in 0..<20 {
+            let shuffled = told.shuffled(using: &random)
+            #expect(WebGiven().with { $0.told = shuffled }.reasons() == expected)
+        }
+    }
+
+    @Test("Stripe is to be heard of the new item's renewal")
+    func nextEvent() {
+        let state = OriginalState(web: [month, running, replaced], of: "sub_1")
+        #expect(state.nextEvent == NextEvent(.periodEnd, at: day(30 + hours(1))))
+    }
+}
