@@ -31,6 +31,10 @@ package struct StripeEvent: Hashable, Sendable {
     /// Whether it states anything that bears on what somebody holds, or whose it is.
     package var states: Bool { fact.statesAnything }
 
+    /// How many bytes a body may have: twice what twenty items take with as much metadata as Stripe allows in each and in
+    /// its price and plan.
+    package static let byteLimit = 4 << 20
+
     /// Decodes an event's body; total: it is either read or refused, whatever the bytes are.
     ///
     /// - Parameters:
@@ -42,7 +46,7 @@ package struct StripeEvent: Hashable, Sendable {
         parsing bytes: [UInt8], sha256: ([UInt8]) -> Digest,
         knowing isKnown: (String) -> Bool = StripeEventType.isKnown
     ) throws(PayloadError) {
-        try self.init(JSONObject(parsing: bytes), sha256: sha256, knowing: isKnown)
+        try self.init(JSONObject(parsing: bytes, limit: Self.byteLimit), sha256: sha256, knowing: isKnown)
     }
 
     init(

@@ -4,6 +4,7 @@ import EntitlementAPI
 package import EntitlementCore
 package import HTTPServer
 package import Ledger
+import StripePayloads
 
 /// The service: everything between an HTTP request and its answer.
 ///
@@ -36,6 +37,8 @@ package struct Application: Sendable {
         /// The largest body of a notification, in bytes: no larger than the largest JWS that is looked at, so that what
         /// is too large is always told so.
         package var notificationBytes = UnverifiedJWS.maximumLength
+        /// The largest body of a webhook of Stripe's, in bytes.
+        package var webhookBytes = StripeEvent.byteLimit
         /// The largest catalog, in bytes of JSON.
         package var catalogBytes = 4 << 20
         /// The largest body of a reconciliation, in bytes: some 600 signed transactions.
@@ -179,7 +182,8 @@ package struct Application: Sendable {
     /// The largest body for a method and a percent-encoded path.
     package func bodyLimit(_ method: String, _ path: String) -> Int {
         switch (method, path) {
-        case ("POST", "/v1/notifications/appstore"), ("POST", "/v1/notifications/stripe"): limits.notificationBytes
+        case ("POST", "/v1/notifications/appstore"): limits.notificationBytes
+        case ("POST", "/v1/notifications/stripe"): limits.webhookBytes
         case ("PUT", "/v1/catalog"): limits.catalogBytes
         case ("POST", let path) where path.hasPrefix("/v1/customers/") && path.hasSuffix("/reconcile"):
             limits.reconcileBytes
