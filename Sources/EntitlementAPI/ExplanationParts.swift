@@ -99,7 +99,7 @@ package struct CatalogChangeDocument: Codable, Hashable, Sendable {
     }
 }
 
-/// A purchase that the customer claimed and that is another's.
+/// A purchase that the customer claimed and that is another's, or one on the web that names the customer and another.
 package struct RefusedClaimDocument: Codable, Hashable, Sendable {
     /// Of the event that reported the conflict.
     package let position: Int64

@@ -30,7 +30,7 @@ extension StripeFinding {
         for session in sessions where isProductMissing(of: session) {
             lookups.append(.sessionItems(session.id, after: sold[session.id]?.last))
         }
-        for session in sessions where isOwnerMissing(of: session) {
+        for session in sessions where isIntentMissing(of: session) {
             if let intent = session.paymentIntent { lookups.append(.paymentIntent(intent)) }
         }
         for charge in charges where event.map({ $0.type == "charge.refunded" }) ?? refundsAsked.contains(charge) {
@@ -60,10 +60,11 @@ extension StripeFinding {
         return sold[session.id]?.hasMore ?? true
     }
 
-    /// A one-time payment whose session names nobody; its payment intent may, and comes with no event that is asked for.
-    private func isOwnerMissing(of session: FoundSession) -> Bool {
+    /// A one-time payment was made, and its payment intent was not seen: that may say whose it is, or name another than the
+    /// session does, and comes with no event that is asked for.
+    private func isIntentMissing(of session: FoundSession) -> Bool {
         guard session.mode == .payment, session.isPaid, let intent = session.paymentIntent else { return false }
-        return !owners.contains { $0.original == intent } && !intents.contains { $0.id == intent }
+        return !intents.contains { $0.id == intent }
     }
 
     /// For what was refunded or disputed payments were made: an invoice of a subscription, or a one-time payment.

@@ -37,10 +37,11 @@ struct StripeWork: Sendable {
         _ files: StripeFiles, sharing paces: [StoreEnvironment: StripePace] = [:], _ session: DatabaseSession,
         writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
     ) -> StripeDesk {
-        StripeDesk(
+        let conflicts = WebConflicts(reader: reader, metrics: metrics, logger: logger)
+        return StripeDesk(
             files.clients(sharing: paces, now: session.clock.now), reader: reader, metrics: metrics, logger: logger,
             now: session.clock.now
-        ) { try await writer.append($0) }
+        ) { try await conflicts.append($0) { try await writer.append($0) } }
     }
 
     /// A name that no other process has.

@@ -91,9 +91,10 @@ struct ServiceRig {
             }
         }
         let webSweeps = WebSweepRegister(pool: pool, holder: "rig")
+        let conflicts = WebConflicts(reader: reader, metrics: metrics, logger: logger)
         func desk(_ clients: [StripeClient]) -> StripeDesk {
             StripeDesk(clients, reader: reader, metrics: metrics, logger: logger, now: now) {
-                try await writer.append($0)
+                try await conflicts.append($0) { try await writer.append($0) }
             }
         }
         let stripeDesk = desk(clients ?? [])

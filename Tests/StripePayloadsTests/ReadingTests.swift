@@ -81,7 +81,7 @@ struct ReadingTests {
         let sessions = StripeLookup.sessionOfPayment("pi_1").path
         let (reading, asked) = try read(
             Sample.refund(), [tiePath: Sample.list([]), sessions: Sample.list([Sample.session()])])
-        #expect(asked == [tiePath, sessions])
+        #expect(asked == [tiePath, sessions, StripeLookup.paymentIntent("pi_1").path])
         let fact = try reading.fact(sha256: sha256).0
         #expect(fact.originalTransactionID == "pi_1" && fact.payment?.isPaidByEvent == false)
         #expect(fact.payment?.paidAt == instant(At.start))
@@ -102,7 +102,7 @@ struct ReadingTests {
         let invoice = #"{"id":"in_9","object":"invoice","status":"paid","livemode":true,"parent":null,"amount_paid":1}"#
         let (reading, asked) = try read(
             Sample.refund(), [tiePath: Sample.invoicePayments(invoice), sessions: Sample.list([Sample.session()])])
-        #expect(asked == [tiePath, sessions])
+        #expect(asked == [tiePath, sessions, StripeLookup.paymentIntent("pi_1").path])
         #expect(try reading.fact(sha256: sha256).0.originalTransactionID == "pi_1")
     }
 

@@ -84,8 +84,9 @@ package struct Explainer: Sendable {
         try explain(entitlementID, sources: facts.sources(), check)
     }
 
-    /// What the customer claimed in vain and does not own since: of each original transaction the last claim, in the
-    /// order of their positions.
+    /// What the customer claimed in vain, and what was bought on the web and names the customer and another.
+    ///
+    /// Of each original transaction the last claim, if the customer does not own it since; in the order of their positions.
     package var refusedClaims: [RefusedClaim] {
         var last: [String: HistoryEvent] = [:]
         for event in history.events {
@@ -95,13 +96,16 @@ package struct Explainer: Sendable {
             else { continue }
             last[conflict.originalTransactionID] = event
         }
-        return last.map { originalID, event in
+        let claims = last.map { originalID, event in
             RefusedClaim(
                 event: event, originalTransactionID: originalID,
                 sentence: "On \(event.recordedAt.inWords) this customer claimed the original transaction "
                     + "\(originalID), which was another's, and nobody's access changed; a transfer by its owner would "
                     + "make it this customer's.")
-        }.sorted { $0.event.position < $1.event.position }
+        }
+        return (claims + namedBesideOthers).sorted {
+            ($0.event.position, $0.originalTransactionID) < ($1.event.position, $1.originalTransactionID)
+        }
     }
 
     private func explain(
@@ -165,7 +169,7 @@ package struct Explainer: Sendable {
 
 extension CustomerFacts {
     /// Whether a period of the original transaction is this customer's now.
-    fileprivate func owns(_ originalTransactionID: String) -> Bool {
+    func owns(_ originalTransactionID: String) -> Bool {
         originals[originalTransactionID]?.winningStatements().contains {
             ownership.currentOwner(of: $0.fact) == customer
         } ?? false

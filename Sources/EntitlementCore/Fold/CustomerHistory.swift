@@ -52,6 +52,9 @@ package struct CustomerHistory: Sendable {
     package let events: [HistoryEvent]
     /// Everybody who is this customer, as far as links say.
     package let identities: Set<IdentityRef>
+    /// Purchases on the web that name the customer beside their owner, or somebody beside the customer; by links and
+    /// transfers it may be settled by now.
+    let rivalries: [WebRivalry]
 
     /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
     ///
@@ -72,6 +75,7 @@ package struct CustomerHistory: Sendable {
         let known = app?.part(of: recorded, about: customer) ?? recorded
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
         let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
+        rivalries = Self.rivalries(in: groups, over: identities)
         let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: identities) }
         self.events = known.filter { event in
             if event.catalog != nil { return event.position >= catalogs.first?.position ?? 0 }

@@ -75,11 +75,12 @@ extension Application {
     /// Counts what it is and what is odd about it, and says the latter.
     private func note(_ event: StripeEvent, _ outcome: AppendOutcome) async {
         metrics.count(.notifications, [event.label])
-        let contradicts = await contradictsOwner(event, at: outcome.position)
-        if contradicts { metrics.count(.conflicts, []) }
+        let odd = await oddProduct(of: event)
         tell(
-            event.fact.remarks, and: contradicts ? ["ownership_conflict"] : [], of: "an event of Stripe's", outcome,
+            event.fact.remarks, and: [odd].compactMap(\.self), of: "an event of Stripe's", outcome,
             in: event.environment)
+        await WebConflicts(reader: reader, metrics: metrics, logger: logger)
+            .note(event.fact, event.environment, at: outcome.position)
     }
 }
 
@@ -100,22 +101,20 @@ extension Application {
                 [("position", .integer(position)), ("error", .string("\(error)"))])
         }
     }
+}
+
+extension Application {
+    /// What is odd about the product of ours that a one-time payment names: such a payment gives nothing.
+    private func oddProduct(of event: StripeEvent) async -> String? {
+        guard let productID = event.fact.payment?.catalogProductID,
+            let catalog = try? await within(Self.patience, { [reader] in try await reader.catalog().catalog })
+        else { return nil }
+        if catalog.product(productID) == nil { return "unknown_product" }
+        return catalog.isEndlessByMistake(productID) ? "subscription_sold_once" : nil
+    }
 
     /// How long the answer to a webhook waits for what is looked at for an operator's eyes alone.
     private static let patience = Duration.milliseconds(250)
-
-    /// Whether an event was the first to name another customer than the one whose the purchase is; that changes nobody's
-    /// access.
-    private func contradictsOwner(_ event: StripeEvent, at position: Int64) async -> Bool {
-        guard let original = event.fact.originalTransactionID, !event.fact.owners.isEmpty else { return false }
-        let found = try? await within(Self.patience) { [reader] () async throws -> Bool in
-            let known = try await reader.subscription(original, environment: event.environment)
-            guard let web = known.subscription?.state.web else { return false }
-            let others = web.contradictingOwners
-            return web.owners.contains { $0.position == position && others.contains($0.value.customer) }
-        }
-        return found ?? false
-    }
 }
 
 extension EventDraft {

@@ -28,7 +28,7 @@ struct ExplanationText {
             lines += section(entitlement, explanation)
         }
         lines += list(
-            "claimed, and another's", document.conflicts.map { "position \($0.position): \($0.sentence)" })
+            "claimed or named, and another's", document.conflicts.map { "position \($0.position): \($0.sentence)" })
         return lines.joined(separator: "\n") + "\n"
     }
 

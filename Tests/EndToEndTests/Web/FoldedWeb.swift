@@ -116,6 +116,13 @@ struct FoldedWeb {
             catalog: catalog)
     }
 
+    /// Who is named beside the owner of each purchase.
+    var rivals: [StoreSimulator.OriginalKey: Set<String>] {
+        states.compactMapValues { state in
+            state.web.map { web in Set(web.contradictingOwners.map { identities.customerIDs[Int($0.number)] }) }
+        }
+    }
+
     private func sha256(_ bytes: [UInt8]) -> Digest { Digest(SHA256.hash(bytes)) ?? .zero }
 }
 

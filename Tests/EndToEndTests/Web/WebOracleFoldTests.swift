@@ -199,6 +199,17 @@ extension FoldedWeb {
     /// Holds everything that every customer of a record has against it.
     mutating func expect(_ record: Record, seed: UInt64, _ context: String) throws {
         var random = SplitMix64(seed: seed ^ 0xA11)
+        let rivals = rivals
+        for (key, story) in record.web.stories {
+            func customers(_ names: Set<String>) -> Set<String> {
+                let owner = story.owner.map { CustomerKey(key.environment, $0).customerID }
+                return Set(names.map { CustomerKey(key.environment, $0).customerID }).subtracting(
+                    [owner].compactMap(\.self))
+            }
+            let (told, certain) = (rivals[key] ?? [], customers(story.rivals))
+            let isTold = certain.isSubset(of: told) && told.isSubset(of: certain.union(customers(story.possibleRivals)))
+            try #require(isTold, "\(context) seed \(seed) \(key): \(told) beside the owner instead of \(certain)")
+        }
         for customer in record.customers {
             let expected = record.customer(customer)
             let facts = facts(of: customer)

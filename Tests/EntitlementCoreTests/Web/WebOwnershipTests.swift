@@ -31,6 +31,51 @@ struct WebOwnershipTests {
         #expect(OriginalState(web: [owned(by: carol, .clientReference)], of: "sub_1").web?.contradictingOwners == [])
     }
 
+    @Test("a reference counts until metadata names another, which is told; one that came with the metadata is nothing")
+    func referenceOverruled() {
+        func rivals(_ told: WebTold...) -> [IdentityRef] {
+            let states = [told, told.reversed()].map { OriginalState(web: $0, of: "sub_1").web?.contradictingOwners }
+            #expect(states[0] == states[1], "in either order of delivery")
+            return states[0] ?? []
+        }
+        let reference = owned(by: alice, .clientReference, at: 1)
+        #expect(rivals(reference, owned(by: bob, .purchase, at: 9)) == [alice])
+        #expect(rivals(reference, owned(by: bob, .session, at: 9)) == [alice])
+        #expect(rivals(reference, owned(by: alice, .purchase, at: 9)) == [])
+        #expect(rivals(reference, owned(by: bob, .session, at: 1)) == [], "of one session")
+        #expect(rivals(reference, owned(by: bob, .purchase, at: 0)) == [], "it never counted")
+        #expect(rivals(owned(by: alice, .session, at: 1), owned(by: bob, .purchase, at: 9)) == [alice])
+        #expect(
+            rivals(owned(by: alice, .session, at: 1), owned(by: bob, at: 9), owned(by: carol, at: 12))
+                == [alice, carol])
+    }
+
+    @Test("whose a purchase is that names two is told to both, until links or a transfer settle it")
+    func explained() {
+        let named = [
+            event(month.fact, at: 2), event(owned(by: alice, .clientReference, at: 1).fact, at: 3),
+            event(owned(by: bob, .purchase, at: 9).fact, at: 4),
+        ]
+        func told(_ customer: IdentityRef, _ more: [HistoryEvent] = []) -> [String] {
+            let history = CustomerHistory(
+                of: customer, environment: .production, position: 9, events: named + more)
+            return Explainer(history, at: day(3)).refusedClaims.map {
+                "\($0.event.position) \($0.originalTransactionID) \($0.sentence.contains("is another's"))"
+            }
+        }
+        func later(_ fact: LedgerFact) -> HistoryEvent {
+            HistoryEvent(
+                position: 5, recordedAt: day(2), environment: fact.originalTransactionID == nil ? nil : .production,
+                source: "api", statementSource: .notification, type: "t", occurredAt: nil, fact: fact)
+        }
+        #expect(told(alice) == ["4 sub_1 true"])
+        #expect(told(bob) == ["4 sub_1 false"])
+        #expect(told(carol) == [])
+        #expect(told(alice, [later(link(alice, to: bob))]) == [] && told(bob, [later(link(alice, to: bob))]) == [])
+        #expect(told(alice, [later(transfer(to: alice, of: "sub_1"))]) == [])
+        #expect(told(carol, [later(link(alice, to: carol))]) == ["4 sub_1 true"], "an alias stands for its customer")
+    }
+
     @Test("without an owner it gives nobody anything, and reads as a subscription")
     func nobody() {
         var given = WebGiven(month)

@@ -206,7 +206,8 @@ struct StripeNotificationTests {
             return (try await URLSession.shared.data(for: request).1 as? HTTPURLResponse)?.statusCode
         }
         #expect(try await post(StripeBody.paid) == 200)
-        #expect(try await post(StripeBody.paid + String(repeating: " ", count: 1 << 19)) == 413)
+        #expect(try await post(StripeBody.paid + String(repeating: " ", count: 1 << 19)) == 200)
+        #expect(try await post(StripeBody.paid + String(repeating: " ", count: 1 << 22)) == 413)
         let event = try await stripe.rig.get("/v1/events/3").json
         #expect(event["evidence"]?["signed_payload"] == .string(StripeBody.paid))
         await server.stop(graceSeconds: 1)
@@ -227,6 +228,38 @@ struct StripeNotificationTests {
         let metrics = try await stripe.rig.get("/metrics").text
         #expect(metrics.contains("rightful_ownership_conflicts_total 1\n"))
         #expect(metrics.contains(#"rightful_notification_remarks_total{kind="ownership_conflict"} 1"#))
+    }
+
+    @Test(
+        "a name that overrules another is counted and told, whichever comes first: a reference, a session, a payment intent"
+    )
+    func overruled() async throws {
+        let session = StripeBody.event(
+            "checkout.session.completed",
+            StripeBody.session("c-1", reference: "c-1").replacing(
+                #""metadata":{"rightful_customer_id":"c-1",""#, with: #""metadata":{""#), id: "evt_session")
+        let named = StripeBody.event(
+            "checkout.session.completed", StripeBody.session("c-1", reference: "c-1"), id: "evt_session")
+        let intent = StripeBody.event(
+            "payment_intent.succeeded",
+            """
+            {"id":"pi_9","object":"payment_intent","status":"succeeded","amount":4999,"livemode":true,"metadata":
+            {"rightful_customer_id":"c-2"}}
+            """, id: "evt_intent", created: StripeRig.noon - 30)
+        for bodies in [[session, intent], [intent, session], [named, intent], [intent, named]] {
+            let stripe = try await StripeRig.make()
+            for body in bodies { #expect(try await stripe.deliver(body).status == 200) }
+            #expect(try await stripe.access("c-1") == [])
+            #expect(try await stripe.access("c-2") == ["web_checkout active"])
+            let metrics = try await stripe.rig.get("/metrics").text
+            #expect(metrics.contains("rightful_ownership_conflicts_total 1\n"))
+            #expect(stripe.rig.log.lines.contains { $0.contains("a purchase on the web names two customers") })
+            for customer in ["c-1", "c-2"] {
+                let explained = try await stripe.rig.get("/v1/customers/\(customer)/explain").json["conflicts"]
+                #expect(explained?.count == 1, "\(customer)")
+                #expect(explained?[0]?["original_transaction_id"] == .string("pi_9"))
+            }
+        }
     }
 
     @Test("whoever is forgotten is named nowhere any more, and the log stays proven")

@@ -104,11 +104,18 @@ package struct WebOriginal: Hashable, Sendable {
     /// Who it was sold to, links not followed; `nil` where nobody said.
     package var statedOwner: IdentityRef? { owners.first?.value.customer }
 
-    /// Whom metadata names beside the owner: somebody should look at that, and it changes nothing.
+    /// Who is named beside the owner: somebody should look at that.
+    ///
+    /// A session's reference is only for where metadata says nothing, and often stands for something else. So it contradicts
+    /// only where it was stated before any metadata was, and counted until then.
     package var contradictingOwners: [IdentityRef] {
         guard let owner = owners.first?.value else { return [] }
-        let others = owners.map(\.value).filter { $0.place != .clientReference && $0.customer != owner.customer }
-        return owner.place == .clientReference ? [] : Set(others.map(\.customer)).sorted()
+        let inMetadata = owners.filter { $0.value.place != .clientReference }.map(\.statedAt).min() ?? .endless
+        let others = owners.filter { other in
+            other.value.customer != owner.customer
+                && (other.value.place != .clientReference || other.statedAt < inMetadata)
+        }
+        return Set(others.map(\.value.customer)).sorted()
     }
 
     /// Whether it is a subscription that was ended, and when.
@@ -261,23 +268,9 @@ extension WebOriginal {
             let before = subscriptions.last { $0.statedAt <= fact.statedAt }
             if before?.value != subscription { return true }
         }
-        return joined.lines.map(\.value) != lines.map(\.value) || fact.payment.map(isNews) ?? false
+        return joined.lines.map(\.value) != lines.map(\.value) || joined.whatWasPaid != whatWasPaid
             || joined.refunds.map(\.value) != refunds.map(\.value) || !joined.saysSameOfDisputes(as: self)
             || joined.ties.count != ties.count || Set(joined.owners.map(\.value)) != Set(owners.map(\.value))
-    }
-
-    /// What was read of a payment adds nothing to events that said as much.
-    private func isNews(_ payment: WebPayment) -> Bool {
-        let known = payments.map(\.value)
-        if known.contains(payment) { return false }
-        guard !payment.isPaidByEvent else { return true }
-        let isPaid = payment.paidAt == nil || known.contains { $0.isPaidByEvent && $0.paidAt != nil }
-        let isAmountKnown = payment.amount == nil || known.contains { $0.amount == payment.amount }
-        let isProductKnown =
-            payment.catalogProductID.map { id in known.contains { $0.catalogProductID == id } }
-            ?? (payment.products.isEmpty
-                || known.contains { $0.catalogProductID != nil || $0.products == payment.products })
-        return !(isPaid && isAmountKnown && isProductKnown)
     }
 
     private func saysSameOfDisputes(as other: WebOriginal) -> Bool {

@@ -34,8 +34,7 @@ package struct WebLife: Sendable {
     ///
     /// - Parameters:
     ///   - customers: our own ids of them.
-    ///   - isReadable: nothing happens that only events of types tell which nobody asks for, or no object: no payment names
-    ///     another customer than its session, and no money comes back once a dispute was lost.
+    ///   - isReadable: nothing happens that no object tells: no money comes back once a dispute was lost.
     package static func random(
         seed: UInt64, world: StoreWorld = .standardOnWeb, environment: StoreEnvironment = .production,
         customers: [String], isReadable: Bool = false
@@ -112,11 +111,10 @@ extension WebStoryteller {
     }
 
     private mutating func inventPurchase(_ buyer: WebBuyer, others: [String], at instant: Int64) {
-        var names = inventNames(buyer.customerID, others: others)
-        if isReadable, names.session ?? names.clientReference != nil { names.purchase = nil }
+        let names = inventNames(buyer.customerID, others: others)
         let price = random.pick([
             SimulatedShop.lifetime, SimulatedShop.season, SimulatedShop.season, SimulatedShop.term,
-            SimulatedShop.dayPass, SimulatedShop.strangeOnce,
+            SimulatedShop.dayPass, SimulatedShop.proOnce, SimulatedShop.strangeOnce,
         ])
         let settling: Settling =
             switch random.number(in: 0...9) {

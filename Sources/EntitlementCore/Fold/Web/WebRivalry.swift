@@ -1,0 +1,62 @@
+/// A purchase on the web that names somebody beside its owner.
+struct WebRivalry: Hashable, Sendable {
+    let originalTransactionID: String
+    /// Who it was sold to, links not followed.
+    let owner: IdentityRef
+    let rival: IdentityRef
+    /// By which that is known.
+    let event: HistoryEvent
+}
+
+extension CustomerHistory {
+    /// What some originals' events say in this way about one of these people.
+    static func rivalries(
+        in groups: [String?: [HistoryEvent]], over identities: Set<IdentityRef>
+    ) -> [WebRivalry] {
+        groups.flatMap { original, events -> [WebRivalry] in
+            guard let original else { return [] }
+            var sold = WebOriginal(original)
+            var known: [IdentityRef: HistoryEvent] = [:]
+            for event in events {
+                guard case .web(let fact) = event.fact else { continue }
+                sold.join(fact, position: event.position)
+                if fact.owners.isEmpty { continue }
+                let rivals = sold.contradictingOwners
+                known = known.filter { rivals.contains($0.key) }
+                for rival in rivals where known[rival] == nil { known[rival] = event }
+            }
+            guard let owner = sold.statedOwner else { return [] }
+            return known.filter { identities.contains(owner) || identities.contains($0.key) }.map { rival, event in
+                WebRivalry(originalTransactionID: original, owner: owner, rival: rival, event: event)
+            }
+        }.sorted { ($0.event.position, $0.rival) < ($1.event.position, $1.rival) }
+    }
+}
+
+extension Explainer {
+    /// What purchases on the web say of whose they are that others of their words contradict; of each purchase the last.
+    var namedBesideOthers: [RefusedClaim] {
+        var last: [String: RefusedClaim] = [:]
+        for rivalry in history.rivalries {
+            let (owner, rival) = (
+                facts.ownership.customer(of: rivalry.owner), facts.ownership.customer(of: rivalry.rival)
+            )
+            guard owner != rival else { continue }
+            let (id, date) = (rivalry.originalTransactionID, rivalry.event.recordedAt.inWords)
+            let sentence: String
+            if owner == facts.customer, facts.owns(id) {
+                sentence =
+                    "On \(date) it was known that the purchase \(id) names another customer beside this one, whose it is "
+                    + "by what it says in the place that counts; a transfer would make it the other's."
+            } else if rival == facts.customer, !facts.owns(id) {
+                sentence =
+                    "On \(date) it was known that the purchase \(id) names this customer, and is another's by what it "
+                    + "says in the place that counts; a transfer would make it this customer's."
+            } else {
+                continue
+            }
+            last[id] = RefusedClaim(event: rivalry.event, originalTransactionID: id, sentence: sentence)
+        }
+        return Array(last.values)
+    }
+}
