@@ -14,6 +14,7 @@ extension WireValue {
             "disputes": .array(fact.disputes.map { WireValue($0) }),
             "payments_of_invoices": .array(fact.ties.map { WireValue($0) }),
             "owners": .array(fact.owners.map { WireValue($0) }),
+            "mentioned": .array(fact.mentioned.map(WireValue.string)),
             "remarks": .array(fact.remarks.map(WireValue.string)),
         ])
     }

@@ -117,8 +117,17 @@ extension StripeFinding {
                 WebOwner(
                     place: owner.place, customer: identities.reference(customerID: owner.customer.value)))
         }
+        fact.mentioned = mentioned(beside: original)
         fact.remarks = remarks.texts
         return fact
+    }
+
+    /// What belongs to an original and is stated nowhere else: whoever has its id in hand is to find the customer.
+    private func mentioned(beside original: String?) -> [String] {
+        guard let original else { return [] }
+        let sessions = sessions.filter { $0.original == original && $0.id != original }.map(\.id)
+        let invoices = invoices.filter { $0.subscription == original && $0.paid == nil }.map(\.id)
+        return Set(sessions + invoices).sorted()
     }
 
     /// What is stated of a one-time payment: by its session, and by its payment intent.

@@ -14,6 +14,7 @@ extension CanonicalWriter {
         list(fact.disputes) { $0.webDispute($1) }
         list(fact.ties) { $0.webTie($1) }
         list(fact.owners) { $0.webOwner($1) }
+        list(fact.mentioned) { $0.text($1) }
         list(fact.remarks) { $0.text($1) }
     }
 
@@ -111,6 +112,7 @@ extension CanonicalReader {
             disputes: try list { reader throws(Failure) in try reader.webDispute() },
             ties: try list { reader throws(Failure) in try reader.webTie() },
             owners: try list { reader throws(Failure) in try reader.webOwner() },
+            mentioned: try list { reader throws(Failure) in try reader.text() },
             remarks: try list { reader throws(Failure) in try reader.text() })
     }
 

@@ -283,6 +283,8 @@ package struct WebFact: Hashable, Sendable {
     package var disputes: [WebDispute]
     package var ties: [WebPaymentTie]
     package var owners: [WebOwner]
+    /// Ids of what belongs to the original and states nothing: sessions, `cs_…`, and invoices that were not paid, `in_…`.
+    package var mentioned: [String]
     /// Things an operator should look at, such as `unknown_type:x`; they change nothing by themselves.
     package var remarks: [String]
 
@@ -290,7 +292,8 @@ package struct WebFact: Hashable, Sendable {
         type: String, eventID: String?, statedAt: Timestamp, payloadHash: Digest = .zero,
         originalTransactionID: String?, subscription: WebSubscription? = nil, invoices: [WebInvoice] = [],
         payment: WebPayment? = nil, refunds: [WebRefund] = [], disputes: [WebDispute] = [],
-        ties: [WebPaymentTie] = [], owners: [WebOwner] = [], remarks: [String] = []
+        ties: [WebPaymentTie] = [], owners: [WebOwner] = [], mentioned: [String] = [],
+        remarks: [String] = []
     ) {
         self.type = type
         self.eventID = eventID
@@ -304,6 +307,7 @@ package struct WebFact: Hashable, Sendable {
         self.disputes = disputes
         self.ties = ties
         self.owners = owners
+        self.mentioned = mentioned
         self.remarks = remarks
     }
 
@@ -313,6 +317,25 @@ package struct WebFact: Hashable, Sendable {
     /// The product that is looked at first, for who lists events; `nil` where none is named.
     package var product: WebProduct? {
         invoices.first?.lines.first?.product ?? subscription?.items.first?.product ?? payment?.products.first
+    }
+
+    /// What Stripe calls all that belongs to the original, as far as this says: sessions, invoices and their lines, payment
+    /// intents, charges, refunds and disputes; the original itself left out.
+    package var partIDs: Set<String> {
+        guard let originalTransactionID else { return [] }
+        var ids = Set(mentioned)
+        for invoice in invoices {
+            ids.insert(invoice.invoiceID)
+            ids.formUnion(invoice.lines.map(\.lineID))
+        }
+        for tie in ties { ids.formUnion([tie.paymentIntent, tie.charge, tie.invoice].compactMap(\.self)) }
+        for refund in refunds {
+            ids.formUnion([refund.refundID, refund.paymentIntent, refund.charge].compactMap(\.self))
+        }
+        for dispute in disputes {
+            ids.formUnion([dispute.disputeID, dispute.paymentIntent, dispute.charge].compactMap(\.self))
+        }
+        return ids.subtracting([originalTransactionID])
     }
 
     func replacingIdentities(_ replace: (IdentityRef) -> IdentityRef) -> WebFact {

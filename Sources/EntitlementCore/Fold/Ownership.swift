@@ -108,6 +108,12 @@ package struct OwnershipMap: Hashable, Sendable {
         transferInForce(of: fact.originalTransactionID).map { customer(of: $0.customer) } ?? owner(of: fact)
     }
 
+    /// Whose it is now that was bought on the web, be it paid or not; `nil` while nobody has claimed it.
+    package func currentOwner(of web: WebOriginal) -> IdentityRef? {
+        if let transfer = transferInForce(of: web.originalTransactionID) { return customer(of: transfer.customer) }
+        return (web.statedOwner ?? claims[web.originalTransactionID]?.customer).map(customer(of:))
+    }
+
     /// Who held an original transaction as a whole, since when; empty before the first transfer.
     package func transfers(of originalTransactionID: String) -> [Transfer] {
         custody[originalTransactionID]?.spans ?? []

@@ -10,12 +10,15 @@ enum NameKind: Int16, Sendable {
     case ownership = 2
     /// Conflicts, drift and forgetting; also events with evidence that name nobody and are about nothing.
     case report = 3
+    /// What Stripe calls a part of a purchase, such as a payment or an invoice; the number is then ``EventName/nobody``, and
+    /// that id stands in place of the original transaction's.
+    case part = 4
 
     /// Only the first event about an original transaction has a row; else every event has one.
     var isFirstOnly: Bool {
         switch self {
         case .owner, .besideToken: true
-        case .ownership, .report: false
+        case .ownership, .report, .part: false
         }
     }
 }
@@ -26,10 +29,10 @@ struct EventName: Hashable, Sendable {
     /// As `StoreEnvironment.nameNumber` gives it.
     let environment: Int16
     let kind: NameKind
-    /// Empty where the event is about no original transaction.
+    /// Empty where the event is about no original transaction; of kind `part` the part's id.
     let originalTransactionID: String
 
-    /// Stands for nobody: so that events which may name a person only in their evidence are found.
+    /// Stands for nobody: so that events which may name a person only in their evidence are found, and parts of purchases.
     static let nobody = IdentityRef(0)
 }
 
@@ -63,7 +66,11 @@ extension LedgerFact {
             if named.isEmpty, fact.originalTransactionID == nil, hasEvidence {
                 return [name(EventName.nobody, .report)]
             }
-            return named
+            let parts = fact.partIDs.sorted().map {
+                EventName(
+                    identity: EventName.nobody, environment: number, kind: .part, originalTransactionID: $0)
+            }
+            return named + parts
         case .link(let fact):
             let ends = fact.identity == fact.customer ? [fact.identity] : [fact.identity, fact.customer]
             return ends.map { name($0, .ownership) }

@@ -3,6 +3,7 @@ import PostgresClient
 
 /// How a customer is looked up by what a statement says.
 package enum CustomerLookup: Sendable, Hashable {
+    /// Also what Stripe calls a purchase, or any part of one that an event names beside it.
     case transactionID(String)
     case appAccountToken(String)
     case appTransactionID(String)
@@ -79,6 +80,16 @@ extension LedgerReader {
                         WHERE ledger_id = $1 AND environment = ANY ($5) AND kind = ANY ($4)
                             AND original_transaction_id <> ''
                             AND identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $3)
+                        UNION
+                        SELECT event.environment, event.original_transaction_id FROM event_name AS part
+                        \(Statements.search(
+                            """
+                            SELECT environment, original_transaction_id FROM event
+                            WHERE event.ledger_id = $1 AND event.position = part.position
+                            """, as: "event"))
+                        WHERE part.ledger_id = $1 AND part.identity = \(EventName.nobody.number)
+                            AND part.environment = ANY ($5) AND part.kind = \(NameKind.part.rawValue)
+                            AND part.original_transaction_id = $2
                     ) AS found (environment, original)
                     WHERE $6::smallint IS NULL OR (environment, original) > ($6, $7)
                     ORDER BY 1, 2 LIMIT \(page + 1)
@@ -126,6 +137,11 @@ extension LedgerReader {
                 of: Dictionary(uniqueKeysWithValues: here.map { ($0.key.originalTransactionID, $0.value) }),
                 environment, upTo: position, on: connection)
             for (key, state) in here {
+                // What was bought on the web belongs to one customer, and was found by an id of its own, or of a part of it.
+                if case .transactionID = lookup, let web = state.web {
+                    if let owner = ownership.currentOwner(of: web) { matches.append((key, owner)) }
+                    continue
+                }
                 let owners = state.winningStatements().filter { lookup.matches($0, of: key, bearing: asked) }
                     .compactMap { ownership.currentOwner(of: $0.fact) }
                 matches += Set(owners).map { (key, $0) }

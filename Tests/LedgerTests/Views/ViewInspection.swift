@@ -177,6 +177,12 @@ struct ViewInspection: Sendable {
             case .web(let fact):
                 for owner in Set(fact.owners.map(\.customer)) { add(owner, 0) }
                 if fact.owners.isEmpty, original.isEmpty, event.record.evidenceHash != nil { add(IdentityRef(0), 3) }
+                names.formUnion(
+                    fact.partIDs.map {
+                        Name(
+                            identity: 0, environment: environment, kind: 4, original: $0,
+                            position: event.record.position)
+                    })
             case .link(let fact):
                 add(fact.identity, 2)
                 add(fact.customer, 2)

@@ -81,6 +81,10 @@ struct StripeLookupTests {
         #expect(event["evidence"]?["payload"]?["object"] == .string("web_reading"))
         #expect(event["evidence"]?["signature"] == nil)
         #expect(server.requests.count == 1, "with the invoice all is known")
+        for id in ["re_1", "ch_1", "pi_1", "in_sub_1"] {
+            let found = try await stripe.rig.get("/v1/customers?transaction_id=\(id)").json["items"]
+            #expect(found?.count == 1 && found?[0]?["customer_id"] == .string("c-1"), "\(id)")
+        }
         #expect(server.requests[0].target.hasPrefix("/v1/invoice_payments?payment%5Btype%5D=payment_intent"))
         #expect(server.requests[0].headers["authorization"] == "Bearer sk_live_1")
         #expect(server.requests[0].headers["stripe-version"] == "2026-07-29.dahlia")
