@@ -130,6 +130,51 @@ struct StripeLookupTests {
         #expect(!stripe.rig.log.lines.contains { $0.contains("sk_live_1") })
     }
 
+    @Test(
+        "a name that is read and contradicts the owner is counted and told once: of a payment intent, of a subscription"
+    )
+    func contradiction() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        func conflicts() async throws -> Bool {
+            let lines = stripe.rig.log.lines.count { $0.contains("a purchase on the web names two customers") }
+            let metrics = try await stripe.rig.get("/metrics").text
+            return lines == 1 && metrics.contains("rightful_ownership_conflicts_total 1\n")
+        }
+        let isOfSession = StripeBody.event(
+            "checkout.session.completed", StripeBody.session("c-1", reference: "c-1"), id: "evt_session")
+        shelf.put(
+            """
+            {"id":"pi_9","object":"payment_intent","status":"succeeded","amount":4999,"created":\(StripeRig.noon - 90),
+            "livemode":true,"metadata":{"rightful_customer_id":"c-2"}}
+            """, at: StripeLookup.paymentIntent("pi_9").path)
+        #expect(try await stripe.deliver(isOfSession).status == 200)
+        #expect(try await stripe.access("c-2") == ["web_checkout active"], "the payment intent's name counts first")
+        #expect(try await conflicts())
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
+        while try await lookups.round() > 0 {}
+        #expect(try await stripe.deliver(isOfSession).json["duplicate"] == .bool(true))
+        #expect(try await conflicts(), "and is not counted again")
+    }
+
+    @Test("what is read of a subscription and names another customer is counted and told")
+    func contradictionOfSubscription() async throws {
+        let (stripe, shelf, server, lookups) = try await Self.make()
+        defer { server.stop() }
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        let update = StripeBody.event("customer.subscription.updated", StripeBody.subscription(), id: "evt_2")
+        #expect(try await stripe.deliver(update).status == 200)
+        shelf.put(StripeBody.subscription("c-2"), at: "/v1/subscriptions/sub_1")
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
+        #expect(try await lookups.round() == 1)
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains("rightful_ownership_conflicts_total 1\n"))
+        #expect(stripe.rig.log.lines.contains { $0.contains("a purchase on the web names two customers") })
+        let explained = try await stripe.rig.get("/v1/customers/c-2/explain").json["conflicts"]
+        #expect(explained?.count == 1 && explained?[0]?["original_transaction_id"] == .string("sub_1"))
+    }
+
     @Test("what a process had taken that was killed is read by the next, and nothing twice")
     func killed() async throws {
         let (stripe, shelf, server, lookups) = try await Self.make()

@@ -114,6 +114,24 @@ struct StripeSweepTests {
         #expect(metrics.contains(#"rightful_stripe_swept_events_total{outcome="recorded"} 5"#))
     }
 
+    @Test("a name in the list that contradicts the owner is counted and told, once for however many events")
+    func contradiction() async throws {
+        let (stripe, list, server, sweep) = try await Self.make()
+        defer { server.stop() }
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        for (number, customer) in ["c-2", "c-1", "c-2"].enumerated() {
+            list.add(
+                "customer.subscription.updated", StripeBody.subscription(customer), id: "evt_s\(number)",
+                created: StripeRig.noon - 50 + Int64(number))
+        }
+        #expect(try await sweep.runOnce() == [StripeSweep.Report(read: 3, recorded: 3, refused: 0)])
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        _ = try await sweep.runOnce()
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains("rightful_ownership_conflicts_total 1\n"))
+        #expect(stripe.rig.log.lines.count { $0.contains("a purchase on the web names two customers") } == 1)
+    }
+
     @Test("a sweep that breaks off keeps what it has, says so, and goes on there")
     func resumed() async throws {
         let (stripe, list, server, sweep) = try await Self.make()
