@@ -33,6 +33,11 @@ package struct StripeListing: Hashable, Sendable {
         StripeListing("invoices", ["subscription=\(StripeLookup.escaped(id))"])
     }
 
+    /// The session in which a subscription was sold.
+    package static func sessions(ofSubscription id: String) -> StripeListing {
+        StripeListing("checkout/sessions", ["subscription=\(StripeLookup.escaped(id))"])
+    }
+
     /// The payments of one of Stripe's customers.
     package static func charges(ofCustomer id: String) -> StripeListing {
         StripeListing("charges", ["customer=\(StripeLookup.escaped(id))"])

@@ -8,8 +8,8 @@ import StripePayloads
 /// Asks Stripe about one purchase, and records what the ledger does not know.
 ///
 /// A subscription is read with its invoices and their lines, and with what of its customer's payments was given back or is
-/// disputed; a one-time payment with its session. Each object is a reading of its own, and an event only if it says something
-/// new.
+/// disputed, and where these name nobody with its session; a one-time payment with its session. Each object is a reading of
+/// its own, and an event only if it says something new.
 package struct StripeCheck: Sendable {
     /// What Stripe said, and what came of it.
     struct Finding: Sendable {
@@ -54,6 +54,11 @@ package struct StripeCheck: Sendable {
         finding.originalTransactionID = original
         if original.hasPrefix("sub_") {
             try await readInvoices(of: original, asking, &finding)
+            // Whose it is may stand in its session alone.
+            let isNamed = finding.facts.contains { $0.originalTransactionID == original && !$0.owners.isEmpty }
+            if !isNamed, known?.statedOwner == nil {
+                try await readList(.sessions(ofSubscription: original), asking, &finding) { !$0.isUnfinished }
+            }
         } else if original.hasPrefix("pi_") {
             try await readTakenBack(of: original, asking, &finding)
         }
