@@ -105,7 +105,8 @@ struct ForgetTests {
         let outcome = try #require(try await Self.forgetter(ledger).forget(ann))
         #expect(
             outcome
-                == ForgettingOutcome(positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1))
+                == ForgettingOutcome(
+                    positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1, sharedMailAddresses: 0))
 
         #expect(try await Self.traces(of: erased, in: ledger) == [])
         for id in kept { #expect(try await Self.traces(of: [id], in: ledger).contains("identity"), "\(id)") }

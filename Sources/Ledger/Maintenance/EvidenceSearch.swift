@@ -6,7 +6,7 @@ import PostgresClient
 ///
 /// Account tokens and app transaction ids are looked for wherever they stand. An app's own ids might be any word, and are
 /// looked for where a web checkout names its customer. What a web checkout states may name somebody by their payment alone, as
-/// refunds and disputes do, so it is looked for by Stripe's ids, too.
+/// refunds and disputes do, so it is looked for by Stripe's ids, too; and by a mail address, which proves nothing by itself.
 struct EvidenceSearch: Sendable {
     /// Positions that one statement looks through, so that none takes long.
     private static let page: Int64 = 20_000
@@ -19,15 +19,21 @@ struct EvidenceSearch: Sendable {
     let identities: Set<IdentityRef>
     /// What Stripe calls this person, and what they bought and paid.
     let webIDs: Set<String>
+    /// The addresses that a web checkout stated of this person, in lower case.
+    let mailAddresses: Set<String>
     /// What finds them in evidence as PostgreSQL spells bytes, of a few ids each: one of very many would be refused.
     private let patterns: [String]
     /// The position up to which all evidence was looked through.
     private(set) var searchedTo: Int64 = 0
     private(set) var found: Set<Int64> = []
+    /// What a web checkout stated in which one of the addresses stands, by the address.
+    private(set) var foundByMail: [String: Set<Int64>] = [:]
 
-    init(for identities: [(value: String, ref: IdentityRef)], webIDs: Set<String>) {
+    init(for scope: ForgettingScope) {
+        let identities = scope.identities
         self.identities = Set(identities.map(\.ref))
-        self.webIDs = webIDs
+        webIDs = scope.webIDs
+        mailAddresses = scope.mailAddresses
         let ofApps = identities.flatMap { Self.patterns(of: $0.value) }
         let ofWeb = identities.map { WebEvidence.pattern(ofCustomer: $0.value) } + webIDs.sorted().map { "\"\($0)\"" }
         // Whatever case the operator disregards: other words are other ids.
@@ -54,8 +60,36 @@ struct EvidenceSearch: Sendable {
             ).rows
             found.formUnion(try rows.map { try $0.int(0) })
         }
+        if !mailAddresses.isEmpty { try findAddresses(upTo: end, on: connection) }
         searchedTo = end
         return true
+    }
+
+    private mutating func findAddresses(upTo end: Int64, on connection: isolated PostgresConnection) throws {
+        let addresses = mailAddresses.sorted()
+        let rows = try connection.query(
+            """
+            SELECT mail.number, evidence.position FROM event
+            JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = event.position
+            CROSS JOIN LATERAL (SELECT encode(evidence.parts, 'escape') AS text OFFSET 0) AS body
+            JOIN unnest($4::text[]) WITH ORDINALITY AS mail (pattern, number) ON body.text ~* mail.pattern
+            WHERE event.ledger_id = $1 AND event.position > $2 AND event.position <= $3
+                AND event.source IN (\(EventSource.stripeNotification.number), \(EventSource.stripeAPI.number))
+            """,
+            [
+                .int(ledgerID), .int(searchedTo), .int(end),
+                .textArray(addresses.map { WebEvidence.pattern(ofMailAddress: $0) }),
+            ]
+        ).rows
+        for row in rows {
+            foundByMail[addresses[Int(try row.int(0)) - 1], default: []].insert(try row.int(1))
+        }
+    }
+
+    /// Whether everything was looked for that belongs to a person.
+    func covers(_ scope: ForgettingScope) -> Bool {
+        identities.isSuperset(of: scope.identities.map(\.ref)) && webIDs.isSuperset(of: scope.webIDs)
+            && mailAddresses.isSuperset(of: scope.mailAddresses)
     }
 
     /// How an id stands in evidence: in a decoded payload, in whatever case, or in one that was kept as it was received.

@@ -6,7 +6,8 @@ package import PostgresClient
 /// A person is a customer with every alias that links lead from. Erased are their ids and account tokens, the app
 /// transaction ids that no other customer's statements bear, and the evidence of every event that names one of these or
 /// may: one that names nobody and is about one of their original transactions, and any that holds such an id, whoever it
-/// is about; and what a web checkout stated of a payment of theirs without naming anybody. What happened is itself an
+/// is about; and what a web checkout stated of a payment of theirs without naming anybody,
+/// or beside their mail address of nothing that is known to be anybody's. What happened is itself an
 /// event, in the same commit. Whoever appends next finds none of these ids: a later statement of the same person begins
 /// anew.
 ///
@@ -35,7 +36,7 @@ package struct Forgetter: Sendable {
         }
         guard let scope = found.0 else { return nil }
         let preview = ForgettingPreview(
-            scope: scope, search: EvidenceSearch(for: scope.identities, webIDs: scope.webIDs))
+            scope: scope, search: EvidenceSearch(for: scope))
         return try await advance(preview, to: found.1, progress)
     }
 
@@ -93,8 +94,8 @@ package struct Forgetter: Sendable {
                 try scope.add(search, on: connection)
                 return scope
             }
-            if preview.search.webIDs.isSuperset(of: preview.scope.webIDs) { return preview }
-            preview.search = EvidenceSearch(for: preview.scope.identities, webIDs: preview.scope.webIDs)
+            if preview.search.covers(preview.scope) { return preview }
+            preview.search = EvidenceSearch(for: preview.scope)
         }
     }
 
@@ -138,13 +139,13 @@ package struct Forgetter: Sendable {
             return .done(nil)
         }
         var search = known.search
-        guard search.identities.isSuperset(of: scope.identities.map(\.ref)) else {
+        guard search.covers(scope) else {
             try connection.execute(script: "COMMIT")
             return .isSomebodyElse
         }
         while try search.advance(to: head.position, on: connection) {}
         try scope.add(search, on: connection)
-        guard search.webIDs.isSuperset(of: scope.webIDs) else {
+        guard search.covers(scope) else {
             try connection.execute(script: "COMMIT")
             return .isSomebodyElse
         }
@@ -171,7 +172,8 @@ package struct Forgetter: Sendable {
         return .done(
             ForgettingOutcome(
                 positions: plan.events.map(\.position), identities: scope.identities.count,
-                evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count))
+                evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
+                sharedMailAddresses: scope.sharedMailAddresses))
     }
 
     private func run<Value: Sendable>(
@@ -204,4 +206,6 @@ package struct ForgettingOutcome: Sendable, Hashable {
     package let evidence: Int
     /// App transaction ids that stay, because statements of other customers bear them too.
     package let sharedAppTransactions: Int
+    /// Mail addresses by which nothing was erased, because they stand in what is other customers', too.
+    package let sharedMailAddresses: Int
 }

@@ -13,6 +13,12 @@ package struct ForgettingScope: Sendable {
     let positions: [Int64]
     /// What Stripe calls this person, and what they bought and paid, by the evidence that goes.
     private(set) var webIDs: Set<String>
+    /// The addresses that Stripe gives for this person in that evidence, in lower case.
+    private(set) var mailAddresses: Set<String>
+    /// How many of these stand in what is other customers', too.
+    private(set) var sharedMailAddresses = 0
+    /// The evidence that ids lead to, whatever addresses stand in it.
+    private var identified: Set<Int64>
 
     /// Evidence that one event lists at most; more of it takes more events.
     private static let positionsPerEvent = 10_000
@@ -47,15 +53,54 @@ package struct ForgettingScope: Sendable {
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
         evidencePositions = try Self.evidence(of: numbers, on: connection)
+        identified = Set(evidencePositions)
         webIDs = try WebEvidence.ids(in: evidencePositions, ofNobody: false, on: connection)
+        mailAddresses = try WebEvidence.mailAddresses(
+            in: evidencePositions, of: identities.map(\.ref), on: connection)
     }
 
     /// Adds the evidence of others that names this person.
     ///
     /// Where that names no customer at all, as a refund does, what it is about is this person's, too.
     mutating func add(_ search: EvidenceSearch, on connection: isolated PostgresConnection) throws {
-        evidencePositions = search.found.union(evidencePositions).sorted()
-        webIDs.formUnion(try WebEvidence.ids(in: search.found.sorted(), ofNobody: true, on: connection))
+        let found = search.found.sorted()
+        identified.formUnion(found)
+        webIDs.formUnion(try WebEvidence.ids(in: found, ofNobody: true, on: connection))
+        mailAddresses.formUnion(try WebEvidence.mailAddresses(in: found, of: identities.map(\.ref), on: connection))
+        // An address proves nothing: it counts only where it is nobody else's, and for what is nobody else's.
+        var unclaimed: Set<Int64> = []
+        sharedMailAddresses = 0
+        for (_, positions) in search.foundByMail {
+            let others = positions.subtracting(identified).sorted()
+            if try isSomebodyElses(others, on: connection) {
+                sharedMailAddresses += 1
+            } else {
+                unclaimed.formUnion(others)
+            }
+        }
+        evidencePositions = identified.union(unclaimed).sorted()
+    }
+
+    /// Whether one of some events names another customer, or is about an original that another event says is another's.
+    private func isSomebodyElses(_ positions: [Int64], on connection: isolated PostgresConnection) throws -> Bool {
+        guard !positions.isEmpty else { return false }
+        return try connection.query(
+            """
+            SELECT EXISTS (
+                SELECT FROM unnest($2::bigint[]) AS found (position)
+                JOIN event ON event.ledger_id = $1 AND event.position = found.position
+                CROSS JOIN LATERAL (
+                    SELECT event.identity, event.other_identity
+                    UNION ALL
+                    SELECT stated.identity, stated.other_identity FROM event AS stated
+                    WHERE stated.ledger_id = $1 AND stated.environment = event.environment
+                        AND stated.original_transaction_id = event.original_transaction_id
+                ) AS named
+                CROSS JOIN LATERAL (VALUES (named.identity), (named.other_identity)) AS owner (identity)
+                JOIN identity ON identity.ledger_id = $1 AND identity.identity = owner.identity
+                WHERE owner.identity <> ALL ($3))
+            """, [.int(ledgerID), .intArray(positions), .intArray(identities.map(\.ref.number))]
+        ).first?.bool(0) ?? false
     }
 
     /// Everybody who stands for the same customer, by the links in force.

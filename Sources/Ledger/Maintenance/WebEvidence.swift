@@ -1,3 +1,4 @@
+import EntitlementCore
 import PostgresClient
 
 /// Whom the bodies of Stripe's webhooks, and the answers of its API, name, as regular expressions over evidence that PostgreSQL spells as text.
@@ -10,9 +11,22 @@ enum WebEvidence {
     /// Stripe's ids of a customer, and of what is theirs alone: subscriptions, payments, charges, invoices and sessions.
     private static let idPattern = #""((?:cus|sub|pi|ch|py|in|cs)_[A-Za-z0-9_]+)""#
 
+    /// Where Stripe's objects give the address of whoever pays.
+    private static let mailMembers = "email|customer_email|customer_email_address|receipt_email"
+
+    private static let mailPattern =
+        #""(?:\#(mailMembers))"\s*:\s*"((?:[^"\\[:space:]]|\\[0-7]{3}|\\\\u[0-9a-fA-F]{4})+)""#
+
     /// What finds a customer id where a body names its customer.
     static func pattern(ofCustomer id: String) -> String {
         #""(?:\#(members))"\s*:\s*""# + id.unicodeScalars.map(spellings(of:)).joined() + "\""
+    }
+
+    /// What finds a mail address, and none that another one is part of, wherever it stands and in whichever case.
+    static func pattern(ofMailAddress address: String) -> String {
+        // A line before it may have ended in a text.
+        #"(?:(?<![A-Za-z0-9._%+-])|(?<=\\\\[nrt]))"# + address.unicodeScalars.map(spellings(of:)).joined()
+            + #"(?!\.?[A-Za-z0-9-])"#
     }
 
     /// How JSON may spell a character inside a text.
@@ -50,6 +64,35 @@ enum WebEvidence {
     static func ids(
         in positions: [Int64], ofNobody isOfNobody: Bool, on connection: isolated PostgresConnection
     ) throws -> Set<String> {
+        try matches(
+            of: idPattern, in: positions, "event.identity IS NULL OR NOT $5", .bool(isOfNobody), on: connection)
+    }
+
+    /// The mail addresses that the bodies of some events give, as far as these events name nobody but some people.
+    static func mailAddresses(
+        in positions: [Int64], of people: [IdentityRef], on connection: isolated PostgresConnection
+    ) throws -> Set<String> {
+        let spelt = try matches(
+            of: mailPattern, in: positions, "event.identity IS NULL OR event.identity = ANY ($5)",
+            .intArray(people.map(\.number)), on: connection)
+        return Set(spelt.compactMap { text(of: $0).map(lowercased) }.filter(isMailAddress))
+    }
+
+    /// In lower case as far as PostgreSQL disregards it: letters of more than one byte are spelt by these.
+    private static func lowercased(_ text: String) -> String {
+        String(decoding: text.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
+    }
+
+    private static func isMailAddress(_ text: String) -> Bool {
+        let parts = text.split(separator: "@", omittingEmptySubsequences: false)
+        return parts.count > 1 && text.utf8.count <= 320 && parts.allSatisfy { !$0.isEmpty }
+    }
+
+    /// What the first group of a pattern matches in the evidence of some of Stripe's events.
+    private static func matches(
+        of pattern: String, in positions: [Int64], _ condition: String, _ value: PostgresValue,
+        on connection: isolated PostgresConnection
+    ) throws -> Set<String> {
         guard !positions.isEmpty else { return [] }
         let rows = try connection.query(
             """
@@ -57,13 +100,34 @@ enum WebEvidence {
             JOIN event ON event.ledger_id = $1 AND event.position = wanted.position AND event.source IN ($3, $6)
             JOIN evidence ON evidence.ledger_id = $1 AND evidence.position = wanted.position
             CROSS JOIN LATERAL regexp_matches(encode(evidence.parts, 'escape'), $4, 'g') AS found (matched)
-            WHERE event.identity IS NULL OR NOT $5
+            WHERE \(condition)
             """,
             [
-                .int(ledgerID), .intArray(positions), .int2(EventSource.stripeNotification.number), .text(idPattern),
-                .bool(isOfNobody), .int2(EventSource.stripeAPI.number),
+                .int(ledgerID), .intArray(positions), .int2(EventSource.stripeNotification.number), .text(pattern),
+                value, .int2(EventSource.stripeAPI.number),
             ]
         ).rows
         return try Set(rows.map { try $0.text(0) })
+    }
+
+    /// What a text of JSON says that stands in evidence; `nil` where it is no text.
+    private static func text(of spelling: String) -> String? {
+        var bytes: [UInt8] = []
+        var rest = Array(spelling.utf8)[...]
+        while let byte = rest.popFirst() {
+            if byte != UInt8(ascii: "\\") {
+                bytes.append(byte)
+            } else if rest.first == byte {
+                let digits = String(decoding: rest.dropFirst(2).prefix(4), as: UTF8.self)
+                guard let scalar = UInt32(digits, radix: 16).flatMap(Unicode.Scalar.init) else { return nil }
+                bytes += Array(String(scalar).utf8)
+                rest = rest.dropFirst(6)
+            } else {
+                guard let byte = UInt8(String(decoding: rest.prefix(3), as: UTF8.self), radix: 8) else { return nil }
+                bytes.append(byte)
+                rest = rest.dropFirst(3)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
     }
 }

@@ -17,10 +17,10 @@ struct ForgetCommand: Command {
         ],
         details: """
             Erased are the customer's id and account token, every alias linked to it, the app transaction ids that only
-            this customer's statements bear, and the signed evidence that may hold any of these. The events stay,
-            naming numbers that stand for nobody any more, so every hash still verifies and nobody else's access
-            changes; an event of type `forgotten` says what was erased. The customer's access is gone with the id: a
-            later statement of the same person begins anew.
+            this customer's statements bear, and the signed evidence that may hold any of these, or that holds their mail
+            address and is nobody else's. The events stay, naming numbers that stand for nobody any more, so every hash
+            still verifies and nobody else's access changes; an event of type `forgotten` says what was erased. The
+            customer's access is gone with the id: a later statement of the same person begins anew.
 
             It takes the role that owns the tables, because the serving role may not erase evidence. What grants gave
             as their reason, and what backups hold, is not touched. A customer that the ledger does not know, or does
@@ -79,6 +79,10 @@ struct ForgetCommand: Command {
         if outcome.sharedAppTransactions > 0 {
             line += "\(outcome.sharedAppTransactions) app transaction id(s) stay: other customers' statements bear "
             line += "them, too\n"
+        }
+        if outcome.sharedMailAddresses > 0 {
+            line +=
+                "\(outcome.sharedMailAddresses) mail address(es) are other customers', too, and nothing was erased by them\n"
         }
         return line
     }
