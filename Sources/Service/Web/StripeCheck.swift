@@ -79,7 +79,11 @@ package struct StripeCheck: Sendable {
         let environment: StoreEnvironment
         let end: ContinuousClock.Instant
 
-        var left: Duration { max(.zero, end - .now) }
+        /// How long one object, or one page of a list, may take: somebody waits, and a Stripe that says nothing for so long
+        /// does not speak at all.
+        private static let patience = Duration.seconds(30)
+
+        var left: Duration { max(.zero, min(Self.patience, end - .now)) }
     }
 
     // MARK: - What it is
@@ -157,7 +161,7 @@ package struct StripeCheck: Sendable {
         do {
             var reading = StripeReading(environment: asking.environment, readAt: readAt ?? desk.now())
             if let subject { try reading.add(subject: subject) }
-            try await desk.complete(&reading, beginningWith: first, asking.client, until: asking.end)
+            try await desk.complete(&reading, beginningWith: first, asking.client, until: .now + asking.left)
             let result = try await desk.record(reading)
             finding.facts.append(result.fact)
             if case .recorded(let position) = result.outcome, let original = result.fact.originalTransactionID {

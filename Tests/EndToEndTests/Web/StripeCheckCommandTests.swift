@@ -41,6 +41,36 @@ struct StripeCheckCommandTests {
         await stage.remove()
     }
 
+    @Test("a Stripe that takes requests and never answers is waited for once and for half a minute, and then named")
+    func hangs() async throws {
+        let stage = try await StripeStage(seeds: 370..<376)
+        let installation = stage.installation
+        var bought: [String: [String]] = [:]
+        for (original, story) in stage.lives.flatMap(\.record.web.stories) {
+            if let owner = story.owner { bought[owner, default: []].append(original.originalTransactionID) }
+        }
+        let (customer, originals) = try #require(
+            bought.filter { $0.value.count > 1 }.min { $0.key < $1.key }, "somebody who bought more than once")
+        for id in originals { #expect(try await installation.run(["check", id]).status == 0) }
+        let head = try await installation.rightful("events").split(separator: "\n").count
+        stage.stripe.failAlways(.slow(milliseconds: 3_600_000))
+        let start = ContinuousClock.now
+        let (status, output, errors) = try await installation.run(["check", customer])
+        let taken = start.duration(to: .now)
+        #expect(taken > .seconds(15) && taken < .seconds(60), "\(taken)")
+        #expect(status == 1 && output.isEmpty, "\(output)")
+        let asked = originals.sorted()[0]
+        #expect(errors.contains("\(asked), production: Stripe's API, GET /v1/"), "\(errors)")
+        #expect(errors.contains("no answer: "), "\(errors)")
+        let others = originals.sorted().dropFirst().joined(separator: ", ")
+        #expect(errors.contains("not asked about any more: \(others)"), "\(errors)")
+        #expect(!errors.contains(StripeStage.key))
+        #expect(try await installation.rightful("events").split(separator: "\n").count == head)
+        stage.stripe.failAlways(nil)
+        #expect(try await installation.run(["check", customer]).status == 0)
+        await stage.remove()
+    }
+
     @Test("a customer of both stores is checked at both, and one store that cannot be asked hides nothing of the other")
     func both() async throws {
         let account = SimulatedStripe(.production, key: StripeStage.key, seed: 3, now: { StoreAPIStage.now })
