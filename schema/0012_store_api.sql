@@ -201,6 +201,8 @@ CREATE TABLE web_import (
     environment smallint NOT NULL,
     -- The key of metadata under which somebody else wrote whose a purchase is; empty where nobody did.
     owner_metadata text COLLATE "C" NOT NULL,
+    -- The SHA-256, in hex, of the ids in a team's own list of whose what is; empty without one. Whose they are is in no hash.
+    owners text COLLATE "C" NOT NULL,
     -- Which list is read, from 0 on; as many as there are where all were.
     list smallint NOT NULL DEFAULT 0,
     cursor text COLLATE "C",
@@ -224,5 +226,5 @@ CREATE TABLE web_import (
     last_error_at timestamptz,
     holder text,
     heartbeat_at timestamptz,
-    PRIMARY KEY (ledger_id, environment, owner_metadata)
+    PRIMARY KEY (ledger_id, environment, owner_metadata, owners)
 ) WITH (fillfactor = 10);

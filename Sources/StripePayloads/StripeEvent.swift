@@ -117,6 +117,11 @@ extension StripeFinding {
                 WebOwner(
                     place: owner.place, customer: identities.reference(customerID: owner.customer.value)))
         }
+        // Whatever Stripe says itself counts before it.
+        if let customer = ownerEntry?.customer, original != nil, fact.owners.isEmpty {
+            fact.owners.append(
+                WebOwner(place: .clientReference, customer: identities.reference(customerID: customer.value)))
+        }
         fact.mentioned = mentioned(beside: original)
         fact.remarks = remarks.texts
         return fact
@@ -136,15 +141,18 @@ extension StripeFinding {
         let sessions = sessions.filter { $0.mode == .payment && $0.original == original }
         // Whoever made it, its own date is nearer than the session's, which may have been open for a day.
         let own = self.intents.filter { $0.id == original }
-        let intents = own.filter(\.metadata)
+        let intents = intentsOfSales.filter { $0.id == original }
         guard !sessions.isEmpty || !intents.isEmpty else { return nil }
         let isPaid = sessions.contains(where: \.isPaid) || intents.contains(where: \.isPaid)
         let read = own.compactMap(\.paidAt).min() ?? sessions.compactMap(\.created).min()
         let amount = sessions.compactMap(\.amount).first ?? intents.compactMap(\.amount).first
-        let products = sessions.compactMap { sold[$0.id]?.products }.flatMap(\.self)
+        var products = sessions.compactMap { sold[$0.id]?.products }.flatMap(\.self)
+        if sessions.isEmpty { products = invoices(paidBy: original).flatMap(\.sold) }
+        let entry = ownerEntry.flatMap { $0.id == original || sessions.map(\.id).contains($0.id) ? $0 : nil }
         return WebPayment(
             paidAt: isPaid ? event?.created ?? read : nil, isPaidByEvent: isPaid && event != nil, amount: amount,
-            catalogProductID: intents.compactMap(\.productID).first ?? sessions.compactMap(\.productID).first,
+            catalogProductID: intents.compactMap(\.productID).first ?? sessions.compactMap(\.productID).first
+                ?? entry?.productID,
             products: products)
     }
 }

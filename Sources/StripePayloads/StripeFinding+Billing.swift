@@ -27,6 +27,7 @@ extension StripeFinding {
         if object.hasMore("items") { cutItems[id] = .some(items.last?.item) }
         own(id, .purchase, OwnMetadata(of: object, or: ownerMetadata))
         own(id, payerOf: object)
+        for name in [id, object.id("customer")] { note(name: name) }
         try addExpanded(["latest_invoice"], of: object, depth)
     }
 
@@ -64,6 +65,9 @@ extension StripeFinding {
             invoice.paid = WebInvoice(
                 invoiceID: id, paidAt: object["status_transitions"]?.object?.instant("paid_at"),
                 amountPaid: object["amount_paid"]?.int64, lines: try Self.lines(lines, of: subscription, on: id))
+        }
+        if subscription == nil {
+            invoice.sold = lines.map(Self.product).filter { $0.price != nil || $0.product != nil }
         }
         merge(invoice)
         if let subscription {

@@ -81,7 +81,7 @@ extension StripeFinding {
             }.compactMap(\.invoice)
             // What is known to be a one-time payment was not made for an invoice of a subscription.
             if let payment, sessions.contains(where: { $0.original == payment }) { continue }
-            if let payment, intents.contains(where: { $0.metadata && $0.id == payment }) { continue }
+            if let payment, intentsOfSales.contains(where: { $0.id == payment }) { continue }
             if tied.isEmpty {
                 if let payment {
                     lookups.append(.invoiceOfPayment(payment))

@@ -30,6 +30,7 @@ extension StripeFinding {
         let reference = object["client_reference_id"]?.string
         own(session.original, .clientReference, reference.flatMap { CustomerID($0) })
         own(session.original, payerOf: object)
+        for name in [id, session.subscription, session.paymentIntent, object.id("customer")] { note(name: name) }
         try addExpanded(["subscription", "payment_intent", "invoice"], of: object, depth)
     }
 
@@ -55,13 +56,19 @@ extension StripeFinding {
         intents.removeAll { $0.id == id }
         intents.append(intent)
         tie(id, object.id("latest_charge"), object.id("invoice"), amount: nil)
-        if intent.metadata { own(id, .purchase, metadata) }
+        if intent.metadata {
+            own(id, .purchase, metadata)
+            own(id, payerOf: object)
+        }
+        for name in [id, object.id("customer")] { note(name: name) }
         try addExpanded(["latest_charge", "invoice"], of: object, depth)
     }
 
     mutating func addCharge(_ object: JSONObject, _ depth: Int) throws(PayloadError) {
         let id = try object.mandatoryID(of: "the charge")
-        if !charges.contains(id) { charges.append(id) }
+        // Of what was read beside something else, and was not refunded, there is nothing to find out.
+        let isIntact = event == nil && depth > 0 && object["amount_refunded"]?.int64 == 0
+        if !isIntact, !charges.contains(id) { charges.append(id) }
         tie(object.id("payment_intent"), id, object.id("invoice"), amount: object["amount"]?.int64)
         // Before 2022-11-15 a charge came with its refunds.
         if object["refunds"]?.object != nil {

@@ -8,6 +8,8 @@ struct FoundInvoice: Hashable {
     /// `nil` where it is not paid.
     var paid: WebInvoice?
     var hasMoreLines: Bool
+    /// What it is for, where that is no subscription.
+    var sold: [WebProduct] = []
 }
 
 /// A session of a checkout.
@@ -56,6 +58,12 @@ struct StripeFinding {
     let environment: StoreEnvironment
     /// Another key of metadata under which somebody else wrote whose a purchase is; `nil` where nobody did.
     var ownerMetadata: String?
+    /// What a team's own records say of what this is about; `nil` where they were not asked, or say nothing.
+    var ownerEntry: StripeOwnerEntry?
+    /// A payment intent by which something was sold, as the ledger knows already.
+    var knownSale: String?
+    /// Who paid, as Stripe knows them, and whatever else a team's records may know it by.
+    var names: [String] = []
     /// The type of the event that a reading is about, while that is taken in.
     var subjectType: String?
 
@@ -137,6 +145,24 @@ struct StripeFinding {
         ties.append(tie)
     }
 
+    /// The payment intents by which something was sold once, beside sessions: they bear our metadata, a team's own records name
+    /// them, or the ledger knows it, and they pay for no subscription.
+    var intentsOfSales: [FoundIntent] {
+        intents.filter { intent in
+            (intent.metadata || intent.id == ownerEntry?.id || intent.id == knownSale)
+                && !invoices(paidBy: intent.id).contains { $0.subscription != nil }
+        }
+    }
+
+    func invoices(paidBy intent: String) -> [FoundInvoice] {
+        let tied = Set(ties.filter { $0.paymentIntent == intent }.compactMap(\.invoice))
+        return invoices.filter { tied.contains($0.id) }
+    }
+
+    mutating func note(name: String?) {
+        if let name, !names.contains(name) { names.append(name) }
+    }
+
     /// What is found to be the original: a subscription before a payment; `nil` where nothing is.
     ///
     /// - Throws: where it is found to be several, which no fact can be about.
@@ -144,7 +170,7 @@ struct StripeFinding {
         var found = Set(subscriptions.keys)
         found.formUnion(invoices.compactMap(\.subscription))
         found.formUnion(sessions.compactMap(\.original))
-        found.formUnion(intents.filter(\.metadata).map(\.id))
+        found.formUnion(intentsOfSales.map(\.id))
         guard found.count <= 1 else {
             throw .inconsistent("what was stated is about several originals: \(found.sorted().joined(separator: ", "))")
         }

@@ -22,10 +22,15 @@ package struct StripeListing: Hashable, Sendable {
             StripeListing(
                 "checkout/sessions",
                 ["expand[]=data.line_items", "expand[]=data.payment_intent.latest_charge"] + customer),
+            payments(customer),
             // Else those that are over are left out.
             StripeListing("subscriptions", ["status=all"] + customer), StripeListing("invoices", []),
             StripeListing("refunds", []), StripeListing("disputes", []),
         ]
+    }
+
+    private static func payments(_ expanded: [String]) -> StripeListing {
+        StripeListing("payment_intents", ["expand[]=data.latest_charge"] + expanded)
     }
 
     /// The invoices of a subscription.
@@ -70,13 +75,16 @@ package struct StripeListed: Hashable, Sendable {
     package let created: Timestamp?
     /// `cus_…`: who paid.
     package let customer: String?
-    /// Whether nothing that is recorded can come of it: a checkout that nobody went through, or an invoice that is not paid.
+    /// Whether nothing that is recorded can come of it: a checkout that nobody went through, or an invoice or a payment that is not paid.
     package let isUnfinished: Bool
     /// Of a payment, whether some of it was given back, or it was disputed.
     package let isTakenBack: Bool
+    /// Its metadata says whose it is, or which product of the catalog was sold.
+    package let isNamed: Bool
 
+    /// - Parameter ownerMetadata: another key of metadata under which is written whose something is.
     /// - Throws: `malformed` for what is no JSON object within the limits.
-    package init(parsing bytes: [UInt8]) throws(PayloadError) {
+    package init(parsing bytes: [UInt8], ownerMetadata: String? = nil) throws(PayloadError) {
         let object = try JSONObject(parsing: bytes, limit: StripeList.byteLimit)
         id = object["id"]?.identifier
         created = object.instant("created")
@@ -86,8 +94,10 @@ package struct StripeListed: Hashable, Sendable {
             switch object["object"]?.identifier {
             case "checkout.session": ["open", "expired"].contains(status)
             case "invoice": status.map { $0 != "paid" } ?? false
+            case "payment_intent": status != "succeeded"
             default: false
             }
         isTakenBack = object["amount_refunded"]?.int64 ?? 0 > 0 || object.flag("disputed")
+        isNamed = OwnMetadata(of: object, or: ownerMetadata).isOurs
     }
 }

@@ -18,6 +18,26 @@ package struct StripeReading: Sendable {
     package static let byteLimit = 8 << 20
 
     package let environment: StoreEnvironment
+    /// What a team's own records say of it, as a part of the evidence; it counts where Stripe itself names nobody.
+    package var ownerEntry: StripeOwnerEntry? {
+        get { finding.ownerEntry }
+        set { finding.ownerEntry = newValue }
+    }
+    /// What it is about, as far as that is known by now, and it is about one alone.
+    package var original: String? { try? finding.original() }
+
+    /// Leaves out whom the records name where Stripe itself names somebody: else evidence of one person's would name another.
+    package mutating func settleOwner() {
+        guard let entry = finding.ownerEntry, let original else { return }
+        if finding.owners.contains(where: { $0.original == original }) { finding.ownerEntry = entry.withoutCustomer }
+    }
+    /// A payment intent by which something was sold, as the ledger knows from what was read before; a part of the evidence.
+    package var knownSale: String? {
+        get { finding.knownSale }
+        set { finding.knownSale = newValue }
+    }
+    /// By what a team's own records may know what was taken in.
+    package var names: [String] { finding.names }
     private let readAt: Timestamp
     private let ownerMetadata: String?
     /// When the event was made whose refund or dispute is traced: what it states was so then, however late it is read.
@@ -139,7 +159,9 @@ package struct StripeReading: Sendable {
     package var evidence: [UInt8] {
         var bytes = Array(
             (#"{"object":"web_reading","environment":"\#(environment.rawValue)","read_at":\#(readAt.milliseconds)"#
-                + (ownerMetadata.map { #","owner_metadata":"\#($0)""# } ?? "") + #","answers":["#).utf8)
+                + (ownerMetadata.map { #","owner_metadata":"\#($0)""# } ?? "")
+                + (ownerEntry.map { #","owner":\#($0.json)"# } ?? "")
+                + (knownSale.map { #","sale":\#(StripeOwnerEntry.quoted($0))"# } ?? "") + #","answers":["#).utf8)
         for (index, answer) in answers.enumerated() {
             bytes += Array((index == 0 ? "" : ",").utf8) + Array(#"{"path":"\#(answer.path)","body":"#.utf8)
             bytes += answer.body + Array("}".utf8)
@@ -159,6 +181,13 @@ package struct StripeReading: Sendable {
             throw .inconsistent("the evidence names a key of metadata that none can be")
         }
         self.init(environment: environment, readAt: readAt, ownerMetadata: ownerMetadata)
+        if let owner = json["owner"] {
+            guard let entry = owner.object.flatMap(StripeOwnerEntry.init) else {
+                throw .inconsistent("the evidence says whose it is in a way that nobody can")
+            }
+            ownerEntry = entry
+        }
+        knownSale = json["sale"]?.identifier
         guard answers.count <= Self.answerLimit else { throw .inconsistent("the evidence has too many answers") }
         for answer in answers {
             guard let path = answer.object?["path"]?.string, let body = answer.object?["body"]?.object else {

@@ -106,6 +106,62 @@ struct ReadingTests {
         #expect(try reading.fact(sha256: sha256).0.originalTransactionID == "pi_1")
     }
 
+    @Test(
+        "what was paid for by an invoice of no subscription stands in its lines, and whose it is in the payment or a list"
+    )
+    func soldByInvoice() throws {
+        let item =
+            #"{"id":"il_7","object":"line_item","amount":4999,"pricing":{"price_details":{"price":"price_9","product":"prod_9"}}}"#
+        let invoice =
+            #"{"id":"in_9","object":"invoice","status":"paid","livemode":true,"parent":null,"amount_paid":4999,"lines":\#(Sample.list([item]))}"#
+        func intent(_ metadata: String) -> String {
+            #"{"id":"pi_1","object":"payment_intent","status":"succeeded","amount":4999,"amount_received":4999,"created":\#(At.start),"livemode":true,"customer":"cus_1","metadata":{\#(metadata)}}"#
+        }
+        func told(_ metadata: String, _ entry: StripeOwnerEntry?, paying invoice: String) throws -> StripeReading {
+            var reading = StripeReading(environment: .production, readAt: instant(At.later))
+            reading.ownerEntry = entry
+            try reading.add(subject: Array(intent(metadata).utf8))
+            try reading.add(
+                answer: Array(Sample.invoicePayments(invoice).utf8), to: .invoiceOfPayment("pi_1"))
+            return reading
+        }
+        let customer = try #require(CustomerID(#"a "b" \ c"#))
+        let entry = try #require(StripeOwnerEntry(id: "pi_1", customer: customer, productID: "lifetime"))
+        let payer = try #require(StripeOwnerEntry(id: "cus_1", customer: customer))
+        for (metadata, list, owner, product) in [
+            (#""rightful_customer_id":"c-1""#, nil, "c-1", nil), ("", entry, customer.value, "lifetime"),
+            (#""rightful_customer_id":"c-1""#, entry, "c-1", "lifetime"),
+            (#""rightful_product_id":"once""#, payer, customer.value, "once"),
+        ] as [(String, StripeOwnerEntry?, String, String?)] {
+            var reading = try told(metadata, list, paying: invoice)
+            #expect(reading.names == ["pi_1", "cus_1"] && reading.next == nil)
+            reading.settleOwner()
+            let evidence = String(decoding: reading.evidence, as: UTF8.self)
+            #expect(evidence.contains(#"a \"b\" \\ c"#) == (owner == customer.value), "\(evidence)")
+            let (fact, identities) = try reading.fact(sha256: sha256)
+            #expect(fact.originalTransactionID == "pi_1" && identities.customerIDs == [owner], "\(metadata)")
+            #expect(fact.payment?.products == [WebProduct(price: "price_9", product: "prod_9")])
+            #expect(fact.payment?.catalogProductID == product)
+            let again = try StripeReading(evidence: reading.evidence)
+            #expect(again.evidence == reading.evidence)
+            let (other, others) = try again.fact(sha256: sha256)
+            #expect(other == fact && others == identities)
+        }
+        #expect(try told("", nil, paying: invoice).fact(sha256: sha256).0.originalTransactionID == nil)
+        var known = try told("", nil, paying: invoice)
+        known.knownSale = "pi_1"
+        #expect(try known.fact(sha256: sha256).0.originalTransactionID == "pi_1")
+        #expect(try StripeReading(evidence: known.evidence).fact(sha256: sha256).0 == known.fact(sha256: sha256).0)
+        let ofSubscription = try told(#""rightful_customer_id":"c-9""#, entry, paying: Sample.invoice())
+        let (fact, identities) = try ofSubscription.fact(sha256: sha256)
+        #expect(fact.originalTransactionID == "sub_1" && fact.payment == nil && identities.customerIDs == ["c-1"])
+        for odd in [("in_1", nil), ("sub_1", "lifetime"), ("cus_", nil), ("pi_1\n", nil), ("pi_1", "")]
+            as [(String, String?)]
+        {
+            #expect(StripeOwnerEntry(id: odd.0, customer: customer, productID: odd.1) == nil, "\(odd)")
+        }
+    }
+
     @Test("a refunded charge is asked for its refunds; one without an intent for its invoice")
     func charge() throws {
         let refunds = StripeLookup.refundsOfCharge("ch_1", after: nil).path

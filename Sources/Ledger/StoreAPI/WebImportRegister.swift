@@ -50,16 +50,21 @@ package struct WebImportRegister: Sendable {
     private let pool: PostgresPool
     private let environment: StoreEnvironment
     private let ownerMetadata: String
+    private let owners: String
     private let holder: String
 
     /// - Parameters:
     ///   - ownerMetadata: another key of metadata under which is written whose a purchase is; with another key all is read
     ///     again.
+    ///   - owners: names a team's own list of whose what is; with another one all is read again.
     ///   - holder: a name that no other process has.
-    package init(pool: PostgresPool, environment: StoreEnvironment, ownerMetadata: String?, holder: String) {
+    package init(
+        pool: PostgresPool, environment: StoreEnvironment, ownerMetadata: String?, owners: Digest? = nil, holder: String
+    ) {
         self.pool = pool
         self.environment = environment
         self.ownerMetadata = ownerMetadata ?? ""
+        self.owners = owners?.hex ?? ""
         self.holder = holder
     }
 
@@ -80,8 +85,8 @@ package struct WebImportRegister: Sendable {
                     UPDATE web_import SET list = 0, cursor = NULL, cursor_created_at = NULL, read = 0, recorded = 0, known = 0,
                         unfinished = 0, unrelated = 0, refused = 0, withheld = 0, unowned = 0, failed = '{}',
                         started_at = clock_timestamp(), completed_at = NULL, last_error = NULL, last_error_at = NULL
-                    WHERE ledger_id = $1 AND environment = $2 AND owner_metadata = $3
-                    """, [.int(ledgerID), .int2(environment.number), .text(ownerMetadata)])
+                    WHERE ledger_id = $1 AND environment = $2 AND owner_metadata = $3 AND owners = $4
+                    """, [.int(ledgerID), .int2(environment.number), .text(ownerMetadata), .text(owners)])
                 return WebImportStanding()
             }
         }
@@ -93,9 +98,9 @@ package struct WebImportRegister: Sendable {
     package func note(_ standing: WebImportStanding) async throws {
         try await row.change(
             """
-            list = $5, cursor = $6, cursor_created_at = $7, read = $8, recorded = $9, known = $10,
-                unfinished = $11, unrelated = $16,
-                refused = $12, withheld = $13, unowned = $14, failed = $15, last_error = NULL, last_error_at = NULL
+            list = $6, cursor = $7, cursor_created_at = $8, read = $9, recorded = $10, known = $11,
+                unfinished = $12, unrelated = $17,
+                refused = $13, withheld = $14, unowned = $15, failed = $16, last_error = NULL, last_error_at = NULL
             """,
             [
                 .int2(Int16(clamping: standing.list)), .text(standing.cursor),
@@ -118,8 +123,9 @@ package struct WebImportRegister: Sendable {
                 UPDATE web_stream AS stream SET gap_from = NULL, gap_until = NULL, gap_since = NULL
                 FROM web_import AS job
                 WHERE stream.ledger_id = $1 AND stream.environment = $2 AND job.ledger_id = $1 AND job.environment = $2
-                    AND job.owner_metadata = $3 AND job.completed_at IS NOT NULL AND stream.gap_since <= job.started_at
-                """, [.int(ledgerID), .int2(environment.number), .text(ownerMetadata)])
+                    AND job.owner_metadata = $3 AND job.owners = $4 AND job.completed_at IS NOT NULL
+                    AND stream.gap_since <= job.started_at
+                """, [.int(ledgerID), .int2(environment.number), .text(ownerMetadata), .text(owners)])
         }
         try await row.letGo()
     }
@@ -127,7 +133,7 @@ package struct WebImportRegister: Sendable {
     /// Says why nothing goes on at the moment.
     package func note(outage reason: String) async throws {
         try await row.change(
-            "last_error = $5, last_error_at = clock_timestamp()", [.text(String(reason.prefix(Self.errorLimit)))])
+            "last_error = $6, last_error_at = clock_timestamp()", [.text(String(reason.prefix(Self.errorLimit)))])
     }
 
     /// Gives a sign of life.
@@ -136,15 +142,17 @@ package struct WebImportRegister: Sendable {
     /// Leaves it to whoever comes.
     package func letGo(_ reason: String?) async throws {
         try await row.letGo(
-            "last_error = coalesce($5, last_error), last_error_at = CASE WHEN $5 IS NULL THEN last_error_at ELSE clock_timestamp() END",
+            "last_error = coalesce($6, last_error), last_error_at = CASE WHEN $6 IS NULL THEN last_error_at ELSE clock_timestamp() END",
             [.text(reason.map { String($0.prefix(Self.errorLimit)) })])
     }
 
     private var row: LeasedRow {
         LeasedRow(
             pool, "web_import",
-            [("environment", .int2(environment.number)), ("owner_metadata", .text(ownerMetadata))], holder: holder,
-            work: "reading Stripe's lists")
+            [
+                ("environment", .int2(environment.number)), ("owner_metadata", .text(ownerMetadata)),
+                ("owners", .text(owners)),
+            ], holder: holder, work: "reading Stripe's lists")
     }
 
     // MARK: - Standing

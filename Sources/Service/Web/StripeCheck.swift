@@ -92,13 +92,11 @@ package struct StripeCheck: Sendable {
     private func begin(_ id: String, _ asking: Asking, _ finding: inout Finding) async throws -> String? {
         guard let lookup = StripeLookup(id: id) else { return nil }
         if id.hasPrefix("pi_") {
-            let found = try await read(first: [lookup, .sessionOfPayment(id)], asking, &finding)
-            if found == id { return id }
-            // Else it may be what paid for a subscription.
-            guard found == nil, let paid = try await read(first: [.invoiceOfPayment(id)], asking, &finding) else {
-                return nil
-            }
-            return try await begin(paid, asking, &finding)
+            // It may be what paid for a subscription.
+            let first = [lookup, .sessionOfPayment(id), .invoiceOfPayment(id)]
+            let found = try await read(first: first, asking, &finding)
+            guard let found, found != id else { return found }
+            return try await begin(found, asking, &finding)
         }
         let original = try await read(first: [lookup], asking, &finding)
         guard let original, original != id else { return original }

@@ -87,7 +87,12 @@ package struct StripeDesk: Sendable {
     ///
     /// Whether it is, is decided when it is appended: of two that read the same at once only one is an event.
     func record(_ reading: StripeReading) async throws -> Result {
-        let (fact, identities) = try reading.fact(sha256: SignedWebhook.hash)
+        var reading = reading
+        var (fact, identities) = try reading.fact(sha256: SignedWebhook.hash)
+        if fact.originalTransactionID == nil, let sale = try await knownSale(reading) {
+            reading.knownSale = sale
+            (fact, identities) = try reading.fact(sha256: SignedWebhook.hash)
+        }
         guard let original = fact.originalTransactionID else {
             return Result(fact: fact, outcome: .foreign, isOwned: true)
         }
@@ -100,6 +105,15 @@ package struct StripeDesk: Sendable {
         let outcome = try await append(EventDraft(fact, identities, reading))
         return Result(
             fact: fact, outcome: outcome.isDuplicate ? .known : .recorded(position: outcome.position), isOwned: isOwned)
+    }
+
+    /// The payment that a reading is about, where its metadata does not tell that something was sold by it, and the ledger does.
+    private func knownSale(_ reading: StripeReading) async throws -> String? {
+        for name in reading.names where name.hasPrefix("pi_") {
+            let known = try await reader.subscription(name, environment: reading.environment).subscription
+            if known?.state.web != nil { return name }
+        }
+        return nil
     }
 
     // MARK: - Lists

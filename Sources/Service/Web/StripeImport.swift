@@ -4,8 +4,8 @@ package import Ledger
 package import StripeAPI
 import StripePayloads
 
-/// Reads everything that a Stripe account holds, however old: its lists of sessions, subscriptions, invoices, refunds and
-/// disputes.
+/// Reads everything that a Stripe account holds, however old: its lists of sessions, payments, subscriptions, invoices, refunds
+/// and disputes.
 ///
 /// Each object is a reading of its own, and an event if it says something new. After each page it is noted how far that has
 /// come; what was stopped goes on there, and what is read twice is recorded once. An object that Stripe cannot be asked about
@@ -35,6 +35,9 @@ package struct StripeImport: Sendable {
         package var failures: [String: String] = [:]
         /// Some of the originals that belong to nobody, in this run.
         package var unownedIDs: [String] = []
+        /// Payments of this run of which nothing says what was paid for, and some of them.
+        package var nameless: Int64 = 0
+        package var namelessIDs: [String] = []
         /// How many objects and events this run came to.
         package var read: Int64 = 0
         package var recorded: Int64 = 0
@@ -55,21 +58,25 @@ package struct StripeImport: Sendable {
     private let client: StripeClient
     private let register: WebImportRegister
     private let ownerMetadata: String?
+    private let owners: StripeOwnerList
     private let intervals: Intervals
     private let lists: [StripeListing]
 
     /// Whether something can be a key of Stripe's metadata.
     package static func isOwnerMetadata(_ key: String) -> Bool { StripeMetadata.isKey(key) }
 
-    /// - Parameter ownerMetadata: another key of metadata under which is written whose a purchase is.
+    /// - Parameters:
+    ///   - ownerMetadata: another key of metadata under which is written whose a purchase is.
+    ///   - owners: a team's own list of whose what is.
     package init(
         _ desk: StripeDesk, _ client: StripeClient, register: WebImportRegister, ownerMetadata: String? = nil,
-        intervals: Intervals = Intervals()
+        owners: StripeOwnerList = StripeOwnerList(), intervals: Intervals = Intervals()
     ) {
         self.desk = desk
         self.client = client
         self.register = register
         self.ownerMetadata = ownerMetadata
+        self.owners = owners
         self.intervals = intervals
         lists = StripeListing.all(withCustomers: ownerMetadata != nil)
     }
@@ -132,13 +139,16 @@ package struct StripeImport: Sendable {
         }
         var objects: [Object] = []
         for body in page.elements {
-            guard let listed = try? StripeListed(parsing: body), let id = listed.id else {
+            guard let listed = try? StripeListed(parsing: body, ownerMetadata: ownerMetadata), let id = listed.id else {
                 report.refuse("an object of \(list.name) without an id", "is none that can be read")
                 continue
             }
             report.standing.cursorCreatedAt = listed.created ?? report.standing.cursorCreatedAt
             if listed.isUnfinished {
                 report.standing.unfinished += 1
+            } else if list.isOfPayments, !listed.isNamed, !owners.names(id) {
+                // Most are of subscriptions, or of checkouts, of which other lists tell.
+                report.standing.unrelated += 1
             } else {
                 objects.append(Object(id: id, body: body, isPurchase: list.isOfPurchases))
             }
@@ -171,7 +181,9 @@ package struct StripeImport: Sendable {
         guard !failed.isEmpty else { return }
         report.list = "what could not be read before"
         report.standing.failed = []
-        let objects = failed.map { Object(id: $0, body: nil, isPurchase: $0.hasPrefix("sub_") || $0.hasPrefix("cs_")) }
+        let objects = failed.map { id in
+            Object(id: id, body: nil, isPurchase: ["sub_", "cs_", "pi_"].contains { id.hasPrefix($0) })
+        }
         try await readAll(objects, at: desk.now(), &report, progress)
         try await register.note(report.standing)
         progress(report)
@@ -217,7 +229,8 @@ package struct StripeImport: Sendable {
     }
 
     private enum Answer: Sendable {
-        case told(StripeDesk.Result)
+        /// - Parameter isNew: nothing was known that says whose it is, and what was paid for.
+        case told(StripeDesk.Result, isNew: Bool)
         case refused(String)
         case failed(StripeAPIError)
     }
@@ -234,7 +247,8 @@ package struct StripeImport: Sendable {
             }
             while let (object, answer) = try await group.next() {
                 switch answer {
-                case .told(let result): report.note(result, of: object.id, isPurchase: object.isPurchase)
+                case .told(let result, let isNew):
+                    report.note(result, of: object.id, isPurchase: object.isPurchase && isNew)
                 case .refused(let reason): report.refuse(object.id, reason)
                 case .failed(let error): failures.append((object, error))
                 }
@@ -254,15 +268,38 @@ package struct StripeImport: Sendable {
             } else if let lookup = StripeLookup(id: object.id) {
                 first = [lookup]
             }
+            let isPayment = object.id.hasPrefix("pi_")
+            var isNew = true
+            if isPayment { isNew = try await !isTold(ofPayment: object.id) }
+            // Without a session it was made by a server of the team's own, if it is for no invoice.
+            if isPayment, isNew { first += [.sessionOfPayment(object.id), .invoiceOfPayment(object.id)] }
+            reading.ownerEntry = ownerEntry(of: object, reading)
             try await desk.complete(
                 &reading, beginningWith: first, client, until: .now + intervals.patience)
-            return .told(try await desk.record(reading))
+            reading.ownerEntry = reading.ownerEntry ?? ownerEntry(of: object, reading)
+            reading.settleOwner()
+            return .told(try await desk.record(reading), isNew: isNew)
         } catch let error as PayloadError {
             return .refused("\(error)")
         } catch let error as StripeAPIError {
             try Task.checkCancellation()
             return .failed(error)
         }
+    }
+
+    /// What the list says of an object, by what is known of it now.
+    private func ownerEntry(of object: Object, _ reading: StripeReading) -> StripeOwnerEntry? {
+        guard object.isPurchase else { return nil }
+        // Whose a subscription is stands in its own metadata, which a session does not show.
+        let isBesideSubscription = object.id.hasPrefix("cs_") && reading.original?.hasPrefix("sub_") ?? false
+        return owners.entry(ofAny: [object.id] + (isBesideSubscription ? [] : reading.names))
+    }
+
+    /// Whether the ledger knows whose a payment is, and what was paid for: its session has said so, or an earlier run.
+    private func isTold(ofPayment id: String) async throws -> Bool {
+        let known = try await desk.reader.subscription(id, environment: client.environment).subscription
+        guard let web = known?.state.web, web.statedOwner != nil else { return false }
+        return web.payments.contains { $0.value.catalogProductID != nil || !$0.value.products.isEmpty }
     }
 
     // MARK: - Outages
@@ -299,7 +336,9 @@ package struct StripeImport: Sendable {
 
 extension StripeListing {
     /// Whether what it lists should be somebody's.
-    fileprivate var isOfPurchases: Bool { name == "subscriptions" || name == "checkout/sessions" }
+    fileprivate var isOfPurchases: Bool { name == "subscriptions" || name == "checkout/sessions" || isOfPayments }
+
+    fileprivate var isOfPayments: Bool { name == "payment_intents" }
 }
 
 extension StripeImport.Report {
@@ -315,9 +354,14 @@ extension StripeImport.Report {
         case .withheld: standing.withheld += 1
         }
         // Who bought a subscription is asked when that is read.
-        guard isPurchase, !result.isOwned, let original = result.fact.originalTransactionID,
+        guard isPurchase, let original = result.fact.originalTransactionID,
             id.hasPrefix("sub_") || !original.hasPrefix("sub_")
         else { return }
+        if let payment = result.fact.payment, payment.catalogProductID == nil, payment.products.isEmpty {
+            nameless += 1
+            if namelessIDs.count < Self.mostNamed { namelessIDs.append(original) }
+        }
+        guard !result.isOwned else { return }
         standing.unowned += 1
         if unownedIDs.count < Self.mostNamed { unownedIDs.append(original) }
     }

@@ -122,10 +122,27 @@ struct StripeImportTests {
                 ["--owner-metadata", "user_id", "--transaction-ids", "x", "--app", "b"],
                 "--owner-metadata is for --stripe"
             ),
+            (["--owners", "x", "--transaction-ids", "x", "--app", "b"], "--owners is for --stripe"),
         ] as [([String], String)] {
             let refused = try await installation.run(["import"] + arguments)
             #expect(refused.status == 2 && refused.errors.contains(words), "\(arguments): \(refused)")
         }
+        let list = installation.directory.appending(path: "owners.csv").path()
+        for (text, words) in [
+            ("subscription,user\nsub_1,c-1\n", "line 1: 'subscription' is no subscription"),
+            ("sub_1\n", "line 1: beside"),
+            ("# Stripe's, ours\nsub_1,c-1\nsub_1,c-2\n", "line 3: 'sub_1' stands in the list before"),
+            ("sub_1,c-1,com.example.lifetime\n", "line 1: 'sub_1' is too long, or a product"),
+            ("pi_1;c-1;com.example.none\r\n", "line 1: no product of the catalog is called 'com.example.none'"),
+            ("cus_1,\"c-1,c-2\"\n", "line 1: a quotation mark"), ("\n# nothing\n", "names no customers"),
+        ] {
+            try text.write(toFile: list, atomically: true, encoding: .utf8)
+            let refused = try await installation.run(Self.command + ["--owners", list])
+            #expect(refused.status == 1 && refused.errors.contains(words), "\(text): \(refused)")
+        }
+        #expect(stage.stripe.asked.isEmpty)
+        let missing = try await installation.run(Self.command + ["--owners", list + ".none"])
+        #expect(missing.status == 1 && missing.errors.contains("cannot be read"), "\(missing)")
         let other = try await installation.run(["import", "--stripe", "--environment", "sandbox"])
         #expect(
             other.status == 1 && other.errors.contains("no account of Stripe's is configured for sandbox"), "\(other)")
@@ -140,6 +157,18 @@ struct StripeImportTests {
         if nobodys > 0 {
             #expect(
                 done.output.contains(" belong to nobody") && done.output.contains("--owner-metadata KEY"), "\(done)")
+            #expect(done.output.contains("--owners FILE"), "\(done)")
+            let names = done.output.split(separator: "\n").filter { $0.hasPrefix("nobody's: ") && !$0.contains("…") }
+            let ids = names.map { $0.dropFirst("nobody's: ".count) }
+            let lines = ids.map { "\"\($0)\";\"user of \($0)\"\r\n" }.joined()
+            try lines.write(toFile: list, atomically: true, encoding: .utf8)
+            let owned = try await installation.run(Self.command + ["--owners", list])
+            #expect(owned.status == 0 && !owned.output.contains(" belong to nobody"), "\(owned)")
+            for id in ids {
+                let held = try await installation.rightful("explain", "user of \(id)")
+                #expect(held.contains(id), "\(held)")
+            }
+            #expect(try await installation.rightful("verify").contains("verified"))
         }
         await stage.remove()
     }

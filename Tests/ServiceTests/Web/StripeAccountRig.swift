@@ -3,6 +3,7 @@ import EntitlementCore
 import Foundation
 import HTTPServer
 import Ledger
+import OpenSSLCrypto
 import PostgresClient
 import StoreSimulator
 import StripeAPI
@@ -80,6 +81,18 @@ final class StripeAccountRig: Sendable {
         return try #require(isSubscription ? sold.subscription : sold.paymentIntent)
     }
 
+    /// A server of the team's own takes money, without a checkout; returns the payment intent.
+    @discardableResult
+    func charge(_ metadata: [String: String], isPaid: Bool = true) async throws -> String {
+        var form = ["amount": "4999", "currency": "usd", "confirm": "\(isPaid)"]
+        for (name, value) in metadata { form["metadata[\(name)]"] = value }
+        guard case .string(let id)? = try await ask("POST", "payment_intents", form)["id"] else {
+            throw CancellationError()
+        }
+        advance(10_000)
+        return id
+    }
+
     func ask(_ method: String, _ path: String, _ form: [String: String] = [:]) async throws -> WireValue {
         let body = form.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: "&")
         let answer = try await account.answer(
@@ -103,16 +116,24 @@ final class StripeAccountRig: Sendable {
     }
 
     /// What reads everything that the account holds.
-    func lists(ownerMetadata: String? = nil, holder: String = "test") throws -> StripeImport {
-        StripeImport(
+    func lists(
+        ownerMetadata: String? = nil, owners: [OwnerLine] = [], holder: String = "test"
+    ) throws -> StripeImport {
+        var list = StripeOwnerList()
+        for line in owners { try list.add(line.id, of: #require(CustomerID(line.customer)), for: line.product) }
+        let ids = owners.map(\.id).joined(separator: " ")
+        return StripeImport(
             rig.stripeDesk, try #require(rig.stripeDesk.client(.production)),
             register: WebImportRegister(
-                pool: rig.pool, environment: .production, ownerMetadata: ownerMetadata, holder: holder),
-            ownerMetadata: ownerMetadata, intervals: .impatient)
+                pool: rig.pool, environment: .production, ownerMetadata: ownerMetadata,
+                owners: owners.isEmpty ? nil : Digest(SHA256.hash(Array(ids.utf8))), holder: holder),
+            ownerMetadata: ownerMetadata, owners: list, intervals: .impatient)
     }
 
-    func imported(ownerMetadata: String? = nil) async throws -> StripeImport.Report {
-        try #require(try await lists(ownerMetadata: ownerMetadata).run())
+    func imported(
+        ownerMetadata: String? = nil, owners: [OwnerLine] = []
+    ) async throws -> StripeImport.Report {
+        try #require(try await lists(ownerMetadata: ownerMetadata, owners: owners).run())
     }
 
     func sweep() async throws { _ = try await #require(rig.stripeSweep).runOnce() }
@@ -122,6 +143,17 @@ final class StripeAccountRig: Sendable {
         return (0..<(list?.count ?? 0)).compactMap { list?[$0] }.first {
             $0["source"] == .string("stripe") && $0["environment"] == .string("production")
         }
+    }
+}
+
+/// A line of a team's own list of whose what is.
+struct OwnerLine: Sendable {
+    let id: String
+    let customer: String
+    let product: String?
+
+    init(_ id: String, _ customer: String, _ product: String? = nil) {
+        (self.id, self.customer, self.product) = (id, customer, product)
     }
 }
 

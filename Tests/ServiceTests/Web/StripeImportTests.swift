@@ -81,7 +81,7 @@ struct StripeImportTests {
         rig.account.failAlways(.status(503), about: "invoices")
         await #expect(throws: (any Error).self) { try await rig.imported() }
         let state = try #require(try await WebImportRegister.states(rig.rig.pool).first)
-        #expect(state.standing.list == 2 && state.completedAt == nil && !state.isHeld)
+        #expect(state.standing.list == 3 && state.completedAt == nil && !state.isHeld)
         #expect(state.lastError?.contains("503") == true, "\(state)")
         let asked = rig.account.asked.count
         rig.account.failAlways(nil, about: "invoices")
@@ -110,12 +110,12 @@ struct StripeImportTests {
         let register = WebImportRegister(
             pool: rig.rig.pool, environment: .production, ownerMetadata: nil, holder: "other")
         var standing = try #require(try await register.begin())
-        (standing.list, standing.cursor) = (1, "sub_gone")
+        (standing.list, standing.cursor) = (2, "sub_gone")
         standing.cursorCreatedAt = rig.now.adding(milliseconds: -86_400_000 - 3_600_000)
         try await register.note(standing)
         try await register.letGo(nil)
         let report = try await rig.imported()
-        #expect(report.standing.failed.isEmpty && report.standing.list == 5)
+        #expect(report.standing.failed.isEmpty && report.standing.list == 6)
         for number in 1...2 {
             let sold = try await rig.rig.get("/v1/customers/c-\(number)/entitlements").json
             #expect(sold["entitlements"]?[0]?["will_renew"] == .bool(true), "c-\(number): its subscription was read")
@@ -139,7 +139,7 @@ struct StripeImportTests {
         _ = try await owner.run { connection in
             try connection.query("UPDATE web_import SET heartbeat_at = heartbeat_at - interval '31 seconds'")
         }
-        #expect(try await rig.imported().standing.list == 5)
+        #expect(try await rig.imported().standing.list == 6)
         #expect(!rig.account.asked.contains("GET /v1/checkout/sessions"))
         await #expect(throws: LedgerError.self) { try await other.note(standing) }
         await rig.stop()

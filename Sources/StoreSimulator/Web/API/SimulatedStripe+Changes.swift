@@ -17,6 +17,8 @@ extension SimulatedStripe {
         case ("POST", "billing_portal", 2) where id == "sessions": return openPortal(form, &state, at: instant)
         case ("POST", "customers", 1): return makeCustomer(form, &state, shape, at: instant)
         case ("POST", "refunds", 1): return refund(form, &state, shape, at: instant)
+        case ("POST", "payment_intents", 1): return makePayment(form, &state, shape, at: instant)
+        case ("POST", "payment_intents", 2): return changePayment(id, form, &state, shape, at: instant)
         case ("POST", "webhook_endpoints", 1): return makeWebhookEndpoint(form, &state, at: instant)
         case ("POST", "subscriptions", 2): return changeSubscription(id, form, &state, shape, at: instant)
         case ("DELETE", "subscriptions", 2):
@@ -173,6 +175,41 @@ extension SimulatedStripe {
             id: state.teller.newID("cus"), created: instant, email: form["email"], metadata: form.texts("metadata"))
         state.teller.keep(.customer(customer), at: instant, as: "customer.created")
         return shown(.customer(customer), shape)
+    }
+
+    // MARK: - Payments without a checkout
+
+    /// A payment that a server makes by itself; it succeeds if it is confirmed at once, and is never tried else.
+    private func makePayment(
+        _ form: StripeForm, _ state: inout State, _ shape: StripeShape, at instant: Int64
+    ) -> Answer {
+        guard let amount = form["amount"].flatMap({ Int64($0) }), amount > 0 else {
+            return Self.invalid("amount", "Invalid positive integer")
+        }
+        guard let currency = form["currency"] else {
+            return Self.invalid("currency", "Missing required param: currency.", code: "parameter_missing")
+        }
+        if let customer = form["customer"], state.teller.books.object(customer, at: instant) == nil {
+            return Self.invalid("customer", "No such customer: '\(customer)'", code: "resource_missing")
+        }
+        let intent = state.teller.pay(
+            amount, currency, of: form["customer"], metadata: form.texts("metadata"), isPaid: form["confirm"] == "true",
+            at: instant)
+        return shown(.paymentIntent(intent), shape)
+    }
+
+    private func changePayment(
+        _ id: String, _ form: StripeForm, _ state: inout State, _ shape: StripeShape, at instant: Int64
+    ) -> Answer {
+        guard case .paymentIntent(var intent)? = state.teller.books.object(id, at: instant) else {
+            return Self.missing("payment_intent", id)
+        }
+        if let other = form.names.first(where: { !$0.hasPrefix("metadata[") }) {
+            return Self.invalid(other, "This simulated Stripe changes nothing of a payment but its metadata.")
+        }
+        for (key, value) in form.texts("metadata") { intent.metadata[key] = value }
+        state.teller.books.keep(.paymentIntent(intent), at: instant)
+        return shown(.paymentIntent(intent), shape)
     }
 
     // MARK: - Changes

@@ -119,6 +119,25 @@ extension WebStoryteller {
         return intentID
     }
 
+    /// A server takes money by itself, without a session.
+    mutating func pay(
+        _ amount: Int64, _ currency: String, of customer: String?, metadata: [String: String], isPaid: Bool,
+        at instant: Int64
+    ) -> StripePaymentIntent {
+        guard isPaid else {
+            let intent = StripePaymentIntent(
+                id: newID("pi"), amount: amount, currency: currency, status: "requires_payment_method",
+                created: instant, customer: customer, metadata: metadata)
+            books.keep(.paymentIntent(intent), at: instant)
+            return intent
+        }
+        let made = charge(amount, currency, of: customer, invoice: nil, metadata: metadata, at: instant)
+        payees[made.intent] = (key(made.intent), made.intent)
+        return StripePaymentIntent(
+            id: made.intent, amount: amount, currency: currency, status: "succeeded", created: instant,
+            customer: customer, latestCharge: made.charge, metadata: metadata)
+    }
+
     // MARK: - What goes back
 
     /// How a refund goes.

@@ -17,6 +17,10 @@ struct ImportCommand: Command {
                 "--owner-metadata", "KEY",
                 "with --stripe: the key of metadata under which your own customer ids stand, else rightful_customer_id alone"
             ),
+            CommandUsage.Option(
+                "--owners", "FILE",
+                "with --stripe: your own list of whose what is, a line each: sub_…, cus_… or pi_…, a comma, your customer id"
+            ),
             CommandUsage.environment,
             CommandUsage.Option("--again", nil, "begin at the beginning, also where some or all was imported before"),
         ],
@@ -30,11 +34,13 @@ struct ImportCommand: Command {
 
             It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5.
 
-            From Stripe (--stripe with --environment): checkout sessions, subscriptions, invoices, refunds and disputes are read, a
-            hundred at a time, with at most 20 requests a second, in the sandbox 10. What each belongs to is looked up. How
+            From Stripe (--stripe with --environment): checkout sessions, payments, subscriptions, invoices, refunds and disputes are
+            read, a hundred at a time, with at most 20 requests a second, in the sandbox 10. What each belongs to is looked up. How
             everything stands comes in; how a past grace period went no list of Stripe's tells. Whose a purchase is stands in
             its metadata: see --owner-metadata. That key is looked for in the metadata of subscriptions, payment intents,
-            sessions and invoices, and then of Stripe's customers; rightful_customer_id counts before it. An outage is waited
+            sessions and invoices, and then of Stripe's customers; rightful_customer_id counts before it. Where all of that names
+            nobody, the list of --owners counts: a subscription or payment by its own id before that of Stripe's customer. Of a
+            payment (pi_…) a third column names the product of the catalog, where its metadata does not. An outage is waited
             out for a quarter of an hour; what cannot be read alone is named, and read again by the next run.
 
             What is stopped or killed goes on where it was when the same is imported again, and what is known already is not
@@ -60,7 +66,9 @@ struct ImportCommand: Command {
             return
         }
         stripe = nil
-        if arguments.has("--owner-metadata") { throw arguments.error("--owner-metadata is for --stripe") }
+        for option in ["--owner-metadata", "--owners"] where arguments.has(option) {
+            throw arguments.error("\(option) is for --stripe")
+        }
         path = try arguments.required("--transaction-ids")
         app = try arguments.required("--app")
     }

@@ -10,6 +10,7 @@ struct StripeImporting: Sendable {
     private let arguments: ParsedArguments
     private let environment: StoreEnvironment
     private let ownerMetadata: String?
+    private let ownersPath: String?
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
@@ -21,6 +22,7 @@ struct StripeImporting: Sendable {
         }
         self.environment = environment
         ownerMetadata = arguments.value("--owner-metadata")
+        ownersPath = arguments.value("--owners")
         if let ownerMetadata, !StripeImport.isOwnerMetadata(ownerMetadata) {
             throw arguments.error("--owner-metadata '\(ownerMetadata)' can be no key of Stripe's metadata")
         }
@@ -29,13 +31,19 @@ struct StripeImporting: Sendable {
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
         let files = try StripeFiles(configuration)
+        let owners = try ownersPath.map { try StripeOwnerFile($0) }
         let log = LogWriter()
         let logger = Logger(
             now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
         let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let catalog = try await reader.catalog().catalog
+            if let (product, place) = owners?.products.first(where: { catalog.product($0.id) == nil }) {
+                throw CommandFailure(
+                    description: "\(place): no product of the catalog is called '\(product)'; nothing was imported")
+            }
             let desk = StripeWork.desk(
-                files, session, writer: LedgerWriter(pool: session.pool, clock: session.clock),
-                reader: LedgerReader(pool: session.pool, now: session.clock.now),
+                files, session, writer: LedgerWriter(pool: session.pool, clock: session.clock), reader: reader,
                 metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion), logger: logger)
             guard let client = desk.client(environment) else {
                 throw CommandFailure(
@@ -45,8 +53,9 @@ struct StripeImporting: Sendable {
             let job = StripeImport(
                 desk, client,
                 register: WebImportRegister(
-                    pool: session.pool, environment: environment, ownerMetadata: ownerMetadata,
-                    holder: StripeWork.holder()), ownerMetadata: ownerMetadata)
+                    pool: session.pool, environment: environment, ownerMetadata: ownerMetadata, owners: owners?.hash,
+                    holder: StripeWork.holder()), ownerMetadata: ownerMetadata,
+                owners: owners?.list ?? StripeOwnerList())
             let meter = RunMeter()
             defer { if context.isTerminal { context.draw("") } }
             do {
@@ -80,8 +89,8 @@ struct StripeImporting: Sendable {
         let standing = report.standing
         var parts = [
             "\(standing.recorded) events recorded", "\(standing.known) known already",
-            "\(standing.unfinished) skipped as checkouts that nobody went through and invoices that are not paid",
-            "\(standing.unrelated) skipped as about nothing that is kept here",
+            "\(standing.unfinished) skipped as checkouts that nobody went through, and invoices and payments that are not paid",
+            "\(standing.unrelated) skipped as about nothing that is kept here, or that is read in another list",
         ]
         if standing.withheld > 0 { parts.append("\(standing.withheld) skipped as of people who were forgotten") }
         if standing.refused > 0 { parts.append("\(standing.refused) that cannot be read") }
@@ -97,10 +106,17 @@ struct StripeImporting: Sendable {
             try context.output.write(
                 "\(standing.unowned) subscriptions and payments belong to nobody, since nothing of Stripe's names a "
                     + "customer of yours. Where their id stands in metadata of another key, also that of Stripe's customer, "
-                    + "import with --owner-metadata KEY; else POST /v1/customers/{id}/actions/transfer gives each to "
-                    + "somebody\n")
+                    + "import with --owner-metadata KEY; where it stands in a list of your own, with --owners FILE; else "
+                    + "POST /v1/customers/{id}/actions/transfer gives each to somebody\n")
             for id in report.unownedIDs { try context.output.write("nobody's: \(id)\n") }
             if standing.unowned > report.unownedIDs.count { try context.output.write("nobody's: …\n") }
+        }
+        if report.nameless > 0 {
+            try context.output.write(
+                "\(report.nameless) payments give nobody anything, since nothing says which product was paid for: name it in "
+                    + "their metadata as rightful_product_id, or in the list of --owners FILE\n")
+            for id in report.namelessIDs { try context.output.write("of no product: \(id)\n") }
+            if report.nameless > report.namelessIDs.count { try context.output.write("of no product: …\n") }
         }
         guard standing.failed.isEmpty else {
             throw CommandFailure(

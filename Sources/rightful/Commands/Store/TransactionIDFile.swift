@@ -1,11 +1,6 @@
 import EntitlementCore
-import Foundation
-import Glibc
-import OpenSSLCrypto
 
 /// A list of transaction ids: one a line, in its first column; empty lines and those that begin with # are passed over.
-///
-/// A line ends as on any system: with a line feed, a carriage return, or both.
 struct TransactionIDFile: Sendable {
     /// The largest file that is taken, in bytes: some three million ids, about a day and a half by the store's limits.
     ///
@@ -20,36 +15,19 @@ struct TransactionIDFile: Sendable {
 
     /// - Throws: `CommandFailure` for a file that cannot be read, or that holds anything else.
     init(_ path: String) throws {
-        guard let data = try? Data(contentsOf: URL(fileURLWithPath: path), options: .mappedIfSafe) else {
-            let reason = access(path, R_OK) == 0 ? "it is not a file" : String(cString: strerror(errno))
-            throw CommandFailure(description: "\(path) cannot be read: \(reason)")
-        }
-        guard data.count <= Self.sizeLimit else {
-            throw CommandFailure(description: "\(path) is larger than \(Self.sizeLimit >> 20) MiB: split it")
-        }
         var ids: [Substring] = []
-        let text = String(decoding: data, as: UTF8.self)
-        var rest = text[...].utf8
-        var number = 0
-        while !rest.isEmpty {
-            number += 1
-            let line = rest.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
-            rest = rest[line.endIndex...]
-            let isBoth = rest.starts(with: "\r\n".utf8)
-            rest = rest.dropFirst(isBoth ? 2 : 1)
-            let id = try Self.id(Substring(line), "\(path), line \(number)")
+        try TableFile.read(path, limit: Self.sizeLimit) { line, place in
+            let id = try Self.id(line, place)
             if !id.isEmpty { ids.append(id) }
         }
         guard !ids.isEmpty else { throw CommandFailure(description: "\(path) holds no transaction ids") }
         self.ids = ids
-        hash = Self.hash(of: ids)
+        hash = TableFile.hash(of: ids)
     }
 
     /// The id of a line; empty where it has none.
     private static func id(_ line: Substring, _ place: String) throws -> Substring {
-        var cells = line.utf8.split(omittingEmptySubsequences: false) { ",;\t".utf8.contains($0) }[...].map {
-            Substring($0.drop { " \"\u{FEFF}".utf8.contains($0) }.prefix { !" \"".utf8.contains($0) })
-        }
+        var cells = TableFile.cells(line)
         let id = cells.removeFirst()
         if id.isEmpty || id.hasPrefix("#") { return "" }
         guard id.utf8.count <= idLimit, isNumber(id) else {
@@ -73,20 +51,5 @@ struct TransactionIDFile: Sendable {
 
     private static func isNumber(_ text: Substring) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { (48...57).contains($0) }
-    }
-
-    /// In pieces, so that a long list is not copied whole.
-    private static func hash(of ids: [Substring]) -> Digest {
-        var chained = [UInt8](repeating: 0, count: 32)
-        var piece: [UInt8] = []
-        for (index, id) in ids.enumerated() {
-            piece.append(contentsOf: id.utf8)
-            piece.append(UInt8(ascii: "\n"))
-            if piece.count > 1 << 20 || index == ids.count - 1 {
-                chained = SHA256.hash(chained + piece)
-                piece.removeAll(keepingCapacity: true)
-            }
-        }
-        return Digest(chained) ?? .zero
     }
 }
