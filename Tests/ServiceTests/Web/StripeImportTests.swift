@@ -70,6 +70,34 @@ struct StripeImportTests {
         await rig.stop()
     }
 
+    @Test("a purchase that names two customers in Stripe is counted and told by an import as by a webhook, once")
+    func conflicts() async throws {
+        let rig = try await StripeAccountRig()
+        try await rig.sell(to: "c-1", of: ["user_id": "c-9"])
+        let session = try await rig.ask(
+            "POST", "checkout/sessions",
+            [
+                "mode": "payment", "line_items[0][price]": "price_lifetime", "success_url": "x",
+                "metadata[rightful_customer_id]": "c-2",
+                "payment_intent_data[metadata][rightful_customer_id]": "c-3",
+            ])
+        guard case .string(let id)? = session["id"] else { throw CancellationError() }
+        #expect(rig.account.pay(id, by: .card) != nil)
+        rig.advance(60_000)
+        for _ in 0..<2 {
+            _ = try await rig.imported(ownerMetadata: "user_id")
+            let metrics = try await rig.rig.get("/metrics").text
+            #expect(metrics.contains("rightful_ownership_conflicts_total 1\n"))
+            #expect(metrics.contains(#"rightful_notification_remarks_total{kind="ownership_conflict"} 1"#))
+            #expect(rig.rig.log.lines.count { $0.contains("a purchase on the web names two customers") } == 1)
+        }
+        #expect(try await rig.stripe.access("c-2") == [])
+        #expect(try await rig.stripe.access("c-3") == ["web_checkout active"])
+        let explained = try await rig.rig.get("/v1/customers/c-3/explain").json["conflicts"]
+        #expect(explained?.count == 1, "\(String(describing: explained))")
+        await rig.stop()
+    }
+
     @Test("what breaks off keeps what it has and goes on there; what fails alone is named and read by the next run")
     func resumed() async throws {
         let rig = try await StripeAccountRig()
