@@ -159,9 +159,13 @@ CREATE TABLE web_lookup (
     -- Why it could not be read last, and since when.
     last_error text,
     failing_since timestamptz,
+    -- What only the operator can mend: `key`, `permission` with the request that the key may not make, or `object` where Stripe
+    -- does not know what it told of.
+    fault text,
     PRIMARY KEY (ledger_id, environment, subject)
 ) WITH (fillfactor = 70);
 CREATE INDEX web_lookup_next ON web_lookup (ledger_id, environment, is_urgent, next_try_at);
+CREATE INDEX web_lookup_fault ON web_lookup (ledger_id, environment, fault, position) WHERE fault IS NOT NULL;
 
 -- What is known of Stripe's webhooks in each environment, and how far its own list of events was read. A sweep reads a few
 -- hours at a time, the oldest first, and writes `completed_until` once all of them are in the log; so one that was killed goes on
@@ -173,6 +177,8 @@ CREATE TABLE web_stream (
     -- the log.
     last_heard_at timestamptz,
     last_missed_at timestamptz,
+    -- The event that came last by a webhook.
+    last_heard_position bigint,
     -- Where the sweep under way, or the last one, began, and how many events it read, recorded, and could not read.
     begun_from timestamptz,
     read bigint NOT NULL DEFAULT 0,

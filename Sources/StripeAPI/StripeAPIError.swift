@@ -142,6 +142,8 @@ package struct StripeAPIError: Error, Sendable, Equatable, CustomStringConvertib
     package var description: String {
         let number = [status.map(String.init), code].compactMap(\.self).joined(separator: ", ")
         let request = requestID.map { ", request \($0)" } ?? ""
+        // Stripe's own sentences end with a full stop.
+        let message = message.hasSuffix(".") ? String(message.dropLast()) : message
         let what = "Stripe's API, \(operation)\(number.isEmpty ? "" : " (\(number))")\(request): \(message)"
         switch kind {
         case .unauthorized:

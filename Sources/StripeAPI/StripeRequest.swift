@@ -80,6 +80,16 @@ package struct StripeRequest: Sendable, Hashable {
         return "\(method) /\(parts.joined(separator: "/"))"
     }
 
+    /// Whether an id has nothing to escape, as those of Stripe's.
+    package static func isPlain(_ id: String) -> Bool {
+        id.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x5F, 0x61...0x7A: true
+            default: false
+            }
+        }
+    }
+
     private static func escapingBrackets(_ text: String) -> String {
         text.replacing("[", with: "%5B").replacing("]", with: "%5D")
     }

@@ -65,6 +65,16 @@ package enum StripeLookup: Hashable, Sendable {
         }
     }
 
+    /// Whether it looks for something that may not be there; else it asks for what Stripe itself has told of.
+    package var isSearch: Bool {
+        switch self {
+        case .invoiceOfPayment, .invoiceOfCharge, .sessionOfPayment: true
+        case .subscription, .subscriptionItems, .invoice, .invoiceLines, .session, .sessionItems, .paymentIntent,
+            .charge, .refund, .refundsOfCharge, .dispute:
+            false
+        }
+    }
+
     /// Whether an object is of the kind that was asked for, and where it was asked for by its id, is that one.
     func isAnswered(by object: JSONObject) -> Bool {
         switch self {

@@ -28,6 +28,16 @@ struct ServingTests {
             #expect(response.header("Content-Length") == "\(response.body.count)")
             #expect(response.header("Date") != nil)
         }
+        try await withServer { _ in
+            HTTPResponse(status: 200, headers: [("Date", "Fri, 20 Nov 2026 12:00:00 GMT")])
+        } _: { _, port in
+            let response = try await offPool {
+                let client = try HTTPTestClient(port: port)
+                try client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+                return try client.readResponse()
+            }
+            #expect(response.headers.filter { $0.name == "Date" }.map(\.value) == ["Fri, 20 Nov 2026 12:00:00 GMT"])
+        }
     }
 
     @Test("200 requests are handled at the same time")

@@ -60,20 +60,24 @@ struct StripeWordsTests {
         let clock = StripeClock()
         let dated = "Fri, 20 Nov 2026 12:00:00 GMT"
         #expect(HTTPDate.milliseconds(dated) == Self.noon.milliseconds)
-        func reading(sentAt offset: Int64, took: Int64 = 80) -> Int64? {
+        func ahead(sentAt offset: Int64, took: Int64 = 80) -> Int64? {
             let sent = Self.noon.adding(milliseconds: offset)
-            clock.compare(Self.answer(dated), sentAt: sent, receivedAt: sent.adding(milliseconds: took))
-            return clock.aheadMilliseconds
+            let received = sent.adding(milliseconds: took)
+            clock.compare(Self.answer(dated), sentAt: sent, receivedAt: received)
+            return clock.aheadMilliseconds(at: received)
         }
-        #expect(clock.aheadMilliseconds == nil && clock.reading(at: Self.noon) == Self.noon)
-        for agrees in [Int64(0), 400, 999] { #expect(reading(sentAt: agrees) == 0, "\(agrees)") }
+        #expect(clock.aheadMilliseconds(at: Self.noon) == nil && clock.reading(at: Self.noon) == Self.noon)
+        for agrees in [Int64(0), 400, 999] { #expect(ahead(sentAt: agrees) == 0, "\(agrees)") }
         // Slow answers tell less, and never that a clock is wrong which is not.
-        #expect(reading(sentAt: -8000, took: 8000) == 0)
-        #expect(reading(sentAt: 7_200_000) == 7_200_000)
-        #expect(clock.reading(at: Self.noon.adding(milliseconds: 7_200_000)) == Self.noon)
-        #expect(reading(sentAt: -7_200_000) == -7_199_920)
+        #expect(ahead(sentAt: -8000, took: 8000) == 0)
+        #expect(ahead(sentAt: -7_200_000) == -7_199_920)
+        #expect(ahead(sentAt: 7_200_000) == 7_200_000)
+        let later = Self.noon.adding(milliseconds: 7_200_500)
+        #expect(clock.reading(at: later) == Self.noon.adding(milliseconds: 500))
         clock.compare(Self.answer(nil), sentAt: Self.noon, receivedAt: Self.noon)
         clock.compare(Self.answer("yesterday"), sentAt: Self.noon, receivedAt: Self.noon)
-        #expect(clock.aheadMilliseconds == -7_199_920, "what tells no time changes nothing")
+        #expect(clock.aheadMilliseconds(at: later) == 7_200_000, "what tells no time changes nothing")
+        #expect(clock.aheadMilliseconds(at: Self.noon) == nil, "it was set right since")
+        #expect(clock.reading(at: Self.noon) == Self.noon)
     }
 }

@@ -36,7 +36,7 @@ struct MHDConnection {
 
     /// Fields that only the server can know.
     private static func isOurs(_ name: String) -> Bool {
-        ["Content-Length", "Transfer-Encoding", "Date"].contains { isSameFieldName($0, name) }
+        ["Content-Length", "Transfer-Encoding"].contains { isSameFieldName($0, name) }
     }
 
     /// Whether every field has a name that HTTP allows, and none speaks of a body.

@@ -39,30 +39,66 @@ package struct WebLookupProjector: Sendable {
         self.calls = calls
     }
 
-    /// Goes on from the checkpoint to the head of the log.
+    /// What came of one page.
+    private enum Progress: Sendable {
+        case done
+        case more
+        /// Another process is at it.
+        case elsewhere
+    }
+
+    /// Goes on from the checkpoint to the head of the log, as far as no other process is at it.
     package func catchUp(now: Timestamp) async throws {
+        while try await page(now: now) == .more { try Task.checkCancellation() }
+    }
+
+    /// Goes on until all is noted that was in the log when this began, by whatever process.
+    ///
+    /// - Parameter patience: how long it waits for another process.
+    /// - Returns: whether that is so now.
+    package func catchUp(now: Timestamp, patience: Duration) async throws -> Bool {
+        let head = try await run { try Self.head(on: $0) }
+        let end = ContinuousClock.now + patience
         while true {
             try Task.checkCancellation()
-            if try await pool.run(doing: "noting what is to be read from Stripe's API", { try page(now: now, on: $0) })
-            {
-                return
+            switch try await page(now: now) {
+            case .done: return true
+            case .more: continue
+            case .elsewhere:
+                if try await run({ try Self.row.checkpoint(on: $0) }) >= head { return true }
+                guard ContinuousClock.now < end else { return false }
+                try await Task.sleep(for: Self.pollInterval)
             }
         }
     }
 
-    /// Returns whether nothing is left to do for this process.
-    private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Bool {
-        if try Self.row.isCurrent(on: connection) { return true }
+    /// Between looks at how far another process has come.
+    private static let pollInterval = Duration.milliseconds(10)
+
+    private func page(now: Timestamp) async throws -> Progress { try await run { try page(now: now, on: $0) } }
+
+    private func run<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws -> Value
+    ) async throws -> Value {
+        try await pool.run(doing: "noting what is to be read from Stripe's API", body)
+    }
+
+    private static func head(on connection: isolated PostgresConnection) throws -> Int64 {
+        try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]).first?.int(0)
+            ?? 0
+    }
+
+    private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
+        if try Self.row.isCurrent(on: connection) { return .done }
         return try connection.transaction { connection in
-            // Another process is at it: that will do.
-            guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return true }
-            let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
-            guard let head = try head.first?.int(0), head > checkpoint else { return true }
+            guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
+            let head = try Self.head(on: connection)
+            guard head > checkpoint else { return .done }
             let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()
             try note(from: checkpoint, to: end, now: now, on: connection)
             try Self.row.note(end, on: connection)
-            return end == head
+            return end == head ? .done : .more
         }
     }
 
@@ -106,7 +142,7 @@ package struct WebLookupProjector: Sendable {
             SELECT $1, new.* FROM unnest($2::smallint[], $3::text[], $4::bigint[], $5::boolean[], $6::timestamptz[])
                 AS new (environment, subject, position, is_urgent, next_try_at)
             ON CONFLICT (ledger_id, environment, subject) DO UPDATE SET position = excluded.position,
-                next_try_at = excluded.next_try_at, attempts = 0, last_error = NULL, failing_since = NULL
+                next_try_at = excluded.next_try_at, attempts = 0, last_error = NULL, failing_since = NULL, fault = NULL
             """,
             [
                 .int4(Int32(ledgerID)), .int2Array(list.map(\.key.environment.number)),
@@ -124,19 +160,22 @@ extension WebLookupProjector {
     ) throws {
         for (environment, events) in Dictionary(grouping: events, by: \.environment) {
             guard let environment else { continue }
-            let heard = events.filter { $0.source == .stripeNotification }.map { min(now, $0.recordedAt) }.max()
+            let webhooks = events.filter { $0.source == .stripeNotification }
+            let heard = webhooks.map { min(now, $0.recordedAt) }.max()
             let missed = events.filter { $0.source == .stripeAPI }.compactMap(\.occurredAt).max()
             try connection.query(
                 """
-                INSERT INTO web_stream AS stream (ledger_id, environment, last_heard_at, last_missed_at)
-                VALUES ($1, $2, $3, $4)
+                INSERT INTO web_stream AS stream
+                    (ledger_id, environment, last_heard_at, last_missed_at, last_heard_position)
+                VALUES ($1, $2, $3, $4, $5)
                 ON CONFLICT (ledger_id, environment) DO UPDATE SET
                     last_heard_at = greatest(stream.last_heard_at, excluded.last_heard_at),
-                    last_missed_at = greatest(stream.last_missed_at, excluded.last_missed_at)
+                    last_missed_at = greatest(stream.last_missed_at, excluded.last_missed_at),
+                    last_heard_position = coalesce(excluded.last_heard_position, stream.last_heard_position)
                 """,
                 [
                     .int4(Int32(ledgerID)), .int2(environment.number), .timestamp(heard?.milliseconds),
-                    .timestamp(missed?.milliseconds),
+                    .timestamp(missed?.milliseconds), .int(webhooks.map(\.position).max()),
                 ])
         }
     }

@@ -19,6 +19,38 @@ package struct OwedLookup: Sendable, Hashable {
     package var path: String? { isOfEvent ? nil : subject }
 }
 
+/// Why something cannot be read until the operator mends it.
+package enum WebLookupFault: Sendable, Hashable {
+    /// Stripe does not take the key.
+    case key
+    /// The key may not make a request, which is named without ids.
+    case permission(String)
+    /// Stripe does not know what it told of itself.
+    case object
+
+    /// As table `web_lookup` has it.
+    fileprivate var stored: String {
+        switch self {
+        case .key: "key"
+        case .permission(let operation): Self.permissionPrefix + operation
+        case .object: "object"
+        }
+    }
+
+    fileprivate static let permissionPrefix = "permission "
+}
+
+/// What became of something that is to be taken.
+package enum WebLookupTaking: Sendable {
+    case taken(OwedLookup)
+    /// Somebody else reads it now.
+    case held
+    /// It could not be read, and is not due yet; with the reason.
+    case putOff(String)
+    /// It was read, or there is nothing to read.
+    case settled
+}
+
 /// What is to be read from Stripe's API: a queue that any number of processes work on.
 ///
 /// Whoever takes something moves on when it is tried next. So what a process had taken that was killed is tried again then.
@@ -42,17 +74,29 @@ package struct WebLookupRegister: Sendable {
             [.timestamp(now.adding(milliseconds: Self.farAhead).milliseconds), .int(Int64(limit))])
     }
 
-    /// Takes all that one event calls for; `nil` where nothing is owed, or another process is at it.
+    /// Takes all that one event calls for.
     package func take(
         eventAt position: Int64, _ environment: StoreEnvironment, now: Timestamp
-    ) async throws -> OwedLookup? {
-        try await take(
+    ) async throws -> WebLookupTaking {
+        let subject = PostgresValue.text(WebCall(path: nil).subject(of: position))
+        let taken = try await take(
             """
             SELECT subject FROM web_lookup
             WHERE ledger_id = $1 AND environment = $2 AND subject = $5 AND next_try_at <= $3
             FOR UPDATE SKIP LOCKED
-            """, environment, now: now, [.text(WebCall(path: nil).subject(of: position))]
+            """, environment, now: now, [subject]
         ).first
+        if let taken { return .taken(taken) }
+        return try await run { connection in
+            let row = try connection.query(
+                """
+                SELECT failing_since IS NOT NULL AND next_try_at > $4, last_error FROM web_lookup
+                WHERE ledger_id = $1 AND environment = $2 AND subject = $3
+                """, [.int(ledgerID), .int2(environment.number), subject, .timestamp(now.milliseconds)]
+            ).first
+            guard let row else { return .settled }
+            return try row.bool(0) ? .putOff(try row.optionalText(1) ?? "") : .held
+        }
     }
 
     private func take(
@@ -89,18 +133,88 @@ package struct WebLookupRegister: Sendable {
 
     /// Says why it could not be read, and when it is tried again.
     ///
-    /// - Parameter isOwn: whether others may well be read meanwhile; else nothing is held against it.
-    package func postpone(_ owed: OwedLookup, to again: Timestamp, isOwn: Bool, _ reason: String) async throws {
+    /// - Parameters:
+    ///   - isOwn: whether others may well be read meanwhile; else nothing is held against it.
+    ///   - fault: what the operator has to mend first; `nil` where time may mend it.
+    package func postpone(
+        _ owed: OwedLookup, to again: Timestamp, isOwn: Bool, fault: WebLookupFault?, _ reason: String
+    ) async throws {
         try await run { connection in
             _ = try connection.query(
                 """
-                UPDATE web_lookup SET next_try_at = $6, attempts = attempts + $7, last_error = $8,
+                UPDATE web_lookup SET next_try_at = $6, attempts = attempts + $7, last_error = $8, fault = $9,
                     failing_since = coalesce(failing_since, clock_timestamp())
                 WHERE \(Self.isSame)
                 """,
                 Self.key(owed) + [
                     .timestamp(again.milliseconds), .int4(isOwn ? 1 : 0), .text(String(reason.prefix(Self.errorLimit))),
+                    .text(fault?.stored),
                 ])
+        }
+    }
+
+    /// What the operator has to mend: how much waits for it, and the reason that is of the newest; `nil` where nothing does.
+    package func fault(_ environment: StoreEnvironment) async throws -> (count: Int64, reason: String)? {
+        try await run { connection in
+            try connection.query(
+                """
+                SELECT count(*) OVER (), coalesce(last_error, '') FROM web_lookup
+                WHERE ledger_id = $1 AND environment = $2 AND fault IS NOT NULL ORDER BY position DESC LIMIT 1
+                """, [.int(ledgerID), .int2(environment.number)]
+            ).first.map { (try $0.int(0), try $0.text(1)) }
+        }
+    }
+
+    /// Lets what the operator has to mend be tried now, as if for the first time.
+    ///
+    /// - Parameter fault: what is mended; all of it, where nothing is said.
+    package func hasten(_ environment: StoreEnvironment, _ fault: WebLookupFault? = nil, now: Timestamp) async throws {
+        try await run { connection in
+            _ = try connection.query(
+                """
+                UPDATE web_lookup SET next_try_at = $3, attempts = 0
+                WHERE ledger_id = $1 AND environment = $2 AND fault IS NOT NULL AND fault = coalesce($4, fault)
+                    AND next_try_at > $3
+                """,
+                [
+                    .int(ledgerID), .int2(environment.number), .timestamp(now.milliseconds),
+                    .text(fault?.stored),
+                ])
+        }
+    }
+
+    /// Lets one of each kind that the key may not read be tried now: so it shows when it may.
+    ///
+    /// - Returns: the requests that it may not make.
+    package func probe(_ environment: StoreEnvironment, now: Timestamp) async throws -> Set<String> {
+        try await run { connection in
+            let rows = try connection.query(
+                """
+                WITH probe AS (
+                    SELECT DISTINCT ON (fault) fault, subject FROM web_lookup
+                    WHERE ledger_id = $1 AND environment = $2 AND fault LIKE $4 ORDER BY fault, position DESC
+                ), due AS (
+                    UPDATE web_lookup AS owed SET next_try_at = $3 FROM probe
+                    WHERE owed.ledger_id = $1 AND owed.environment = $2 AND owed.subject = probe.subject
+                        AND owed.next_try_at > $3
+                ) SELECT fault FROM probe
+                """,
+                [
+                    .int(ledgerID), .int2(environment.number), .timestamp(now.milliseconds),
+                    .text(WebLookupFault.permissionPrefix + "%"),
+                ]
+            ).rows
+            return Set(try rows.map { String(try $0.text(0).dropFirst(WebLookupFault.permissionPrefix.count)) })
+        }
+    }
+
+    /// Where the event stands that came last by a webhook; `nil` where none came.
+    package func lastHeard(_ environment: StoreEnvironment) async throws -> Int64? {
+        try await run { connection in
+            try connection.query(
+                "SELECT last_heard_position FROM web_stream WHERE ledger_id = $1 AND environment = $2",
+                [.int(ledgerID), .int2(environment.number)]
+            ).first?.optionalInt(0)
         }
     }
 

@@ -7,9 +7,12 @@ package struct WebSweep: Sendable, Hashable {
     /// What is read next begins here, and everything before is known.
     package fileprivate(set) var from: Timestamp
     /// Where it ends.
-    package let end: Timestamp
+    package private(set) var end: Timestamp
     /// What the list of events does not reach back to, as was noticed just now.
     package let gap: WebGap?
+
+    /// Ends it earlier, where no later event can have been listed.
+    package mutating func end(noLaterThan instant: Timestamp) { end = max(from, min(end, instant)) }
 }
 
 /// What Stripe's list of events did not reach back to: it holds thirty days.

@@ -17,6 +17,14 @@ struct ProjectionRow: Sendable {
         ).first != nil
     }
 
+    /// The position up to which everything is derived; a look without a lock.
+    func checkpoint(on connection: isolated PostgresConnection) throws -> Int64 {
+        try connection.query(
+            "SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 AND version = $3",
+            [.int(ledgerID), .text(name), .int4(Int32(version))]
+        ).first?.int(0) ?? 0
+    }
+
     /// Locks the row, which is made first where it is missing, and begun anew where it is of another version.
     ///
     /// - Parameter clear: deletes what was derived.

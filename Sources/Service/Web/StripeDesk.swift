@@ -57,16 +57,24 @@ package struct StripeDesk: Sendable {
         let isOwned: Bool
     }
 
-    /// Asks what a reading is to begin with, and then whatever else it calls for.
+    /// Asks what a reading is to begin with, and then whatever else it calls for; what Stripe does not know is left out.
     ///
     /// - Throws: `StripeAPIError`, and `PayloadError` where an answer cannot be used.
     func complete(
         _ reading: inout StripeReading, beginningWith first: [StripeLookup] = [], _ client: StripeClient,
         until end: ContinuousClock.Instant
     ) async throws {
+        try await complete(&reading, beginningWith: first) { try await client.answer(to: $0, within: end - .now) }
+    }
+
+    /// - Parameter ask: `nil` for what may be missing and is.
+    func complete(
+        _ reading: inout StripeReading, beginningWith first: [StripeLookup],
+        ask: @Sendable (StripeLookup) async throws -> [UInt8]?
+    ) async throws {
         var first = first[...]
         while let lookup = first.popFirst() ?? reading.next {
-            guard let answer = try await client.answer(to: lookup, within: end - .now) else {
+            guard let answer = try await ask(lookup) else {
                 try reading.addMissing(lookup)
                 continue
             }
@@ -144,11 +152,12 @@ package struct StripeDesk: Sendable {
         _ take: (StripeList) async throws -> Void
     ) async throws {
         var last: String?
-        for _ in 0..<Self.mostPages {
+        var seen: Set<String> = []
+        while seen.count < Self.mostPages {
             let page = try await page(path(last), client, within: limit())
             try await take(page)
             guard page.hasMore else { return }
-            guard let next = page.lastID, next != last else { break }
+            guard let next = page.lastID, seen.insert(next).inserted else { break }
             last = next
         }
         throw StripeAPIError(.unreadable, of: StripeRequest.get(path(nil)).operation, "the list does not end")

@@ -13,10 +13,11 @@ extension Application {
             let (event, webhook) = try await verifiedStripeEvent(call)
             let outcome = try await writer.append(EventDraft(event, webhook))
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
+            // Also what was sent again: the first may still be at it.
+            await complete(event, at: outcome.position)
             if outcome.isDuplicate {
                 await streams.hearWeb(event.environment, at: now())
             } else {
-                await complete(event, at: outcome.position)
                 await note(event, outcome)
             }
             return try .document(
@@ -94,7 +95,9 @@ extension Application {
     private func complete(_ event: StripeEvent, at position: Int64) async {
         guard let stripeLookups, event.followUps.contains(where: { $0.urgency == .now }) else { return }
         do {
-            try await within(Self.longestLookup) { try await stripeLookups.settle(position, event.environment) }
+            try await within(Self.longestLookup) {
+                try await stripeLookups.settle(position, event.environment, within: Self.longestLookup)
+            }
         } catch {
             logger.log(
                 .warning, "what an event of Stripe's means cannot be read now; it is tried again",

@@ -3,6 +3,7 @@ import EntitlementCore
 package import Ledger
 import StripeAPI
 import StripePayloads
+import Synchronization
 
 /// Reads from Stripe's API what an event says too little about by itself: for which invoice a refund was made, the rest of
 /// a long invoice, and once more whatever two events may have said in the wrong order.
@@ -10,6 +11,11 @@ import StripePayloads
 /// What is owed is derived from the log and kept in the database, so nothing is lost with a process. What a reading brought
 /// is an event of its own, if it says something new.
 package struct StripeLookups: Sendable {
+    /// What the operator has to mend; what can be read is read meanwhile.
+    private struct Complaint: Error, CustomStringConvertible {
+        let description: String
+    }
+
     /// When it works: at once while something is due.
     package static let intervals = Repetition(
         regular: .seconds(5), elsewhere: .seconds(5), retry: .seconds(10), longestRetry: .seconds(300))
@@ -20,17 +26,31 @@ package struct StripeLookups: Sendable {
     private static let limit = Duration.seconds(25)
 
     private let desk: StripeDesk
-    private let projector: WebLookupProjector
+    private let keyWatches: [StoreEnvironment: StripeKeyWatch]
+    /// Many webhooks come at once, and all want what is owed noted: one does it for the others.
+    private let noting: SharedWork
     private let register: WebLookupRegister
     private let intervals: Repetition
 
-    /// - Parameter projector: notes what is owed, as ``calls`` says.
+    /// - Parameters:
+    ///   - projector: notes what is owed, as ``calls`` says.
+    ///   - keyInterval: between looks at whether the operator has mended what only they can mend.
     package init(
         _ desk: StripeDesk, projector: WebLookupProjector, register: WebLookupRegister,
-        intervals: Repetition = StripeLookups.intervals
+        intervals: Repetition = StripeLookups.intervals, keyInterval: Duration = .seconds(60)
     ) {
         self.desk = desk
-        self.projector = projector
+        keyWatches = Dictionary(
+            desk.clients.map {
+                ($0.environment, StripeKeyWatch($0, desk, register: register, interval: keyInterval))
+            }
+        ) { first, _ in first }
+        noting = SharedWork { [now = desk.now] in
+            guard try await projector.catchUp(now: now(), patience: Self.patience) else {
+                throw LedgerError(
+                    .unavailable, "another process notes what is to be read from Stripe's API, and takes long")
+            }
+        }
         self.register = register
         self.intervals = intervals
     }
@@ -51,10 +71,19 @@ package struct StripeLookups: Sendable {
         await withTaskGroup(of: Void.self) { group in
             for client in desk.clients {
                 let work: WorkWatch.Work = client.environment == .production ? .stripeProduction : .stripeSandbox
+                let keyWatch = keyWatches[client.environment]
                 group.addTask {
                     await intervals.run {
-                        let isDone = await watch.watch(work) { while try await round(client) > 0 {} }
-                        return isDone ? .done : .failed
+                        let isRead = Mutex(false)
+                        await watch.watch(work) {
+                            try await keyWatch?.look()
+                            while try await round(client) > 0 {}
+                            isRead.withLock { $0 = true }
+                            if let complaint = try await keyWatch?.complaint() {
+                                throw Complaint(description: complaint)
+                            }
+                        }
+                        return isRead.withLock(\.self) ? .done : .failed
                     }
                 }
             }
@@ -71,7 +100,7 @@ package struct StripeLookups: Sendable {
     }
 
     private func round(_ client: StripeClient) async throws -> Int {
-        try await projector.catchUp(now: desk.now())
+        try await noting.join()
         desk.metrics.note(owedLookups: try await register.count(client.environment), client.environment)
         let due = try await register.take(client.environment, now: desk.now(), limit: Self.width)
         // What is read again may be what an event called for, too: then it says nothing new any more.
@@ -84,38 +113,98 @@ package struct StripeLookups: Sendable {
         return due.count
     }
 
-    /// Reads at once what an event cannot take effect without, as far as nobody else is at it.
+    /// Reads at once what an event cannot take effect without, or waits until whoever reads it has done so.
     ///
-    /// - Throws: where it cannot be read now; then it is tried again.
-    func settle(_ position: Int64, _ environment: StoreEnvironment) async throws {
+    /// - Parameter limit: how long it may take.
+    /// - Throws: where it cannot be read now; then it is tried again behind the answer.
+    func settle(_ position: Int64, _ environment: StoreEnvironment, within limit: Duration) async throws {
         guard let client = desk.client(environment)?.taking(.webhooks) else { return }
-        try await projector.catchUp(now: desk.now())
-        guard let owed = try await register.take(eventAt: position, environment, now: desk.now()) else { return }
-        try await read(owed, client)
+        let end = ContinuousClock.now + limit
+        try await noting.join()
+        while true {
+            switch try await register.take(eventAt: position, environment, now: desk.now()) {
+            case .taken(let owed): return try await read(owed, client, until: end)
+            case .settled: return
+            case .putOff(let reason): throw LedgerError(.unavailable, reason)
+            case .held:
+                guard ContinuousClock.now < end else {
+                    throw LedgerError(.unavailable, "it is being read already, and that takes long")
+                }
+                try await Task.sleep(for: Self.pollInterval)
+            }
+        }
     }
+
+    /// Between looks at whether somebody else has read something.
+    private static let pollInterval = Duration.milliseconds(50)
+    /// How long it is waited for that another process notes what is owed.
+    private static let patience = Duration.seconds(5)
 
     // MARK: - Reading
 
     /// Reads one thing and says what came of it.
     ///
-    /// - Throws: `StripeAPIError` where Stripe cannot be asked at all, or what the database throws.
-    private func read(_ owed: OwedLookup, _ client: StripeClient) async throws {
+    /// - Parameter hurry: when a webhook is answered that waits for it; then whatever there was no time for is tried again at
+    ///   once.
+    /// - Throws: `StripeAPIError` where Stripe cannot be asked at all, or what the database throws; for a webhook whatever
+    ///   keeps it from being read.
+    private func read(
+        _ owed: OwedLookup, _ client: StripeClient, until hurry: ContinuousClock.Instant? = nil
+    ) async throws {
         do {
-            let outcome = try await settle(owed, client)
+            let outcome = try await settle(owed, client, until: hurry ?? .now + Self.limit)
             desk.metrics.count(.webLookups, [outcome.label])
             try await register.finish(owed)
         } catch let error as StripeAPIError {
             desk.metrics.count(.webLookups, ["failed"])
-            try await postpone(owed, "\(error)", isOwn: !error.isOfEveryRequest)
-            if error.isOfEveryRequest { throw error }
+            let fault = Self.fault(error, owed)
+            if case .permission(let operation)? = fault { await keyWatches[owed.environment]?.deny(operation) }
+            if hurry != nil, error.kind == .outOfTime {
+                try await letGo(owed, "\(error)")
+            } else if fault == .object, try await isGone(owed) {
+                return try await giveUp(owed, "Stripe has deleted what it told of", "\(error)")
+            } else {
+                let reason = error.kind == .notFound ? "\(error). \(Self.unknownToStripe)" : "\(error)"
+                try await postpone(owed, reason, isOwn: !error.isOfEveryRequest, fault: fault)
+            }
+            if error.isOfEveryRequest || hurry != nil { throw error }
         } catch let error as PayloadError {
             desk.metrics.count(.webLookups, ["failed"])
-            try await postpone(owed, "what Stripe's API answered cannot be used: \(error)", isOwn: true)
+            try await postpone(
+                owed, "what Stripe's API answered cannot be used: \(error)", isOwn: true, fault: nil)
+            if hurry != nil { throw error }
+        } catch  where Task.isCancelled {
+            try await letGo(owed, "stopped while it was read")
+            throw error
         }
     }
 
-    private func settle(_ owed: OwedLookup, _ client: StripeClient) async throws -> StripeDesk.Outcome {
-        let end = ContinuousClock.now + Self.limit
+    private static let unknownToStripe =
+        "It told of that itself: is the key of secret_key_path of the account whose webhooks come here, and was test data deleted"
+
+    /// What the operator has to mend before something can be read.
+    private static func fault(_ error: StripeAPIError, _ owed: OwedLookup) -> WebLookupFault? {
+        switch error.kind {
+        case .unauthorized: .key
+        case .forbidden: .permission(error.operation)
+        // The first time it may only have been asked for too early.
+        case .notFound: owed.attempts > 0 ? .object : nil
+        case .limited, .refused, .unavailable, .unreadable, .outOfTime: nil
+        }
+    }
+
+    /// Whether what Stripe does not know any more was deleted there: the key is of the right account, and it was asked for
+    /// over more than an hour.
+    private func isGone(_ owed: OwedLookup) async throws -> Bool {
+        guard owed.attempts >= Self.attemptsAtObject else { return false }
+        return try await keyWatches[owed.environment]?.isOfRightAccount() ?? false
+    }
+
+    private static let attemptsAtObject = 8
+
+    private func settle(
+        _ owed: OwedLookup, _ client: StripeClient, until end: ContinuousClock.Instant
+    ) async throws -> StripeDesk.Outcome {
         guard let (shown, evidence) = try await desk.reader.event(at: owed.position), let evidence else {
             return .withheld
         }
@@ -125,24 +214,51 @@ package struct StripeLookups: Sendable {
         // Of what an event calls for, one answer may settle the rest; a thin one says only which object it is about.
         let first = event.followUps.map(\.lookup).filter { $0.path == owed.path || owed.isOfEvent && event.isThin }
         if owed.isOfEvent { try reading.add(subject: body) }
-        try await desk.complete(&reading, beginningWith: first, client, until: end)
+        let keyWatch = keyWatches[owed.environment]
+        try await desk.complete(&reading, beginningWith: first) { lookup in
+            let request = StripeRequest.get(lookup)
+            do {
+                let answer = try await client.send(request, within: end - .now)
+                try await keyWatch?.allow(request.operation)
+                return answer
+            } catch let error as StripeAPIError where error.kind == .notFound && lookup.isSearch {
+                // Of all else Stripe itself has told: then it is another account's, or not there yet.
+                return nil
+            }
+        }
         return try await desk.record(reading).outcome
     }
 
-    private func postpone(_ owed: OwedLookup, _ reason: String, isOwn: Bool) async throws {
+    /// Leaves something to whoever takes it next, now.
+    private func letGo(_ owed: OwedLookup, _ reason: String) async throws {
+        let now = desk.now()
+        try await Task { [register] in
+            try await register.postpone(owed, to: now, isOwn: false, fault: nil, reason)
+        }.value
+    }
+
+    private func giveUp(_ owed: OwedLookup, _ why: String, _ reason: String) async throws {
+        desk.logger.log(
+            .error, "something of Stripe's is not read any more: \(why)",
+            [("position", .integer(owed.position)), ("error", .string(reason))])
+        try await register.finish(owed)
+    }
+
+    private func postpone(
+        _ owed: OwedLookup, _ reason: String, isOwn: Bool, fault: WebLookupFault?
+    ) async throws {
         let now = desk.now()
         // Also when this task was cancelled: another goes on at once.
         try await Task { [register, logger = desk.logger] in
             if let since = owed.failingSince, now.milliseconds - since.milliseconds > Self.longestFailing {
-                logger.log(
-                    .error, "something of Stripe's could not be read for thirty days, and is given up",
-                    [("position", .integer(owed.position)), ("error", .string(reason))])
-                return try await register.finish(owed)
+                return try await giveUp(owed, "it could not be read for thirty days", reason)
             }
             let pause =
                 isOwn ? min(Self.longestPause, Self.firstPause << Int64(min(owed.attempts, 20))) : Self.firstPause
-            try await register.postpone(owed, to: now.adding(milliseconds: pause), isOwn: isOwn, reason)
-            guard isOwn else { return }
+            try await register.postpone(
+                owed, to: now.adding(milliseconds: pause), isOwn: isOwn, fault: fault, reason)
+            // What only the operator can mend is said once for all that wait for it.
+            guard isOwn, fault == nil else { return }
             logger.log(
                 .warning, "something of Stripe's cannot be read; it is tried again, and the others go on",
                 [

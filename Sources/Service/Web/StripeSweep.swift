@@ -126,7 +126,9 @@ package struct StripeSweep: Sendable {
     /// Reads everything up to now; `nil` where another process is at it.
     private func sweep(_ client: StripeClient) async throws -> Report? {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
-        guard var sweep = try await register.begin(client.environment, now: desk.now()) else { return nil }
+        // Stripe dates its events, so a wrong clock of ours must not say up to when they are known.
+        let start = client.clock.reading(at: desk.now())
+        guard var sweep = try await register.begin(client.environment, now: start) else { return nil }
         if let gap = sweep.gap {
             desk.logger.log(
                 gap.from == nil ? .info : .warning,
@@ -140,8 +142,10 @@ package struct StripeSweep: Sendable {
             repeat {
                 let until = min(sweep.end, sweep.from.adding(milliseconds: Self.part))
                 let part = try await read(from: sweep.from, until: until, of: sweep, client)
+                // Its first answer may be the first that tells the time.
+                sweep.end(noLaterThan: client.clock.reading(at: desk.now()))
                 try await register.advance(
-                    &sweep, to: until, read: part.read, recorded: part.recorded, refused: part.refused)
+                    &sweep, to: min(until, sweep.end), read: part.read, recorded: part.recorded, refused: part.refused)
                 report.read += part.read
                 report.recorded += part.recorded
                 report.refused += part.refused

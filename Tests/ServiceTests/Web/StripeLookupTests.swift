@@ -4,50 +4,10 @@ import HTTPServer
 import Ledger
 import PostgresClient
 import StripePayloads
-import Synchronization
 import TestSupport
 import Testing
 
 @testable import Service
-
-/// What Stripe would answer, by path, and how it fails meanwhile.
-private final class StripeShelf: Sendable {
-    private let state = Mutex<(answers: [String: String], fault: HostileServer.Reply?)>(([:], nil))
-
-    func put(_ body: String, at path: String) { state.withLock { $0.answers[path] = body } }
-    func fail(_ fault: HostileServer.Reply?) { state.withLock { $0.fault = fault } }
-
-    func reply(to request: HostileServer.Request) -> HostileServer.Reply {
-        state.withLock { state in
-            if let fault = state.fault { return fault }
-            let path = request.target.replacing("%5B", with: "[").replacing("%5D", with: "]")
-            if let body = state.answers[path] { return .answer(200, body) }
-            return .answer(
-                404, #"{"error":{"type":"invalid_request_error","code":"resource_missing","message":"No such thing"}}"#)
-        }
-    }
-
-    static func list(_ elements: String...) -> String {
-        #"{"object":"list","data":[\#(elements.joined(separator: ","))],"has_more":false,"url":"/v1/x"}"#
-    }
-
-    static let tiePath =
-        "/v1/invoice_payments?payment[type]=payment_intent&payment[payment_intent]=pi_1&expand[]=data.invoice&limit=100"
-    static let tie = list(
-        """
-        {"id":"inpay_1","object":"invoice_payment","livemode":true,"amount_paid":999,"status":"paid",
-        "invoice":\(StripeBody.invoice()),"payment":{"type":"payment_intent","payment_intent":"pi_1"}}
-        """)
-
-    static func refund(_ status: String = "succeeded") -> String {
-        """
-        {"id":"re_1","object":"refund","amount":999,"created":\(StripeRig.noon - 20),"status":"\(status)",
-        "payment_intent":"pi_1","charge":"ch_1"}
-        """
-    }
-
-    static let refunded = StripeBody.event("refund.created", refund(), id: "evt_refund", created: StripeRig.noon - 20)
-}
 
 @Suite("What Stripe's events call for, read from its API", .timeLimit(.minutes(5)))
 struct StripeLookupTests {
@@ -180,6 +140,7 @@ struct StripeLookupTests {
         let (stripe, shelf, server, lookups) = try await Self.make()
         defer { server.stop() }
         shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+        shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
         #expect(try await stripe.deliver(StripeBody.paid).status == 200)
         let webhook = try SignedWebhook(
             signature: StripeRig.header(StripeShelf.refunded), body: Array(StripeShelf.refunded.utf8))
@@ -252,8 +213,13 @@ struct StripeLookupTests {
 
     @Test("a payment that this ledger's checkout did not sell leaves nothing behind")
     func foreign() async throws {
-        let (stripe, _, server, lookups) = try await Self.make()
+        let (stripe, shelf, server, lookups) = try await Self.make()
         defer { server.stop() }
+        // Paid without a checkout or an invoice.
+        shelf.put(
+            #"{"id":"pi_1","object":"payment_intent","livemode":true,"metadata":{}}"#,
+            at: "/v1/payment_intents/pi_1?expand[]=latest_charge")
+        shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
         #expect(try await stripe.deliver(StripeShelf.refunded).status == 200)
         stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 6000)
         while try await lookups.round() > 0 {}

@@ -16,6 +16,10 @@ private final class StripeList: Sendable {
         var events: [(id: String, created: Int64, type: String, body: String)] = []
         var faults: [Int: HostileServer.Reply] = [:]
         var asked = 0
+        /// By Stripe's clock, as answers are dated; `nil`: they are not.
+        var date: String?
+        /// Whether each page leads to another, and that one back.
+        var isEndless = false
     }
 
     private let state = Mutex(State())
@@ -37,6 +41,9 @@ private final class StripeList: Sendable {
         state.withLock { $0.faults[$0.asked + request] = reply }
     }
 
+    func date(_ date: String) { state.withLock { $0.date = date } }
+    func neverEnd() { state.withLock { $0.isEndless = true } }
+
     func reply(to request: HostileServer.Request) -> HostileServer.Reply {
         state.withLock { state in
             state.asked += 1
@@ -57,9 +64,12 @@ private final class StripeList: Sendable {
             if let after = value("starting_after"), let index = listed.firstIndex(where: { $0.id == after }) {
                 listed.removeSubrange(...index)
             }
+            if state.isEndless { listed = [state.events[value("starting_after") == state.events[0].id ? 1 : 0]] }
             let page = listed.prefix(pageSize).map(\.body).joined(separator: ",")
+            let hasMore = state.isEndless || listed.count > pageSize
             return .answer(
-                200, #"{"object":"list","url":"/v1/events","has_more":\#(listed.count > pageSize),"data":[\#(page)]}"#)
+                200, headers: state.date.map { ["Date: \($0)"] } ?? [],
+                #"{"object":"list","url":"/v1/events","has_more":\#(hasMore),"data":[\#(page)]}"#)
         }
     }
 }
@@ -167,6 +177,43 @@ struct StripeSweepTests {
         #expect(try await sweep.runOnce() == [StripeSweep.Report(read: 3, recorded: 1, refused: 2)])
         #expect(try await stripe.access("c-1") == ["web_checkout active"])
         #expect(try await stripe.access("c-3", "sandbox") == [])
+    }
+
+    @Test("where this machine's clock is ahead, what comes until it is set right is read all the same")
+    func clockAhead() async throws {
+        let (stripe, list, server, sweep) = try await Self.make()
+        defer { server.stop() }
+        func set(_ date: String, minutes: Int64, ahead: Int64) throws {
+            list.date(date)
+            stripe.rig.clock.now = try instant(ServiceRig.noon).adding(milliseconds: (minutes + ahead) * 60_000)
+        }
+        try set("Fri, 20 Nov 2026 12:00:00 GMT", minutes: 0, ahead: 120)
+        _ = try await sweep.runOnce()
+        #expect(try await Self.stream(stripe)?["sweep"]?["completed_until"] == .string(ServiceRig.noon))
+        list.add("invoice.paid", StripeBody.invoice("c-1"), id: "evt_1", created: StripeRig.noon + 600)
+        try set("Fri, 20 Nov 2026 12:20:00 GMT", minutes: 20, ahead: 120)
+        #expect(try await sweep.runOnce().first??.recorded == 1)
+        list.add(
+            "invoice.paid", StripeBody.invoice("c-2", subscription: "sub_2"), id: "evt_2",
+            created: StripeRig.noon + 1800)
+        try set("Fri, 20 Nov 2026 12:40:00 GMT", minutes: 40, ahead: 0)
+        #expect(try await sweep.runOnce().first??.recorded == 1)
+    }
+
+    @Test("a list that leads in a circle is not followed for long")
+    func circle() async throws {
+        let (stripe, list, server, sweep) = try await Self.make()
+        defer { server.stop() }
+        for number in 1...2 {
+            list.add(
+                "invoice.paid", StripeBody.invoice("c-\(number)", subscription: "sub_\(number)"), id: "evt_\(number)",
+                created: StripeRig.noon - 60)
+        }
+        list.neverEnd()
+        await #expect(throws: (any Error).self) { try await sweep.runOnce() }
+        #expect(server.requests.count < 10)
+        #expect(try await stripe.head() == .int(4))
+        #expect(try await Self.stream(stripe)?["sweep"]?["state"] == .string("failed"))
     }
 
     @Test("one process reads at a time; what one left that was killed is taken up when it is silent")

@@ -1,3 +1,4 @@
+import Foundation
 package import HTTPServer
 
 extension SimulatedStripe {
@@ -21,7 +22,9 @@ extension SimulatedStripe {
                 let answer = try await self.answer(asked)
                 var response = HTTPResponse(
                     status: answer.status,
-                    headers: answer.headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
+                    headers: answer.headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) } + [
+                        ("Date", self.date)
+                    ],
                     body: answer.body)
                 if answer.isReset { response.resetsAfter = answer.body.count / 2 }
                 return response
@@ -29,5 +32,14 @@ extension SimulatedStripe {
                 return HTTPResponse(status: 500, headers: [], body: [])
             }
         }
+    }
+
+    /// What time it is for the account, as its answers tell.
+    private var date: String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(secondsFromGMT: 0)
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: Date(timeIntervalSince1970: Double(now() / 1000)))
     }
 }

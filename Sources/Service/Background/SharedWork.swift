@@ -1,0 +1,33 @@
+/// Work that those share who want it at the same time.
+///
+/// Whoever comes while it is under way waits for the next time, which is one for all of them: it begins after they came.
+actor SharedWork {
+    private let work: @Sendable () async throws -> Void
+    private var running: Task<Void, any Error>?
+    private var next: Task<Void, any Error>?
+
+    init(_ work: @escaping @Sendable () async throws -> Void) { self.work = work }
+
+    /// Waits until the work was done that began after this.
+    ///
+    /// - Throws: what the work threw. It goes on when the current task is cancelled.
+    func join() async throws {
+        if let next { return try await next.value }
+        let before = running
+        let task = Task {
+            if let before {
+                _ = await before.result
+                running = next
+                next = nil
+            }
+            try await work()
+        }
+        if before == nil {
+            running = task
+        } else {
+            next = task
+        }
+        defer { if running == task { running = nil } }
+        try await task.value
+    }
+}
