@@ -128,6 +128,44 @@ struct CustomerHistoryTests {
         #expect(sandbox.items.map(\.record.position) == [1, 5])
     }
 
+    @Test("of whom a link once tied to the customer by mistake nothing is handed out, in either direction")
+    func undoneLink() async throws {
+        func link(_ identity: String, to customer: String) -> EventDraft {
+            command(.link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))), identity, customer)
+        }
+        let undo = command(.link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(0))), "ben")
+        let ledger = try await told([
+            draft("a", original: "1", token: "ann"), draft("b", original: "2", token: "ben", app: "apple:9"),
+            link("ben", to: "ann"), undo, draft("c", original: "2", token: "ben", month: 1), link("old", to: "ben"),
+        ])
+        func export(_ customer: String) async throws -> CustomerExport {
+            try #require(try await ledger.reader.export(of: id(customer), environments: [.production]))
+        }
+        for (customer, positions, people) in [
+            ("ann", [1, 2, 4, 5, 7], ["ann"]), ("ben", [1, 3, 4, 5, 6, 7], ["ben", "old", "apple:9"]),
+            ("old", [1, 3, 4, 5, 6, 7], ["ben", "old", "apple:9"]),
+        ] as [(String, [Int64], Set<String>)] {
+            let found = try await export(customer)
+            #expect(found.items.map(\.record.position) == positions, "\(customer)")
+            #expect(Set(found.identities.values) == people, "\(customer)")
+            let text = found.items.compactMap(\.evidence).map { String(decoding: $0, as: UTF8.self) }
+            #expect(text.allSatisfy { $0.contains("names \(customer == "ann" ? "ann" : "ben")") }, "\(text)")
+            let shown = try await ledger.reader.events(
+                of: id(customer), environment: .production, after: 0, limit: 100
+            ).events
+            #expect(shown.map(\.record.position) == positions.filter { $0 != 1 }, "\(customer)")
+            #expect(Set(shown.compactMap(\.customerID)).isSubset(of: people), "\(customer)")
+            // What is left folds to the same answer.
+            let history = CustomerHistory(
+                of: found.identity, environment: .production, position: found.position,
+                events: found.items.map { HistoryEvent($0.record, fact: $0.fact) })
+            let known = try await ledger.reader.customerFacts(id(customer), environment: .production).facts
+            #expect(history.facts().timelines() == known.timelines(), "\(customer)")
+        }
+        // While the link held they were one, and that answer stays.
+        #expect(try await positions(ledger, of: "ann", knownAt: .position(4)) == [1, 2, 3, 4])
+    }
+
     @Test("an event that was changed, or whose evidence was, shows it")
     func faults() async throws {
         let ledger = try await told([draft("a", original: "1", token: "ann")])

@@ -50,8 +50,12 @@ package struct CustomerHistory: Sendable {
     package let position: Int64
     /// In the order of their positions.
     package let events: [HistoryEvent]
-    /// Everybody who is this customer, as far as links say.
+    /// Everybody whom links, ever made, connect with the customer: what the fold may need.
+    ///
+    /// Who is not among ``person`` is somebody else now.
     package let identities: Set<IdentityRef>
+    /// Everybody who is this customer by the links in force at the position.
+    package let person: Set<IdentityRef>
     /// Purchases on the web that name the customer beside their owner, or somebody beside the customer; by links and
     /// transfers it may be settled by now.
     let rivalries: [WebRivalry]
@@ -72,6 +76,7 @@ package struct CustomerHistory: Sendable {
         // Also where the links themselves are left out: they say of nobody whose anything is here.
         let identities = Self.identities(linkedTo: customer, by: recorded)
         self.identities = identities
+        person = Self.person(customer, among: identities, by: recorded)
         let known = app?.part(of: recorded, about: customer) ?? recorded
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
         let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
@@ -99,6 +104,37 @@ package struct CustomerHistory: Sendable {
             }
         }
         return found
+    }
+
+    private static func person(
+        _ customer: IdentityRef?, among identities: Set<IdentityRef>, by events: [HistoryEvent]
+    ) -> Set<IdentityRef> {
+        guard let customer else { return [] }
+        guard identities.count > 1 else { return identities }
+        var links = OwnershipMap()
+        for event in events {
+            if case .link = event.fact {
+                links.apply(event.fact, position: event.position, recordedAt: event.recordedAt)
+            }
+        }
+        let whose = links.customer(of: customer)
+        return identities.filter { links.customer(of: $0) == whose }
+    }
+
+    /// What of the events may be handed out: all but those that are of somebody who was linked with the customer once, and
+    /// is somebody else now.
+    ///
+    /// Of these only the links themselves are left, which name numbers: without those that were undone since, what is folded
+    /// from the others would be another answer.
+    package var handedOut: [HistoryEvent] {
+        guard person != identities else { return events }
+        let groups = Dictionary(grouping: events) { $0.fact.originalTransactionID }
+        let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: person) }
+        return events.filter { event in
+            if case .link = event.fact { return true }
+            return event.catalog != nil || shared[event.fact.originalTransactionID] != nil
+                || event.fact.isWord(ofAny: person)
+        }
     }
 
     /// Whether the customer has, or had, a part in the original transaction whose events these are.

@@ -120,18 +120,20 @@ private struct ExportSelection {
     private(set) var identities: Set<IdentityRef> = []
     private(set) var withheld: Set<Int64> = []
 
+    /// Adds what may be handed out, by the links in force.
+    ///
     /// Evidence that bears somebody else's identity is withheld; so is, in an original transaction of several owners,
     /// what does not say whose it is.
     mutating func add(_ gathered: [DecodedEvent], bearingOn history: CustomerHistory) {
-        identities.formUnion(history.identities)
-        let positions = Set(history.events.map(\.position))
+        identities.formUnion(history.person)
+        let positions = Set(history.handedOut.map(\.position))
         let kept = gathered.filter { positions.contains($0.record.position) }
-        let foreign = kept.filter { $0.owners.contains { !history.identities.contains($0) } }
+        let foreign = kept.filter { $0.owners.contains { !history.person.contains($0) } }
         let mixed = Set(foreign.compactMap(\.record.originalTransactionID))
         for event in kept {
             let record = event.record
             events[record.position] = event
-            let isOwn = event.owners.allSatisfy { history.identities.contains($0) }
+            let isOwn = event.owners.allSatisfy { history.person.contains($0) }
             let isInMixed = record.originalTransactionID.map { mixed.contains($0) } ?? false
             if !isOwn || event.owners.isEmpty && isInMixed {
                 withheld.insert(record.position)

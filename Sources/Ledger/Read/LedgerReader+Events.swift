@@ -51,40 +51,33 @@ extension LedgerReader {
     /// somebody linked to them, those of original transactions that were claimed by or transferred to one of them, and
     /// the transfers of those that statements say are theirs.
     ///
+    /// Who is linked goes by the links in force. Of somebody who was linked once only the links are there, without a name.
+    ///
     /// - Parameter app: leaves out what is not about this app.
     package func events(
         of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int, app: AppScope? = nil
     ) async throws -> EventPage {
         let own = try await ownPositions(of: customer, environment, app: app)
         let (people, received, stated) = try await read { connection in
+            let people = try Self.people(of: customer, environment, on: connection)
             let rows = try connection.query(
                 """
-                WITH RECURSIVE person (number, environment, own, identity) AS (
-                    SELECT 1::bigint, $3::smallint, true, identity FROM identity
-                    WHERE ledger_id = $1 AND value = $2
-                    UNION
-                    \(OwnershipQuery.neighbours())
-                )
-                SELECT DISTINCT person.identity, '', false FROM person
-                UNION ALL
-                SELECT 0, name.original_transaction_id, bool_or(name.kind = 2)
-                FROM person \(Statements.search(
+                SELECT name.original_transaction_id, bool_or(name.kind = 2)
+                FROM unnest($2::bigint[]) AS person (identity) \(Statements.search(
                     """
                     SELECT kind, original_transaction_id FROM event_name AS stored
                     WHERE stored.ledger_id = $1 AND stored.identity = person.identity AND stored.environment = $3
                         AND stored.kind IN (0, 2) AND stored.original_transaction_id <> ''
                     """, as: "name"))
                 GROUP BY name.original_transaction_id
-                """, [.int(ledgerID), .text(customer.value), .int2(environment.number)]
-            ).rows.map { (identity: try $0.int(0), original: try $0.text(1), isReceived: try $0.bool(2)) }
+                """, [.int(ledgerID), .intArray(people.now.map(\.number)), .int2(environment.number)]
+            ).rows.map { (original: try $0.text(0), isReceived: try $0.bool(1)) }
             return (
-                rows.filter { $0.original.isEmpty }.map(\.identity),
-                rows.filter { !$0.original.isEmpty && $0.isReceived }.map(\.original),
-                rows.filter { !$0.original.isEmpty && !$0.isReceived }.map(\.original)
+                people, rows.filter(\.isReceived).map(\.original), rows.filter { !$0.isReceived }.map(\.original)
             )
         }
         // Of an original that was never claimed or transferred, the events that name one of these people.
-        return try await page(
+        let page = try await page(
             """
             SELECT \(EventColumns.list(of: "event")) FROM (
                 SELECT found FROM (
@@ -94,6 +87,8 @@ extension LedgerReader {
                         WHERE stored.ledger_id = $1 AND stored.identity = key.number AND stored.environment IN (0, $4)
                             AND stored.kind IN (2, 3) AND stored.position > $2
                         """, as: "name"))
+                    UNION
+                    SELECT link FROM unnest($8::bigint[]) AS link WHERE link > $2
                     UNION
                     SELECT event.position FROM unnest($6::text[]) AS key (original) \(Statements.search(
                         """
@@ -109,15 +104,36 @@ extension LedgerReader {
                             AND event.original_transaction_id = key.original AND event.position > $2
                             AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
                         """, as: "event"))
-                OFFSET 0) AS bearing \(own == nil ? "" : "WHERE found = ANY ($8)")
+                OFFSET 0) AS bearing \(own == nil ? "" : "WHERE found = ANY ($9)")
                 ORDER BY 1 LIMIT $3
             ) AS page
             \(Statements.search(
                 "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = page.found", as: "event"))
             ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
-            more: [.int2(environment.number), .intArray(people), .textArray(received), .textArray(stated)]
-                + (own.map { [.intArray($0)] } ?? []))
+            more: [
+                .int2(environment.number), .intArray(people.now.map(\.number)), .textArray(received),
+                .textArray(stated), .intArray(people.links),
+            ] + (own.map { [.intArray($0)] } ?? []))
+        return EventPage(
+            events: page.events.map { $0.nameless(unlessOf: people.now) }, hasMore: page.hasMore,
+            nextAfter: page.nextAfter)
+    }
+
+    /// Who is a customer by the links in force, and the positions of all links that were ever made between them and others.
+    private static func people(
+        of customer: CustomerID, _ environment: StoreEnvironment, on connection: isolated PostgresConnection
+    ) throws -> (now: [IdentityRef], links: [Int64]) {
+        let asked = Statements.identity(of: customer.value)
+        guard let row = try connection.query(asked.sql, asked.parameters).first else { return ([], []) }
+        let identity = IdentityRef(try row.int(0))
+        let query = OwnershipQuery.events(connectedWith: [identity], environment, upTo: .max)
+        let found = try OwnershipQuery.events(from: connection.query(query.sql, query.parameters))
+        let links = found.filter { if case .link = $0.fact { true } else { false } }
+        let map = OwnershipMap(links)
+        let connected = Set(links.flatMap(\.fact.identities)).union([identity])
+        let whose = map.customer(of: identity)
+        return (connected.filter { map.customer(of: $0) == whose }.sorted(), links.map(\.position).sorted())
     }
 
     /// The positions of a customer's events that are about an app, or hold in every app; `nil` without an app.
@@ -126,7 +142,7 @@ extension LedgerReader {
     ) async throws -> [Int64]? {
         guard let app else { return nil }
         let history = try await history(of: customer, environment: environment, app: app)
-        return history.events.map(\.position)
+        return history.handedOut.map(\.position)
     }
 
     /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position, and
@@ -190,5 +206,13 @@ extension LedgerReader {
                 record: record, fact: try FactCodec.decode(record.facts),
                 customerID: record.identity.flatMap { customers[$0] })
         }
+    }
+}
+
+extension ShownEvent {
+    /// A link of somebody who is none of these tells by a number alone who that is.
+    fileprivate func nameless(unlessOf people: [IdentityRef]) -> ShownEvent {
+        guard case .link(let link) = fact, !people.contains(link.identity) else { return self }
+        return ShownEvent(record: record, fact: fact, customerID: nil)
     }
 }

@@ -119,7 +119,16 @@ struct ExplainCommand: Command {
                 CustomerHistory(
                     of: IdentityRef(document.identity), environment: environment, position: position, events: events)
             }
-            return question.answer(from: history(environment)) { history($0).knowsCustomer }
+            let known = history(environment)
+            let exported = CustomerHistory(
+                of: known.customer, environment: environment, position: document.ledger.position, events: events)
+            guard known.person.isSubset(of: exported.person) else {
+                throw CommandFailure(
+                    description:
+                        "\(path): somebody was linked with this customer then and is not any more, so their events "
+                        + "are not in it; ask the ledger itself")
+            }
+            return question.answer(from: known) { history($0).knowsCustomer }
         } catch let error as ExportFileError {
             throw CommandFailure(description: "\(path): \(error)")
         }
