@@ -8,9 +8,9 @@ struct BasisFinder {
     /// without any one of them another.
     ///
     /// - Parameters:
-    ///   - likely: what the fold itself names, which nearly always is what it takes.
+    ///   - likely: what the fold itself names, which nearly always is what it takes; the smallest first.
     ///   - check: called before each fold; what it throws ends the search.
-    func positions(likely: Set<Int64>, check: () throws -> Void) rethrows -> [Int64] {
+    func positions(likely: [Set<Int64>], check: () throws -> Void) rethrows -> [Int64] {
         switch wanted.rule {
         case .neverHeld, .unknownEntitlement, .unknownCustomer:
             // That there is nothing rests on nothing.
@@ -18,14 +18,16 @@ struct BasisFinder {
         case .reading, .notBegun:
             break
         }
-        var positions = history.events.map(\.position)
-        if try holds(Array(likely), check) {
-            positions = likely.sorted()
-        } else if let original = wanted.originalTransactionID {
+        for positions in likely where try holds(Array(positions), check) {
+            return try irreducible(positions.sorted(), check)
+        }
+        // One catalog answers for all, so of several none but the one in force can be what it rests on.
+        let inForce = history.events.last { $0.catalog != nil }?.position
+        let events = history.events.filter { $0.catalog == nil || $0.position == inForce }
+        var positions = events.map(\.position)
+        if let original = wanted.originalTransactionID {
             // What another original transaction says can take the place of this one, never change how it reads.
-            let near = history.events.filter {
-                $0.fact.originalTransactionID.map { $0 == original } ?? true
-            }.map(\.position)
+            let near = events.filter { $0.fact.originalTransactionID.map { $0 == original } ?? true }.map(\.position)
             if try holds(near, check) { positions = near }
         }
         return try irreducible(positions, check)

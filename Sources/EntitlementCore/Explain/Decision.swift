@@ -50,6 +50,9 @@ struct ShownReading {
 
     var reading: Reading { source.readings[index] }
 
+    /// What the source said before; `nil` where this is its first word.
+    var previous: Reading? { index > 0 ? source.readings[index - 1] : nil }
+
     /// What the source says next; `nil` where this is its last word.
     var next: Reading? { index + 1 < source.readings.count ? source.readings[index + 1] : nil }
 

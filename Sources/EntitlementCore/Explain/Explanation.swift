@@ -122,7 +122,9 @@ package struct Explainer: Sendable {
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
         let finder = BasisFinder(history: history, instant: instant, wanted: verdict.decision)
         let named = verdict.shown?.reading.positions ?? own.compactMap(\.readings.first).flatMap(\.positions)
-        let positions = Set(try finder.positions(likely: Set(named + [catalogPosition]), check: check))
+        let before = verdict.shown?.previous?.positions ?? []
+        let likely = [named, named + before].map { Set($0 + [catalogPosition]) }
+        let positions = Set(try finder.positions(likely: likely, check: check))
         let considered = Alternatives(
             facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict
         ).all()

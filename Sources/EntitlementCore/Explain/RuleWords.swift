@@ -24,10 +24,10 @@ struct RuleWords {
         if period.web != nil, let clause = webClause(product, period, reading) { return clause }
         switch reading.reason {
         case .paidPeriod:
-            return paid(product, period, reading)
+            return paid(product, period, shown)
         case .oneTimePurchase:
             return "\(product) was bought\(shared(period)) on \(period.start.inWords) and does not run out"
-                + sinceWhen(period, reading)
+                + sinceWhen(period, shown)
         case .leeway:
             return "\(product) ran out on \(period.end.inWords), and the catalog's policy leaves it open for "
                 + "\(facts.catalog.policy.leewaySeconds) seconds more"
@@ -78,9 +78,9 @@ struct RuleWords {
         }
     }
 
-    private func paid(_ product: String, _ period: Period, _ reading: Reading) -> String {
+    private func paid(_ product: String, _ period: Period, _ shown: ShownReading) -> String {
         let until = "from \(period.start.inWords) until \(period.expiry.inWords)"
-        let since = sinceWhen(period, reading)
+        let since = sinceWhen(period, shown)
         guard period.isSubscription else {
             return "\(product) was bought\(shared(period)) and runs \(until)\(since)"
         }
@@ -94,9 +94,15 @@ struct RuleWords {
         period.fact.ownership == .known(.familyShared) ? " through Family Sharing" : ""
     }
 
-    /// A period that was transferred begins anew for whom it was transferred to.
-    private func sinceWhen(_ period: Period, _ reading: Reading) -> String {
-        reading.start > period.start ? ", and is this customer's since \(reading.start.inWords)" : ""
+    /// What tells that a reading began later than what was paid for: a transfer, or a payment that had failed at first.
+    ///
+    /// Nothing is said of the hour after which Stripe charges each renewal.
+    private func sinceWhen(_ period: Period, _ shown: ShownReading) -> String {
+        let reading = shown.reading
+        // A period that was transferred begins anew for whom it was transferred to.
+        if reading.start > period.opening { return ", and is this customer's since \(reading.start.inWords)" }
+        if let paidAt = recovery(of: period, shown) { return ", and was paid on \(paidAt.inWords)" }
+        return ""
     }
 
     private func replaced(_ product: String, _ shown: ShownReading) -> String {

@@ -31,9 +31,25 @@ extension RuleWords {
         }
     }
 
+    /// When a renewal on the web was paid that had failed, or was long not paid; `nil` of any other.
+    func recovery(of period: Period, _ shown: ShownReading) -> Timestamp? {
+        guard period.web != nil, let before = shown.previous, before.end == shown.reading.start else { return nil }
+        switch before.reason {
+        case .pastDue, .billingRetry, .billingGivenUp:
+            break
+        case .paidPeriod, .oneTimePurchase, .leeway, .grant, .gracePeriod, .expired, .upgradedElsewhere, .replaced,
+            .refunded, .familyRevoked, .grantRevoked, .ownedByAnother, .renewalPending, .dispute, .cancelled, .paused:
+            return nil
+        }
+        let line = web(period)?.lines.first { $0.value.line.lineID == period.fact.transactionID }
+        return line?.value.paidAt == period.opening ? period.opening : nil
+    }
+
+    /// All that is known of what was bought on the web.
+    func web(_ period: Period) -> WebOriginal? { facts.originals[period.fact.originalTransactionID]?.web }
+
     func webGraceEnd(after period: Period) -> Timestamp {
-        facts.originals[period.fact.originalTransactionID]?.web?.graceEnd(after: period, facts.catalog.policy)
-            ?? period.end
+        web(period)?.graceEnd(after: period, facts.catalog.policy) ?? period.end
     }
 }
 

@@ -24,6 +24,18 @@ struct WebExplanationTests {
             because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
             outlook: [.expiry, .refund]),
         Case(
+            testDescription: "renewed, and paid an hour after it was due",
+            told: [month, paidLine("2", from: 30, to: 60, at: 30 + hours(1))], at: 33,
+            expected: "yes paid_period [1, 2, 4]",
+            because: "pro is paid from 31 January 2026, 00:00 UTC until 2 March 2026, 00:00 UTC",
+            outlook: [.expiry, .refund]),
+        Case(
+            testDescription: "paid late, after the card had failed",
+            told: [month, pastDue, paidLine("2", from: 30, to: 60, at: 39)], at: 40,
+            expected: "yes paid_period [1, 2, 3, 4, 5]",
+            because: "pro is paid from 31 January 2026, 00:00 UTC until 2 March 2026, 00:00 UTC, and was paid on "
+                + "9 February 2026, 00:00 UTC", outlook: [.renewal, .expiry, .refund]),
+        Case(
             testDescription: "a free trial",
             told: [
                 paidLine("1", from: 0, to: 14, amount: 0), says("trialing", at: 0, until: 14, trial: (from: 0, to: 14)),
@@ -84,15 +96,22 @@ struct WebExplanationTests {
             outlook: [.renewal, .grant]),
     ]
 
-    private static func history(_ told: [WebTold], policy: AccessPolicy, of customer: IdentityRef = alice)
-        -> CustomerHistory
-    {
+    private static func history(
+        _ told: [WebTold], policy: AccessPolicy, of customer: IdentityRef = alice, transferred: Double? = nil
+    ) -> CustomerHistory {
         let facts: [LedgerFact] =
             [.catalog(Catalog(products: webProducts, policy: policy)), .web(owned(by: alice).fact)]
             + told.map { .web($0.fact) }
+        let transfers = transferred.map { _ in [transfer(to: bob, of: "sub_1")] } ?? []
+        return history(facts + transfers, of: customer, recorded: transferred ?? 0)
+    }
+
+    private static func history(
+        _ facts: [LedgerFact], of customer: IdentityRef, recorded: Double = 0
+    ) -> CustomerHistory {
         let events = facts.enumerated().map { index, fact in
             HistoryEvent(
-                position: Int64(index + 1), recordedAt: day(0), environment: index == 0 ? nil : .production,
+                position: Int64(index + 1), recordedAt: day(recorded), environment: fact.isWeb ? .production : nil,
                 source: "stripe", statementSource: .notification, type: "told", occurredAt: nil, fact: fact)
         }
         return CustomerHistory(of: customer, environment: .production, position: Int64(events.count), events: events)
@@ -107,6 +126,29 @@ struct WebExplanationTests {
         #expect(decision.sentence == opening + example.because + ".")
         #expect(explanation.outlook.map(\.code) == example.outlook)
         #expect(decision.source == .webCheckout)
+    }
+
+    @Test("a renewal that was transferred says since when, and only that one")
+    func transferred() {
+        let told = [Self.month, paidLine("2", from: 30, to: 60, at: 30 + hours(1))]
+        func sentence(of customer: IdentityRef) -> String {
+            let history = Self.history(told, policy: AccessPolicy(), of: customer, transferred: 40)
+            return history.explanation(at: 45).decision.sentence
+        }
+        #expect(sentence(of: bob).hasSuffix("and is this customer's since 10 February 2026, 00:00 UTC."))
+        #expect(sentence(of: alice).hasSuffix("pro is another customer's since 10 February 2026, 00:00 UTC."))
+    }
+
+    @Test("of several catalogs the one in force is cited, also where the search looks at everything")
+    func catalogInForce() {
+        let told = [Self.month, Self.pastDue, paidLine("2", from: 30, to: 60, at: 39)]
+        let catalogs = [10, 20, 30].map { day in
+            LedgerFact.catalog(Catalog(products: webProducts, policy: AccessPolicy(leewaySeconds: day)))
+        }
+        let facts: [LedgerFact] = [catalogs[0]] + told.map { .web($0.fact) } + [catalogs[1], catalogs[2]]
+        let history = Self.history(facts + [.web(owned(by: alice).fact)], of: alice)
+        #expect(history.explanation(at: 40).cited == [2, 3, 4, 6, 7])
+        #expect(history.explanation(at: 33).cited == [2, 3, 6, 7])
     }
 
     @Test("a lost dispute under a policy that waits for it says so")
@@ -147,5 +189,11 @@ struct WebExplanationTests {
             Explainer(Self.history([Self.month], policy: AccessPolicy()), at: day(3)).products.map(\.productID) == [
                 "pro"
             ])
+    }
+}
+
+extension LedgerFact {
+    fileprivate var isWeb: Bool {
+        if case .web = self { true } else { false }
     }
 }
