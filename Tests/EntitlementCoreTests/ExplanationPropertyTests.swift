@@ -52,6 +52,52 @@ struct ExplanationPropertyTests {
         }
     }
 
+    @Test(
+        "of what Stripe may say without much sense, too: what is cited carries the decision, and none of it is idle",
+        arguments: 0..<20 as Range<UInt64>)
+    func webBasis(block: UInt64) {
+        for seed in block * 5..<(block + 1) * 5 {
+            var random = SplitMix64(seed: seed &+ 5_000_000)
+            let history = webHistory(&random)
+            let bounds = history.facts().timelines().flatMap(\.readings).map(\.start)
+            let around = Set(bounds.flatMap { [$0.adding(milliseconds: -1), $0, $0.adding(milliseconds: 1)] })
+            for instant in around.sorted().shuffled(using: &random).prefix(6) {
+                for explanation in Explainer(history, at: instant).explanations() {
+                    let context = "seed \(seed) at \(instant): \(explanation.decision)"
+                    expectBasis(of: explanation, history, instant, context)
+                    let catalogs = explanation.events.filter { $0.catalog != nil }.map(\.position)
+                    #expect(catalogs.allSatisfy { $0 == history.catalogs.last?.event.position }, "\(context)")
+                    for outlook in explanation.outlook { #expect(outlook.sentence.hasSuffix("."), "\(context)") }
+                }
+            }
+        }
+    }
+
+    /// What Stripe and the App Store may say about one customer's purchases, under several catalogs.
+    private func webHistory(_ random: inout SplitMix64) -> CustomerHistory {
+        func catalog(_ random: inout SplitMix64) -> LedgerFact {
+            let policy = AccessPolicy(
+                graceGivesAccess: !random.once(in: 4), billingRetryGivesAccess: random.once(in: 4),
+                leewaySeconds: random.pick([0, 0, 86_400]),
+                proratedRefund: random.pick([.endsAccess, .keepsAccess]), webGraceDays: random.pick([0, 7]),
+                webDispute: random.pick([.suspendsAccess, .keepsAccess]))
+            return .catalog(Catalog(products: webProducts, policy: policy))
+        }
+        var facts: [LedgerFact] = [catalog(&random), .web(owned(by: alice).fact)]
+        facts += random.webLife().filter { $0.fact.owners.isEmpty }.shuffled(using: &random).map { .web($0.fact) }
+        if random.once(in: 2) { facts.append(granted(until: random.days(0...60))) }
+        if random.once(in: 2) { facts.append(catalog(&random)) }
+        if random.once(in: 4) { facts.append(transfer(to: random.pick([alice, bob]), of: "sub_1")) }
+        let events = facts.enumerated().map { index, fact in
+            var environment: StoreEnvironment? = .production
+            if case .catalog = fact { environment = nil }
+            return HistoryEvent(
+                position: Int64(index + 1), recordedAt: day(40), environment: environment, source: "told",
+                statementSource: .notification, type: "told", occurredAt: nil, fact: fact)
+        }
+        return CustomerHistory(of: alice, environment: .production, position: Int64(events.count), events: events)
+    }
+
     private func expectBasis(
         of explanation: Explanation, _ history: CustomerHistory, _ instant: Timestamp, _ context: String
     ) {

@@ -63,7 +63,7 @@ struct OutlookFinder {
         } else if let start = timeline?.readings.first?.start {
             outlook.append(Outlook(code: .begins, at: start, sentence: "It begins on \(start.inWords)."))
         } else {
-            outlook.append(contentsOf: [purchase(), grant()])
+            outlook += purchases() + [grant()]
         }
         let unmapped = considered.filter { alternative in
             alternative.loss == .productNotMapped && alternative.state.map { policy.givesAccess($0) } ?? false
@@ -83,6 +83,7 @@ struct OutlookFinder {
 
     private func ofReading(_ shown: ShownReading, _ product: String) -> [Outlook] {
         let reading = shown.reading
+        if let outlook = ofWeb(shown, product) { return outlook }
         switch reading.reason {
         case .paidPeriod:
             return ofPaidPeriod(shown, product)
@@ -98,24 +99,20 @@ struct OutlookFinder {
         case .billingRetry:
             return retry(shown, product)
         case .expired:
-            return shown.grant == nil ? [renewal(product, by: nil), grant()] : [purchase(), grant()]
+            return shown.grant == nil ? [renewal(product, by: nil), grant()] : purchases() + [grant()]
         case .billingGivenUp, .replaced:
-            return [purchase(), grant()]
+            return purchases() + [grant()]
         case .refunded:
             return [
                 Outlook(
                     code: .refundReversal, at: nil,
-                    sentence:
-                        "If the \(reading.source == .webCheckout ? "refund fails or is cancelled" : "store reverses the refund"),"
-                        + " the period reads as if it had never been refunded."),
-                purchase(),
-            ]
+                    sentence: "If the store reverses the refund, the period reads as if it had never been refunded.")
+            ] + purchases()
         case .familyRevoked:
             return [
                 Outlook(
-                    code: .familySharing, at: nil, sentence: "It opens again when \(product) is shared again."),
-                purchase(),
-            ]
+                    code: .familySharing, at: nil, sentence: "It opens again when \(product) is shared again.")
+            ] + purchases()
         case .upgradedElsewhere:
             return [
                 Outlook(
@@ -130,13 +127,14 @@ struct OutlookFinder {
             }
             let transfer = Outlook(
                 code: .transfer, at: nil, sentence: "A transfer of \(product) to this customer would open it.")
-            return (isOpenElsewhere ? [transfer] : []) + [purchase(), grant()]
+            return (isOpenElsewhere ? [transfer] : []) + purchases() + [grant()]
         case .grant:
             return ofGrant(shown)
         case .grantRevoked:
-            return [grant(), purchase()]
+            return [grant()] + purchases()
         case .renewalPending, .pastDue, .dispute, .cancelled, .paused:
-            return ofWeb(shown, product)
+            // Of the web alone, and answered above.
+            return []
         }
     }
 
@@ -226,7 +224,7 @@ struct OutlookFinder {
 
     // MARK: - What may be heard
 
-    private func renewal(_ product: String, by date: Timestamp?) -> Outlook {
+    func renewal(_ product: String, by date: Timestamp?) -> Outlook {
         guard let date else {
             return Outlook(
                 code: .renewal, at: nil,
@@ -270,17 +268,28 @@ struct OutlookFinder {
 
     private static let productsNamed = 5
 
-    func purchase() -> Outlook {
-        let products = facts.catalog.products.filter { $0.entitlements.contains(entitlementID) }.map(\.productID)
-        guard !products.isEmpty else {
-            return Outlook(
-                code: .catalogMapping, at: nil,
-                sentence: "A catalog must first say which products give \(entitlementID).")
+    /// That a purchase would open it, of what the customer may buy; nothing where all that gives it is theirs already.
+    func purchases() -> [Outlook] {
+        let giving = facts.catalog.products.filter { $0.entitlements.contains(entitlementID) }
+        guard !giving.isEmpty else {
+            return [
+                Outlook(
+                    code: .catalogMapping, at: nil,
+                    sentence: "A catalog must first say which products give \(entitlementID).")
+            ]
         }
-        let more = products.count > Self.productsNamed ? ", …" : ""
-        return Outlook(
-            code: .purchase, at: nil,
-            sentence: "A purchase of a product that gives \(entitlementID) would open it: "
-                + products.prefix(Self.productsNamed).joined(separator: ", ") + more + ".")
+        var sold: [String] = []
+        for product in giving where facts.obstacle(toSelling: product, at: instant) == nil {
+            sold.append(product.productID)
+            if sold.count > Self.productsNamed { break }
+        }
+        if sold.isEmpty { return [] }
+        let more = sold.count > Self.productsNamed ? ", …" : ""
+        return [
+            Outlook(
+                code: .purchase, at: nil,
+                sentence: "A purchase of a product that gives \(entitlementID) would open it: "
+                    + sold.prefix(Self.productsNamed).joined(separator: ", ") + more + ".")
+        ]
     }
 }

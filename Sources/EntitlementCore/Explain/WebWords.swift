@@ -15,12 +15,11 @@ extension RuleWords {
         case .billingRetry:
             let policy =
                 facts.catalog.policy.billingRetryGivesAccess ? ", during which the catalog's policy gives access" : ""
-            return "what was due for \(product) on \(due) was not paid, and may still be collected\(policy)"
+            return unpaid(product, period, reading) + policy
         case .billingGivenUp:
-            return "what was due for \(product) on \(due) was not paid, and is no longer collected"
+            return givenUp(product, period, reading)
         case .dispute:
-            return "the payment for \(product) was disputed on \((period.revokedAt ?? reading.start).inWords)"
-                + (facts.catalog.policy.webDispute == .keepsAccess ? " and the dispute was lost" : "")
+            return disputed(product, period, reading)
         case .cancelled:
             return "the subscription to \(product) was ended on \(due), before the time that was paid for was over"
         case .paused:
@@ -51,52 +50,68 @@ extension RuleWords {
     func webGraceEnd(after period: Period) -> Timestamp {
         web(period)?.graceEnd(after: period, facts.catalog.policy) ?? period.end
     }
-}
 
-extension OutlookFinder {
-    func ofWeb(_ shown: ShownReading, _ product: String) -> [Outlook] {
-        switch shown.reading.reason {
-        case .renewalPending:
-            let end = shown.reading.end
-            return [
-                payment(product),
-                Outlook(
-                    code: .renewal, at: end,
-                    sentence:
-                        "A renewal of \(product) counts as under way until \(end.inWords), unless it is heard that "
-                        + "it failed."),
-            ]
-        case .pastDue:
-            var outlook = [payment(product)]
-            if let period = shown.period(at: instant) {
-                let end = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts)
-                    .webGraceEnd(after: period)
-                outlook.append(
-                    Outlook(code: .graceEnd, at: end, sentence: "The grace period ends on \(end.inWords)."))
-            }
-            return outlook + (policy.graceGivesAccess ? [] : [policyChange("a grace period")])
-        case .dispute:
-            let won = Outlook(
-                code: .disputeWon, at: nil,
-                sentence: "If the dispute is won or withdrawn, the period reads as if it had never been disputed.")
-            return [won, purchase()]
-        case .cancelled:
-            return [purchase(), grant()]
-        case .paused:
-            let resumption = Outlook(
-                code: .resumption, at: nil,
-                sentence: "When the subscription to \(product) is resumed and paid for, it opens again.")
-            return [resumption, grant()]
-        case .paidPeriod, .oneTimePurchase, .leeway, .grant, .gracePeriod, .billingRetry, .expired, .billingGivenUp,
-            .upgradedElsewhere, .replaced, .refunded, .familyRevoked, .grantRevoked, .ownedByAnother:
-            return []
+    // MARK: - What is not paid
+
+    /// The statement about the subscription that speaks in a reading.
+    func speaker(of reading: Reading, _ period: Period) -> WebSubscription? {
+        web(period)?.subscriptions.last { reading.positions.contains($0.position) }?.value
+    }
+
+    private func unpaid(_ product: String, _ period: Period, _ reading: Reading) -> String {
+        let due = period.end.inWords
+        switch speaker(of: reading, period)?.status {
+        case .known(.pastDue):
+            return "the charge for \(product) that was due on \(due) failed, Stripe still tries to collect it, and the "
+                + "grace period of the catalog's policy ended on \(webGraceEnd(after: period).inWords)"
+        case .known(.unpaid):
+            return "what was due for \(product) on \(due) was not paid, and Stripe does not try to collect it any more"
+        case .known(.active), .known(.trialing), .known(.incomplete), .known(.incompleteExpired), .known(.canceled),
+            .known(.paused), .unknown, nil:
+            return "what was due for \(product) on \(due) was not paid, and may still be collected"
         }
     }
 
-    private func payment(_ product: String) -> Outlook {
-        Outlook(
-            code: .payment, at: nil,
-            sentence: "The payment for the renewal of \(product) has not been heard of yet; it would "
-                + "\(verdict.decision.givesAccess ? "keep it open" : "open it").")
+    private func givenUp(_ product: String, _ period: Period, _ reading: Reading) -> String {
+        let due = "what was due for \(product) on \(period.end.inWords) was not paid"
+        if let endedAt = web(period)?.ending?.value.endedAt, endedAt <= reading.start {
+            return "\(due), and the subscription was ended on \(endedAt.inWords)"
+        }
+        let limit = "\(due) within 60 days, after which it counts as given up here"
+        switch speaker(of: reading, period)?.status {
+        case .known(.pastDue):
+            return "\(limit), though Stripe has not ended the subscription and says past_due"
+        case .known(.unpaid):
+            return "\(limit); Stripe has not ended the subscription, and does not try to collect it any more"
+        case .known(.active), .known(.trialing), .known(.incomplete), .known(.incompleteExpired), .known(.canceled),
+            .known(.paused), .unknown, nil:
+            return limit
+        }
+    }
+
+    // MARK: - Disputes
+
+    private func disputed(_ product: String, _ period: Period, _ reading: Reading) -> String {
+        guard let dispute = dispute(over: period) else {
+            return "the payment for \(product) was disputed on \((period.revokedAt ?? reading.start).inWords)"
+        }
+        let lost = dispute.lostAt.map { ", and the dispute was lost on \($0.inWords)" } ?? ""
+        return "the payment for \(product) was disputed on \(dispute.created.inWords)\(lost)"
+    }
+
+    /// The dispute that takes a period back, and when it was lost; `nil` where none does.
+    func dispute(over period: Period) -> (created: Timestamp, lostAt: Timestamp?)? {
+        guard period.web?.withdrawal == .dispute, let web = web(period) else { return nil }
+        let named = Set(web.disputes.filter { period.positions.contains($0.position) }.map(\.value.disputeID))
+        for id in named.sorted() {
+            let statements = web.disputes.filter { $0.value.disputeID == id }
+            guard let newest = statements.last?.value else { continue }
+            let lost =
+                newest.status == .known(.lost)
+                ? statements.first { $0.value.status == .known(.lost) }?.statedAt : nil
+            let from = facts.catalog.policy.webDispute == .suspendsAccess ? newest.created : lost
+            if from == period.revokedAt { return (newest.created, lost) }
+        }
+        return nil
     }
 }

@@ -13,10 +13,24 @@ struct WebExplanationTests {
         let expected: String
         let because: String
         let outlook: [Outlook.Code]
+        /// What would change it says this, among the rest.
+        var outlookSays: [String] = []
     }
 
     private static let month = paidLine("1", from: 0, to: 30, by: "pi_1")
     private static let pastDue = says("past_due", at: 30, until: 60)
+
+    private static let payOpenInvoice =
+        "The payment of the open invoice would open it from then on, for as long as the time that it is for lasts; the "
+        + "customer pays it, or brings another card, in Stripe's customer portal."
+    private static let givesUp =
+        "If nothing is paid by 1 April 2026, 00:00 UTC, 60 days after it was due, it counts as given up here."
+    private static let chargesAgain =
+        "Stripe is to charge for pro again on 31 January 2026, 00:00 UTC, which would open it; to end it, cancel the "
+        + "subscription sub_1 there."
+    /// What the checkout would not refuse.
+    private static let others =
+        "A purchase of a product that gives premium would open it: coins, lifetime, pro.max, pro.yearly, season."
 
     static let cases: [Case] = [
         Case(
@@ -56,12 +70,28 @@ struct WebExplanationTests {
             testDescription: "a renewal never heard of", told: [month, says("active", at: 30, until: 60)], at: 34,
             expected: "no billing_retry [1, 2, 3, 4]",
             because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and may still be collected",
-            outlook: [.renewal, .retryLimit, .policy]),
+            outlook: [.payment, .retryLimit, .policy], outlookSays: [payOpenInvoice, givesUp]),
+        Case(
+            testDescription: "past due beyond the grace period", told: [month, pastDue], at: 39,
+            expected: "no billing_retry [1, 2, 3, 4]",
+            because: "the charge for pro that was due on 31 January 2026, 00:00 UTC failed, Stripe still tries to "
+                + "collect it, and the grace period of the catalog's policy ended on 7 February 2026, 00:00 UTC",
+            outlook: [.payment, .retryLimit, .policy], outlookSays: [payOpenInvoice, givesUp]),
+        Case(
+            testDescription: "unpaid", told: [month, pastDue, says("unpaid", at: 35, until: 60)], at: 39,
+            expected: "no billing_retry [1, 2, 3, 5]",
+            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and Stripe does not try to "
+                + "collect it any more", outlook: [.payment, .retryLimit, .policy],
+            outlookSays: [payOpenInvoice, givesUp]),
         Case(
             testDescription: "past due", told: [month, pastDue], at: 31, expected: "yes past_due [1, 2, 3, 4]",
             because: "the charge for pro that was due on 31 January 2026, 00:00 UTC failed and is tried again, and the "
                 + "catalog's policy leaves a grace period until 7 February 2026, 00:00 UTC",
-            outlook: [.payment, .graceEnd, .knownNext]),
+            outlook: [.payment, .graceEnd, .knownNext],
+            outlookSays: [
+                "The payment of the open invoice would keep it open; the customer pays it, or brings another card, in "
+                    + "Stripe's customer portal."
+            ]),
         Case(
             testDescription: "past due, and the policy is strict", told: [month, pastDue],
             policy: AccessPolicy(graceGivesAccess: false), at: 31, expected: "no past_due [1, 2, 3, 4]",
@@ -70,12 +100,46 @@ struct WebExplanationTests {
                 + "policy gives no access", outlook: [.payment, .graceEnd, .policy]),
         Case(
             testDescription: "given up", told: [month, pastDue], at: 95, expected: "no billing_given_up [1, 2, 3, 4]",
-            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and is no longer collected",
-            outlook: [.purchase, .grant]),
+            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid within 60 days, after which it "
+                + "counts as given up here, though Stripe has not ended the subscription and says past_due",
+            outlook: [.payment, .purchase, .grant], outlookSays: [payOpenInvoice, others]),
+        Case(
+            testDescription: "unpaid for long", told: [month, says("unpaid", at: 30, until: 60)], at: 95,
+            expected: "no billing_given_up [1, 2, 3, 4]",
+            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid within 60 days, after which it "
+                + "counts as given up here; Stripe has not ended the subscription, and does not try to collect it any "
+                + "more", outlook: [.payment, .purchase, .grant], outlookSays: [payOpenInvoice]),
+        Case(
+            testDescription: "unpaid, and ended by Stripe",
+            told: [month, pastDue, says("canceled", at: 38, ended: 38)], at: 40,
+            expected: "no billing_given_up [1, 2, 3, 4, 5]",
+            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and the subscription was ended "
+                + "on 8 February 2026, 00:00 UTC", outlook: [.purchase, .grant]),
         Case(
             testDescription: "refunded", told: [month, refunded(at: 10)], at: 12,
             expected: "no refunded [1, 2, 3, 4]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
             outlook: [.refundReversal, .purchase]),
+        Case(
+            testDescription: "refunded, and Stripe goes on to charge",
+            told: [says("active", at: 0, until: 30), month, refunded(at: 10)], at: 12,
+            expected: "no refunded [1, 2, 4, 5]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
+            outlook: [.refundReversal, .renewal, .purchase], outlookSays: [chargesAgain, others]),
+        Case(
+            testDescription: "refunded, and set to end",
+            told: [says("active", at: 0, until: 30, cancelsAtEnd: true), month, refunded(at: 10)], at: 12,
+            expected: "no refunded [1, 2, 4, 5]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
+            outlook: [.refundReversal, .purchase]),
+        Case(
+            testDescription: "a dispute that was lost", told: [month, disputed(at: 10, told: 20, "lost")], at: 21,
+            expected: "no dispute [1, 2, 3, 4]",
+            because: "the payment for pro was disputed on 11 January 2026, 00:00 UTC, and the dispute was lost on "
+                + "21 January 2026, 00:00 UTC", outlook: [.purchase]),
+        Case(
+            testDescription: "a lost dispute over what Stripe goes on to charge",
+            told: [says("active", at: 0, until: 30), month, disputed(at: 10, told: 20, "lost")],
+            policy: AccessPolicy(webDispute: .keepsAccess), at: 21, expected: "no dispute [1, 2, 4, 5]",
+            because: "the payment for pro was disputed on 11 January 2026, 00:00 UTC, and the dispute was lost on "
+                + "21 January 2026, 00:00 UTC", outlook: [.renewal, .purchase], outlookSays: [chargesAgain, others]),
         Case(
             testDescription: "disputed", told: [month, disputed(at: 10)], at: 12, expected: "no dispute [1, 2, 3, 4]",
             because: "the payment for pro was disputed on 11 January 2026, 00:00 UTC",
@@ -93,7 +157,13 @@ struct WebExplanationTests {
         Case(
             testDescription: "run out", told: [month], at: 31, expected: "no expired [1, 2, 3]",
             because: "pro ran out on 31 January 2026, 00:00 UTC and no renewal of it is known",
-            outlook: [.renewal, .grant]),
+            outlook: [.renewal, .purchase, .grant],
+            outlookSays: ["A renewal of pro would open it from when it is paid; none has been heard of."]),
+        Case(
+            testDescription: "run out, and ended", told: [month, says("canceled", at: 30, ended: 30)], at: 31,
+            expected: "no expired [1, 2, 3]",
+            because: "pro ran out on 31 January 2026, 00:00 UTC and no renewal of it is known",
+            outlook: [.purchase, .grant]),
     ]
 
     private static func history(
@@ -125,6 +195,9 @@ struct WebExplanationTests {
         let opening = "On \(day(example.at).inWords), premium is \(decision.givesAccess ? "open" : "closed"), because "
         #expect(decision.sentence == opening + example.because + ".")
         #expect(explanation.outlook.map(\.code) == example.outlook)
+        for sentence in example.outlookSays {
+            #expect(explanation.outlook.map(\.sentence).contains(sentence))
+        }
         #expect(decision.source == .webCheckout)
     }
 
@@ -149,13 +222,6 @@ struct WebExplanationTests {
         let history = Self.history(facts + [.web(owned(by: alice).fact)], of: alice)
         #expect(history.explanation(at: 40).cited == [2, 3, 4, 6, 7])
         #expect(history.explanation(at: 33).cited == [2, 3, 6, 7])
-    }
-
-    @Test("a lost dispute under a policy that waits for it says so")
-    func lost() {
-        let told = [Self.month, disputed(at: 10, told: 20, "lost")]
-        let decision = Self.history(told, policy: AccessPolicy(webDispute: .keepsAccess)).explanation(at: 21).decision
-        #expect(decision.sentence.hasSuffix("was disputed on 21 January 2026, 00:00 UTC and the dispute was lost."))
     }
 
     @Test("what was known at a position stays what it was, whatever is heard later")

@@ -9,7 +9,7 @@ extension SplitMix64 {
     }
 
     /// Everything Stripe may state about one subscription, in no order and without much sense.
-    fileprivate mutating func life() -> [WebTold] {
+    mutating func webLife() -> [WebTold] {
         var told: [WebTold] = []
         for index in 0..<Int(next() % 6) + 1 {
             let start = day(0..<160)
@@ -95,7 +95,7 @@ struct WebPropertyTests {
     func permutations(block: UInt64) {
         for seed in block * 20..<(block + 1) * 20 {
             var random = SplitMix64(seed: seed)
-            let told = random.life()
+            let told = random.webLife()
             let policy = Self.policy(&random)
             let fold = Fold(told, policy)
             for _ in 0..<4 {
@@ -112,7 +112,7 @@ struct WebPropertyTests {
     func incremental(block: UInt64) throws {
         for seed in block * 20..<(block + 1) * 20 {
             var random = SplitMix64(seed: seed)
-            let told = random.life()
+            let told = random.webLife()
             var state = OriginalState()
             for (index, item) in told.enumerated() {
                 let learns = state.web?.learns(from: item.fact)
@@ -134,7 +134,7 @@ struct WebPropertyTests {
     func gapless(block: UInt64) {
         for seed in block * 30..<(block + 1) * 30 {
             var random = SplitMix64(seed: seed)
-            let state = OriginalState(web: random.life(), of: "sub_1")
+            let state = OriginalState(web: random.webLife(), of: "sub_1")
             let catalog = Catalog(products: webProducts, policy: Self.policy(&random))
             for chain in state.chains(catalog) {
                 let segments = state.segments(of: chain, policy: catalog.policy)
@@ -155,7 +155,7 @@ struct WebPropertyTests {
     func handedOver(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let facts = CustomerFacts(
-            customer: alice, originals: ["sub_1": OriginalState(web: random.life(), of: "sub_1")],
+            customer: alice, originals: ["sub_1": OriginalState(web: random.webLife(), of: "sub_1")],
             catalog: Catalog(products: webProducts, policy: Self.policy(&random)))
         let read = try CustomerFacts(encoded: facts.encoded())
         #expect(read.encoded() == facts.encoded(), "seed \(seed)")
@@ -168,7 +168,7 @@ struct WebPropertyTests {
     func codec(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let catalog = Catalog(products: webProducts, policy: Self.policy(&random))
-        for fact in random.life().map({ LedgerFact.web($0.fact) }) + [.catalog(catalog)] {
+        for fact in random.webLife().map({ LedgerFact.web($0.fact) }) + [.catalog(catalog)] {
             let bytes = FactCodec.encode(fact)
             #expect(try FactCodec.decode(bytes) == fact)
             for cut in stride(from: 0, to: bytes.count, by: 7) {

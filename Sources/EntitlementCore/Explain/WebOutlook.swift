@@ -1,0 +1,118 @@
+// What would change what was bought on the web: there Stripe charges, and the customer pays in its portal.
+
+extension OutlookFinder {
+    private var words: RuleWords { RuleWords(entitlementID: entitlementID, instant: instant, facts: facts) }
+
+    /// What would change a reading of something that was bought on the web; `nil` where the words for all serve.
+    func ofWeb(_ shown: ShownReading, _ product: String) -> [Outlook]? {
+        guard let period = shown.period(at: instant), period.web != nil else { return nil }
+        switch shown.reading.reason {
+        case .renewalPending:
+            let end = shown.reading.end
+            return [
+                payment(product),
+                Outlook(
+                    code: .renewal, at: end,
+                    sentence:
+                        "A renewal of \(product) counts as under way until \(end.inWords), unless it is heard that "
+                        + "it failed."),
+            ]
+        case .pastDue:
+            let end = words.webGraceEnd(after: period)
+            let grace = Outlook(code: .graceEnd, at: end, sentence: "The grace period ends on \(end.inWords).")
+            return [openInvoice(), grace] + (policy.graceGivesAccess ? [] : [policyChange("a grace period")])
+        case .billingRetry:
+            let limit = period.end.adding(milliseconds: WebOriginal.collectionLimit)
+            let end = Outlook(
+                code: .retryLimit, at: limit,
+                sentence:
+                    "If nothing is paid by \(limit.inWords), 60 days after it was due, it counts as given up here.")
+            return [openInvoice(), end] + (policy.billingRetryGivesAccess ? [] : [policyChange("billing retry")])
+        case .billingGivenUp:
+            return (isEnded(period) ? [] : [openInvoice()]) + purchases() + [grant()]
+        case .expired where period.isSubscription:
+            guard !isEnded(period) else { return purchases() + [grant()] }
+            let renewal = Outlook(
+                code: .renewal, at: nil,
+                sentence: "A renewal of \(product) would open it from when it is paid; none has been heard of.")
+            return [renewal] + purchases() + [grant()]
+        case .expired:
+            return purchases() + [grant()]
+        case .refunded:
+            let reversal = Outlook(
+                code: .refundReversal, at: nil,
+                sentence: "If the refund fails or is cancelled, the period reads as if it had never been refunded.")
+            return [reversal] + nextCharge(after: period) + purchases()
+        case .dispute:
+            return (words.dispute(over: period)?.lostAt == nil ? [disputeWon()] : [])
+                + nextCharge(after: period) + purchases()
+        case .cancelled:
+            return purchases() + [grant()]
+        case .paused:
+            let resumption = Outlook(
+                code: .resumption, at: nil,
+                sentence: "When the subscription to \(product) is resumed and paid for, it opens again.")
+            return [resumption, grant()]
+        case .paidPeriod, .oneTimePurchase, .leeway, .grant, .gracePeriod, .upgradedElsewhere, .replaced,
+            .familyRevoked, .grantRevoked, .ownedByAnother:
+            return nil
+        }
+    }
+
+    private func isEnded(_ period: Period) -> Bool {
+        words.web(period)?.ending?.value.endedAt.map { $0 <= instant } ?? false
+    }
+
+    private func payment(_ product: String) -> Outlook {
+        Outlook(
+            code: .payment, at: nil,
+            sentence: "The payment for the renewal of \(product) has not been heard of yet; it would "
+                + "\(verdict.decision.givesAccess ? "keep it open" : "open it").")
+    }
+
+    /// What is due is on an invoice: its payment opens, not another purchase.
+    private func openInvoice() -> Outlook {
+        let effect =
+            verdict.decision.givesAccess
+            ? "keep it open" : "open it from then on, for as long as the time that it is for lasts"
+        return Outlook(
+            code: .payment, at: nil,
+            sentence:
+                "The payment of the open invoice would \(effect); the customer pays it, or brings another card, in "
+                + "Stripe's customer portal.")
+    }
+
+    private func disputeWon() -> Outlook {
+        Outlook(
+            code: .disputeWon, at: nil,
+            sentence: "If the dispute is won or withdrawn, the period reads as if it had never been disputed.")
+    }
+
+    /// That Stripe goes on to charge for what was taken back: a refund or a dispute ends no subscription there.
+    private func nextCharge(after period: Period) -> [Outlook] {
+        guard let subscription = words.web(period)?.statement(at: instant), subscription.willRenew else { return [] }
+        let giving = subscription.items.filter { item in
+            facts.catalog.productID(of: item.product).flatMap { facts.catalog.product($0) }?.entitlements
+                .contains(entitlementID) ?? false
+        }
+        guard let item = giving.first, let product = facts.catalog.productID(of: item.product) else { return [] }
+        let date = giving.compactMap(\.periodEnd).filter { $0 > instant }.min()
+        let on = date.map { " on \($0.inWords)" } ?? ""
+        return [
+            Outlook(
+                code: .renewal, at: date,
+                sentence: "Stripe is to charge for \(product) again\(on), which would open it; to end it, cancel the "
+                    + "subscription \(period.fact.originalTransactionID) there.")
+        ]
+    }
+}
+
+extension WebOriginal {
+    /// What was said last of the subscription by an instant, in words that this version knows.
+    func statement(at instant: Timestamp) -> WebSubscription? {
+        subscriptions.last { stated in
+            guard case .known = stated.value.status else { return false }
+            return stated.statedAt <= instant
+        }?.value
+    }
+}
