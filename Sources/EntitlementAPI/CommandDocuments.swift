@@ -57,18 +57,20 @@ package struct TransferDocument: Codable, Hashable, Sendable {
     package let dryRun: Bool
     package let environment: StoreEnvironment
     package let originalTransactionID: String
-    package let from: Side
-    package let to: Side
+    /// `null` where it was nobody's.
+    @Nullable package private(set) var from: Side?
+    /// `null` where it is nobody's again.
+    @Nullable package private(set) var to: Side?
 
     /// An answer to what was recorded at a position; to a dry run, where there is none.
     package init(
-        position: Int64?, environment: StoreEnvironment, originalTransactionID: String, from: Side, to: Side
+        position: Int64?, environment: StoreEnvironment, originalTransactionID: String, from: Side?, to: Side?
     ) {
         dryRun = position == nil
         self.environment = environment
         self.originalTransactionID = originalTransactionID
-        self.from = from
-        self.to = to
+        _from = Nullable(wrappedValue: from)
+        _to = Nullable(wrappedValue: to)
         _position = Nullable(wrappedValue: position)
     }
 

@@ -85,11 +85,16 @@ package struct TransferRequest: CommandBody {
     package let change: Change
     /// Whether to answer what would be, and record nothing.
     package let isDryRun: Bool
+    /// Why; kept with the event.
+    package let reason: String?
     package let environment: StoreEnvironment?
 
-    package init(_ change: Change, isDryRun: Bool = false, environment: StoreEnvironment? = nil) {
+    package init(
+        _ change: Change, isDryRun: Bool = false, reason: String? = nil, environment: StoreEnvironment? = nil
+    ) {
         self.change = change
         self.isDryRun = isDryRun
+        self.reason = reason
         self.environment = environment
     }
 
@@ -97,8 +102,10 @@ package struct TransferRequest: CommandBody {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         let original = try members.text(.original, limit: CommandLimits.storeID)
         let receiver = try members.customer(.to)
+        reason = try members.text(.reason, limit: CommandLimits.reason, hasLines: true)
         if let position = try members.position(.undo) {
-            for (key, isThere) in [(CodingKeys.original, original != nil), (.to, receiver != nil)] where isThere {
+            let others = [(CodingKeys.original, original != nil), (.to, receiver != nil), (.reason, reason != nil)]
+            for (key, isThere) in others where isThere {
                 throw members.refusal(key, "may not stand beside undo; send one alone")
             }
             change = .undo(position)
@@ -123,11 +130,12 @@ package struct TransferRequest: CommandBody {
         case .undo(let position): try members.encode(position, forKey: .undo)
         }
         if isDryRun { try members.encode(true, forKey: .dryRun) }
+        try members.encodeIfPresent(reason, forKey: .reason)
         try members.encodeIfPresent(environment, forKey: .environment)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case to, undo, environment
+        case to, undo, reason, environment
         case original = "original_transaction_id"
         case dryRun = "dry_run"
     }

@@ -33,9 +33,13 @@ extension WireValue {
                 "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
             ])
         case .transfer(let fact):
-            self = .object([
+            var members: [String: WireValue] = [
                 "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
-            ])
+            ]
+            if fact.isOfNobodys { members["from_nobody"] = .bool(true) }
+            members["actor"] = fact.actor.map(WireValue.string)
+            members["reason"] = fact.reason.map(WireValue.string)
+            self = .object(members)
         case .transferUndo(let fact):
             self = .object([
                 "original_transaction_id": .string(fact.originalTransactionID), "undoes": .int(fact.undoes),

@@ -16,6 +16,8 @@ package enum TransferRefusal: Error, Hashable, Sendable {
     case unknownOriginal
     /// It is nobody's yet.
     case unclaimed
+    /// It was bought on the web and is nobody's, so whoever is to have it has to be addressed.
+    case nobodysOfWeb
     /// None of it is the customer's who would give it.
     case anothers
     /// The giver and the receiver are one customer.
@@ -82,13 +84,21 @@ extension OwnershipMap {
 }
 
 extension CustomerFacts {
-    /// Decides about a transfer by this customer.
+    /// Decides about a transfer by this customer; of what was bought on the web and is nobody's, about giving it to them.
     ///
-    /// - Parameter receiver: whose it is to be, links not followed.
+    /// No device can ever claim what was bought on the web, so a command does.
+    ///
+    /// - Parameters:
+    ///   - receiver: whose it is to be, links not followed.
+    ///   - forgotten: those among the owners whom nobody knows any more: what is theirs is nobody's.
     package func decideTransfer(
-        of originalTransactionID: String, to receiver: IdentityRef
+        of originalTransactionID: String, to receiver: IdentityRef, forgotten: Set<IdentityRef> = []
     ) throws(TransferRefusal) -> TransferFact {
-        let owners = try owners(of: originalTransactionID)
+        let owners = try owners(of: originalTransactionID).subtracting(forgotten)
+        if owners.isEmpty, originals[originalTransactionID]?.web != nil {
+            guard ownership.customer(of: receiver) == customer else { throw .nobodysOfWeb }
+            return TransferFact(originalTransactionID: originalTransactionID, customer: receiver, isOfNobodys: true)
+        }
         guard owners.contains(customer) else { throw owners.isEmpty ? .unclaimed : .anothers }
         guard ownership.customer(of: receiver) != customer else { throw .sameCustomer }
         return TransferFact(originalTransactionID: originalTransactionID, customer: receiver)
@@ -100,7 +110,9 @@ extension CustomerFacts {
     ) throws(TransferRefusal) -> TransferUndoFact {
         let originalID = transfer.originalTransactionID
         let holders = ownership.transfers(of: originalID).compactMap(\.customer).map(ownership.customer(of:))
-        let givers = periods(of: originalID).compactMap { ownership.owner(of: $0) }
+        let givers =
+            periods(of: originalID).compactMap { ownership.owner(of: $0) }
+            + [originals[originalID]?.web?.statedOwner.map(ownership.customer(of:))].compactMap(\.self)
         guard (holders + givers).contains(customer) else { throw .notTheirs }
         guard ownership.transferInForce(of: originalID)?.position == position else { throw .notInForce }
         return TransferUndoFact(originalTransactionID: originalID, undoes: position)
@@ -112,6 +124,7 @@ extension CustomerFacts {
         var map = ownership
         // Whose it is now does not depend on when it became so.
         map.apply(.transferUndo(undo), position: .max, recordedAt: .endless)
+        if let web = originals[undo.originalTransactionID]?.web { return map.currentOwner(of: web) }
         let owners = periods(of: undo.originalTransactionID).compactMap { map.currentOwner(of: $0) }
         return owners.contains(customer) ? customer : owners.last
     }
@@ -124,8 +137,17 @@ extension CustomerFacts {
         return grant
     }
 
-    /// Everybody whose a period of an original transaction is now, every link followed.
-    private func owners(of originalTransactionID: String) throws(TransferRefusal) -> Set<IdentityRef> {
+    /// Whether any of an original transaction is this customer's now.
+    package func holds(_ originalTransactionID: String) -> Bool {
+        (try? owners(of: originalTransactionID).contains(customer)) ?? false
+    }
+
+    /// Everybody whose a period of an original transaction is now, every link followed; of what was bought on the web, whose
+    /// it is, be it paid or not.
+    package func owners(of originalTransactionID: String) throws(TransferRefusal) -> Set<IdentityRef> {
+        if let web = originals[originalTransactionID]?.web {
+            return Set([ownership.currentOwner(of: web)].compactMap(\.self))
+        }
         let periods = periods(of: originalTransactionID)
         guard !periods.isEmpty else { throw .unknownOriginal }
         return Set(periods.compactMap { ownership.currentOwner(of: $0) })

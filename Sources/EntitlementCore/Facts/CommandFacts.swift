@@ -59,11 +59,26 @@ package struct ClaimFact: Hashable, Sendable {
 package struct TransferFact: Hashable, Sendable {
     package var originalTransactionID: String
     package var customer: IdentityRef
+    /// It was nobody's until then: bought on the web, and no statement known by then named a customer who is still known.
+    package var isOfNobodys: Bool
+    /// The name of the API key by which it was ordered; kept where a reason was given, or where it was nobody's.
+    package var actor: String?
+    /// Why, in the words of whoever ordered it.
+    package var reason: String?
 
-    package init(originalTransactionID: String, customer: IdentityRef) {
+    package init(
+        originalTransactionID: String, customer: IdentityRef, isOfNobodys: Bool = false, actor: String? = nil,
+        reason: String? = nil
+    ) {
         self.originalTransactionID = originalTransactionID
         self.customer = customer
+        self.isOfNobodys = isOfNobodys
+        self.actor = actor
+        self.reason = reason
     }
+
+    /// Whether it says more than whose the original transaction is to be.
+    var isAnnotated: Bool { isOfNobodys || actor != nil || reason != nil }
 }
 
 /// Takes the last transfer of an original transaction back: from its recorded instant on, what held before that

@@ -35,9 +35,15 @@ package enum FactCodec {
             writer.text(fact.originalTransactionID)
             writer.integer(fact.customer.number)
         case .transfer(let fact):
-            writer.byte(5)
+            // One that says no more has the form that earlier versions wrote.
+            writer.byte(fact.isAnnotated ? 24 : 5)
             writer.text(fact.originalTransactionID)
             writer.integer(fact.customer.number)
+            if fact.isAnnotated {
+                writer.flag(fact.isOfNobodys)
+                writer.optional(fact.actor) { $0.text($1) }
+                writer.optional(fact.reason) { $0.text($1) }
+            }
         case .grant(let fact):
             writer.byte(6)
             writer.text(fact.grantID)
@@ -147,6 +153,7 @@ package enum FactCodec {
         case 21: fact = .storeRequest(try reader.storeRequest())
         case 22: fact = .catalog(try reader.webCatalog())
         case 23: fact = .web(try reader.web())
+        case 24: fact = .transfer(try reader.annotatedTransfer())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()
@@ -155,6 +162,15 @@ package enum FactCodec {
 }
 
 extension CanonicalReader {
+    fileprivate mutating func annotatedTransfer() throws(Failure) -> TransferFact {
+        let fact = TransferFact(
+            originalTransactionID: try text(), customer: IdentityRef(try integer()), isOfNobodys: try flag(),
+            actor: try optional { r throws(Failure) in try r.text() },
+            reason: try optional { r throws(Failure) in try r.text() })
+        guard fact.isAnnotated else { throw .invalid("a transfer with nothing to add") }
+        return fact
+    }
+
     /// Why a link was made that nobody asked for.
     fileprivate mutating func linkCause() throws(Failure) -> LinkCause {
         let byte = try byte()

@@ -39,8 +39,12 @@ struct RecordedStatement: Sendable {
 enum OwnershipSubject: Hashable, Sendable {
     case customer(ExactText)
     case original(OriginalKey)
+    /// All that is recorded about an original transaction.
+    case life(OriginalKey)
 }
 
 extension UnchangedSince {
-    var subjects: [OwnershipSubject] { customers.map { .customer(ExactText($0)) } + originals.map { .original($0) } }
+    var subjects: [OwnershipSubject] {
+        customers.map { .customer(ExactText($0)) } + originals.map { .original($0) } + lives.map { .life($0) }
+    }
 }

@@ -177,8 +177,9 @@ struct AppendPlan: Sendable {
     private mutating func note(_ fact: LedgerFact, of event: PreparedEvent, position: Int64) {
         if case .catalog = fact { head.catalogPosition = position }
         let isOwnershipEvent = fact.eventType != nil
-        guard isOwnershipEvent || !states.isEmpty else { return }
         let key = event.originalKey
+        if let key, lastOwnershipEvents[.life(key)] != nil { lastOwnershipEvents[.life(key)] = position }
+        guard isOwnershipEvent || !states.isEmpty else { return }
         if isOwnershipEvent {
             for identity in event.identities { lastOwnershipEvents[.customer(identity)] = position }
             if let key { lastOwnershipEvents[.original(key)] = position }

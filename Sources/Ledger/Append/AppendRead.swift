@@ -71,6 +71,7 @@ private struct Questions {
         case commands
         case customers
         case originals
+        case lives
     }
 
     private(set) var statements: [PostgresStatement]
@@ -99,6 +100,8 @@ private struct Questions {
             let customers = Set(conditions.flatMap(\.customers).map { ExactText($0) }).map(\.text)
             ask(.customers, OwnershipQuery.lastPositions(about: customers))
             ask(.originals, OwnershipQuery.lastPositions(about: Set(conditions.flatMap(\.originals)).sorted()))
+            let lives = Set(conditions.flatMap(\.lives)).sorted()
+            if !lives.isEmpty { ask(.lives, OwnershipQuery.lastPositions(ofAllAbout: lives)) }
         }
     }
 
@@ -146,11 +149,12 @@ private struct Questions {
                 for row in result.rows {
                     context.lastOwnershipEvents[.customer(ExactText(try row.text(0)))] = try row.int(1)
                 }
-            case .originals:
+            case .originals, .lives:
                 for row in result.rows {
                     let key = OriginalKey(
                         environment: try StoreEnvironment(stored: row.int(0)), originalTransactionID: try row.text(1))
-                    context.lastOwnershipEvents[.original(key)] = try row.int(2)
+                    let subject: OwnershipSubject = kind == .lives ? .life(key) : .original(key)
+                    context.lastOwnershipEvents[subject] = try row.int(2)
                 }
             }
         }

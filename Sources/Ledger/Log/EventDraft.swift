@@ -56,11 +56,16 @@ package struct UnchangedSince: Sendable, Hashable {
     /// Original transactions on whose claims, transfers and conflicts it rests, and on what the store was asked or told of
     /// them.
     package var originals: [OriginalKey]
+    /// Those about which nothing at all may have been recorded since.
+    package var lives: [OriginalKey]
 
-    package init(_ position: Int64, customers: [String] = [], originals: [OriginalKey] = []) {
+    package init(
+        _ position: Int64, customers: [String] = [], originals: [OriginalKey] = [], lives: [OriginalKey] = []
+    ) {
         self.position = position
         self.customers = customers
         self.originals = originals
+        self.lives = lives
     }
 }
 

@@ -129,7 +129,10 @@ private struct ExportSelection {
         let positions = Set(history.handedOut.map(\.position))
         let kept = gathered.filter { positions.contains($0.record.position) }
         let foreign = kept.filter { $0.owners.contains { !history.person.contains($0) } }
-        let mixed = Set(foreign.compactMap(\.record.originalTransactionID))
+        // What was given to them and is not theirs any more says nothing of whose it is, either.
+        let facts = history.facts()
+        let mixed = Set(foreign.compactMap(\.record.originalTransactionID)).union(
+            Set(kept.compactMap(\.record.originalTransactionID)).filter { !facts.holds($0) })
         for event in kept {
             let record = event.record
             events[record.position] = event

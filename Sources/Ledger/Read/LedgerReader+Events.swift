@@ -136,6 +136,24 @@ extension LedgerReader {
         return (connected.filter { map.customer(of: $0) == whose }.sorted(), links.map(\.position).sorted())
     }
 
+    /// All events about an original transaction, in the order of their positions.
+    package func events(about key: OriginalKey, upTo position: Int64) async throws -> [HistoryEvent] {
+        try await read { connection in
+            let rows = try connection.query(
+                """
+                SELECT \(EventColumns.list) FROM event
+                WHERE ledger_id = $1 AND environment = $2 AND original_transaction_id = $3 AND position <= $4
+                ORDER BY position LIMIT $5
+                """,
+                [
+                    .int(ledgerID), .int2(key.environment.number), .text(key.originalTransactionID), .int(position),
+                    .int(Int64(Self.historyLimit)),
+                ]
+            ).rows
+            return try rows.map { try DecodedEvent(EventRecord($0)).history }
+        }
+    }
+
     /// The positions of a customer's events that are about an app, or hold in every app; `nil` without an app.
     private func ownPositions(
         of customer: CustomerID, _ environment: StoreEnvironment, app: AppScope?

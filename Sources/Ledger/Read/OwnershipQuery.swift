@@ -159,6 +159,7 @@ enum OwnershipQuery {
             found = try events(from: connection.query(direct.sql, direct.parameters))
         }
         var named = Set(states.values.flatMap { $0.transactions.compactMap(\.fact.statedOwner) })
+        named.formUnion(states.values.flatMap { $0.web?.owners.map(\.value.customer) ?? [] })
         for event in found { named.formUnion(event.fact.identities) }
         let links = events(connectedWith: named.sorted(), environment, upTo: position)
         return OwnershipMap(try events(from: connection.query(links.sql, links.parameters)) + found)
@@ -182,6 +183,20 @@ enum OwnershipQuery {
     /// Where original transactions were last claimed, transferred, found in conflict, or about to be extended, and where the
     /// store was last told, or about to be told, how much of them was used.
     static func lastPositions(about originals: [OriginalKey]) -> PostgresStatement {
+        lastPositions(
+            originals,
+            where: """
+                AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict',
+                    'extension_requested', 'consumption_ordered', 'consumption_settled')
+                """)
+    }
+
+    /// Where anything was last recorded about original transactions.
+    static func lastPositions(ofAllAbout originals: [OriginalKey]) -> PostgresStatement {
+        lastPositions(originals, where: "")
+    }
+
+    private static func lastPositions(_ originals: [OriginalKey], where condition: String) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT key.environment, key.original, event.position
@@ -189,9 +204,7 @@ enum OwnershipQuery {
             CROSS JOIN LATERAL (
                 SELECT max(position) AS position FROM event
                 WHERE event.ledger_id = $1 AND event.environment = key.environment
-                    AND event.original_transaction_id = key.original
-                    AND event.type IN ('claimed', 'transferred', 'transfer_undone', 'ownership_conflict',
-                        'extension_requested', 'consumption_ordered', 'consumption_settled')
+                    AND event.original_transaction_id = key.original \(condition)
             ) AS event
             WHERE event.position IS NOT NULL
             """,

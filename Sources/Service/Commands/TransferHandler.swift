@@ -10,7 +10,8 @@ extension Application {
         let request = try call.command(TransferRequest.self)
         let command = TransferCommand(
             customer: customer, environment: try call.environment(named: request.environment),
-            change: request.change, deduplication: try deduplication(of: call), scope: call.scope)
+            change: request.change, actor: call.credential?.key?.name, reason: request.reason,
+            deduplication: try deduplication(of: call), scope: call.scope)
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
             if let key = try commandKey(of: call) {
@@ -68,15 +69,25 @@ extension Application {
             undone = fact
         }
         let snapshot = try await reader.snapshot(question)
+        let forgotten = try await forgottenOwners(of: question.originals, in: snapshot)
         let fact: LedgerFact
+        var isOfNobodys = false
         var people = snapshot.facts.ownership.path(of: snapshot.number(of: command.customer, unknownAs: 1))
         do throws(TransferRefusal) {
             switch command.change {
             case .move(let originalID, let receiver):
-                let number = snapshot.number(of: receiver, unknownAs: receiver.isExactly(command.customer) ? 1 : 2)
+                // Also whom the ledger never heard of is themselves.
+                let number =
+                    receiver.isExactly(command.customer)
+                    ? snapshot.identities[ExactText(receiver.value)] ?? snapshot.facts.customer
+                    : snapshot.number(of: receiver, unknownAs: 2)
                 people += snapshot.facts.ownership.path(of: number)
-                _ = try snapshot.facts.decideTransfer(of: originalID, to: number)
-                fact = .transfer(TransferFact(originalTransactionID: originalID, customer: IdentityRef(0)))
+                var decided = try snapshot.facts.decideTransfer(of: originalID, to: number, forgotten: forgotten)
+                decided.customer = IdentityRef(0)
+                decided.reason = command.reason
+                if decided.isOfNobodys || command.reason != nil { decided.actor = command.actor }
+                isOfNobodys = decided.isOfNobodys
+                fact = .transfer(decided)
             case .undo(let position):
                 guard let undone else { throw .notTheirs }
                 fact = .transferUndo(try snapshot.facts.decideUndo(of: undone, at: position))
@@ -90,16 +101,28 @@ extension Application {
             try await checkMayName(name ?? receiver, command.scope, param: "to")
         }
         let names = try await knownNames(of: Set(people)) + [command.customer.value] + question.customers
+        let keys = question.originals.map {
+            OriginalKey(environment: command.environment, originalTransactionID: $0)
+        }
         return (
             EventDraft(
                 environment: command.environment, source: .api, occurredAt: nil, fact: fact,
                 identities: question.customers, deduplication: command.deduplication,
                 unchangedSince: UnchangedSince(
-                    snapshot.position, customers: names,
-                    originals: question.originals.map {
-                        OriginalKey(environment: command.environment, originalTransactionID: $0)
-                    })), snapshot
+                    snapshot.position, customers: names, originals: keys,
+                    // Stripe may name somebody at this very moment.
+                    lives: isOfNobodys ? keys : [])), snapshot
         )
+    }
+
+    /// Those whom what was bought on the web is of, and whom nobody knows any more.
+    private func forgottenOwners(
+        of originals: [String], in snapshot: LedgerSnapshot
+    ) async throws -> Set<IdentityRef> {
+        let ofWeb = originals.filter { snapshot.facts.originals[$0]?.web != nil }
+        let owners = Set(ofWeb.flatMap { (try? snapshot.facts.owners(of: $0)) ?? [] })
+        guard !owners.isEmpty else { return [] }
+        return owners.subtracting(try await reader.customerIDs(of: Array(owners)).keys)
     }
 
     /// Reads both sides at the event's instant, without it and with it.
@@ -113,10 +136,16 @@ extension Application {
         }
         var histories = [ExactText(scene.customer): try await history(of: scene.customer)]
         let parties = try await parties(to: scene, as: scene.history(histories[ExactText(scene.customer)], []))
-        for id in [parties.from, parties.to] where histories[ExactText(id)] == nil {
+        for id in [parties.from, parties.to].compactMap(\.self) where histories[ExactText(id)] == nil {
             histories[ExactText(id)] = try await history(of: id)
         }
-        let all = histories.values.flatMap(\.events)
+        var all = histories.values.flatMap(\.events)
+        if case .transfer(let fact) = scene.event.fact, fact.isOfNobodys {
+            // It is in nobody's history.
+            let key = OriginalKey(
+                environment: scene.environment, originalTransactionID: fact.originalTransactionID)
+            all += try await reader.events(about: key, upTo: position)
+        }
         func side(_ id: String) -> TransferDocument.Side {
             let history = scene.history(histories[ExactText(id)], all)
             func answers(_ facts: CustomerFacts) -> [EntitlementDocument] {
@@ -129,28 +158,37 @@ extension Application {
         return try .document(
             TransferDocument(
                 position: isDryRun ? nil : scene.event.position, environment: scene.environment,
-                originalTransactionID: scene.event.fact.originalTransactionID ?? "", from: side(parties.from),
-                to: side(parties.to)), position: position)
+                originalTransactionID: scene.event.fact.originalTransactionID ?? "", from: parties.from.map(side),
+                to: parties.to.map(side)), position: position)
     }
 
-    /// Who loses and who gets it: the customer in the path by their own name, the other by the name the log has.
+    /// Who loses and who gets it: the customer in the path by their own name, the other by the name the log has; `nil` for
+    /// nobody.
     private func parties(
         to scene: TransferScene, as history: CustomerHistory
-    ) async throws -> (from: String, to: String) {
+    ) async throws -> (from: String?, to: String?) {
         guard case .transferUndo(let undo) = scene.event.fact else {
             guard let receiver = scene.receiver else { throw Problem.forgotten }
+            if case .transfer(let fact) = scene.event.fact, fact.isOfNobodys { return (nil, receiver) }
             return (scene.customer, receiver)
         }
         let facts = history.facts(before: scene.event.position)
         guard let loser = facts.ownership.transferInForce(of: undo.originalTransactionID)?.customer else {
             throw LedgerError(.corrupt, "event \(scene.event.position) takes back a transfer that is not in force")
         }
-        let winner = facts.receiver(ofUndone: undo) ?? loser
         func name(of identity: IdentityRef) async throws -> String {
             if facts.ownership.customer(of: identity) == facts.customer { return scene.customer }
             return try await names(of: [identity])[0]
         }
-        return (try await name(of: loser), try await name(of: winner))
+        let wasNobodys = history.events.contains { event in
+            guard event.position == undo.undoes, case .transfer(let fact) = event.fact else { return false }
+            return fact.isOfNobodys
+        }
+        let heir = facts.receiver(ofUndone: undo)
+        let known = try await reader.customerIDs(of: [heir].compactMap(\.self))
+        // Whoever was forgotten is nobody.
+        if wasNobodys, heir.map({ known[$0] == nil }) ?? true { return (try await name(of: loser), nil) }
+        return (try await name(of: loser), try await name(of: heir ?? loser))
     }
 }
 
@@ -159,6 +197,9 @@ private struct TransferCommand: Sendable {
     let customer: CustomerID
     let environment: StoreEnvironment
     let change: TransferRequest.Change
+    /// The name of the key that orders it, and why.
+    let actor: String?
+    let reason: String?
     let deduplication: Deduplication
     /// What of the log whoever asks may hear of.
     let scope: LogScope
@@ -216,6 +257,13 @@ extension Problem {
                 .ownershipConflict,
                 "This original transaction is nobody's yet, so it is not the customer's to give. It becomes theirs when a "
                     + "device of theirs reconciles it.", param: "original_transaction_id")
+        case .nobodysOfWeb:
+            self.init(
+                .ownershipConflict,
+                "This original transaction was bought on the web and is nobody's, so it is not the customer's to give. Whoever "
+                    + "is to have it is given it by a transfer to them that is addressed to them: "
+                    + "POST /v1/customers/{to}/actions/transfer with the same body.",
+                param: "original_transaction_id")
         case .anothers:
             self.init(
                 .ownershipConflict,

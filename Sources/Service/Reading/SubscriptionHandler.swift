@@ -57,7 +57,7 @@ extension SubscriptionFacts {
     /// Whether the latest purchase is somebody's, be it of a product that gives nothing and so has no period; of what was bought
     /// on the web also where nothing is paid yet.
     var isClaimed: Bool {
-        if state.web?.statedOwner != nil { return true }
+        if let web = state.web { return ownership.currentOwner(of: web) != nil }
         let latest = state.winningStatements().map(\.fact).max {
             ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
         }

@@ -42,6 +42,15 @@ package struct WebConflicts: Sendable {
                     guard let facts = known.subscription, let web = facts.state.web, let owner = web.statedOwner else {
                         return []
                     }
+                    // What was nobody's when it was given to somebody is named after another by every name that follows.
+                    if let transfer = facts.ownership.transferInForce(of: original),
+                        case .transfer(let fact)? = try await reader.event(at: transfer.position)?.event.fact,
+                        fact.isOfNobodys
+                    {
+                        let holder = facts.ownership.customer(of: transfer.customer)
+                        return Set(
+                            web.owners.map(\.value.customer).filter { facts.ownership.customer(of: $0) != holder })
+                    }
                     let person = facts.ownership.customer(of: owner)
                     return Set(web.contradictingOwners.filter { facts.ownership.customer(of: $0) != person })
                 }

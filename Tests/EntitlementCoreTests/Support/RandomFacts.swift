@@ -109,7 +109,11 @@ extension SplitMix64 {
                     identity: anyReference(), customer: anyReference(),
                     cause: .allCases.randomElement(using: &self) ?? .command))
         case 3: .claim(ClaimFact(originalTransactionID: text(), customer: anyReference()))
-        case 4: .transfer(TransferFact(originalTransactionID: text(), customer: anyReference()))
+        case 4:
+            .transfer(
+                TransferFact(
+                    originalTransactionID: text(), customer: anyReference(), isOfNobodys: once(in: 2),
+                    actor: maybe(2) { $0.text() }, reason: maybe(2) { $0.text() }))
         case 5:
             .grant(
                 GrantFact(

@@ -1,9 +1,11 @@
 /// A purchase on the web that names somebody beside its owner.
 struct WebRivalry: Hashable, Sendable {
     let originalTransactionID: String
-    /// Who it was sold to, links not followed.
+    /// Who it was sold to, or given to when it named nobody; links not followed.
     let owner: IdentityRef
     let rival: IdentityRef
+    /// It was given to the owner before anybody was named.
+    let isGiven: Bool
     /// By which that is known.
     let event: HistoryEvent
 }
@@ -17,6 +19,19 @@ extension CustomerHistory {
             guard let original else { return [] }
             var sold = WebOriginal(original)
             var known: [IdentityRef: HistoryEvent] = [:]
+            if let gift = gift(in: events) {
+                for event in events where gift.position < event.position {
+                    guard case .web(let fact) = event.fact else { continue }
+                    for owner in fact.owners where known[owner.customer] == nil { known[owner.customer] = event }
+                }
+                return known.filter { $0.key != gift.receiver }.filter {
+                    identities.contains(gift.receiver) || identities.contains($0.key)
+                }.map { rival, event in
+                    WebRivalry(
+                        originalTransactionID: original, owner: gift.receiver, rival: rival, isGiven: true, event: event
+                    )
+                }
+            }
             for event in events {
                 guard case .web(let fact) = event.fact else { continue }
                 sold.join(fact, position: event.position)
@@ -27,9 +42,26 @@ extension CustomerHistory {
             }
             guard let owner = sold.statedOwner else { return [] }
             return known.filter { identities.contains(owner) || identities.contains($0.key) }.map { rival, event in
-                WebRivalry(originalTransactionID: original, owner: owner, rival: rival, event: event)
+                WebRivalry(
+                    originalTransactionID: original, owner: owner, rival: rival, isGiven: false, event: event)
             }
         }.sorted { ($0.event.position, $0.rival) < ($1.event.position, $1.rival) }
+    }
+
+    /// To whom an original that was nobody's was given, where that is in force.
+    private static func gift(in events: [HistoryEvent]) -> (receiver: IdentityRef, position: Int64)? {
+        var standing: [(fact: TransferFact, position: Int64)] = []
+        for event in events {
+            switch event.fact {
+            case .transfer(let fact): standing.append((fact, event.position))
+            case .transferUndo(let undo): if standing.last?.position == undo.undoes { standing.removeLast() }
+            case .notification, .statements, .catalog, .link, .claim, .conflict, .grant, .grantRevocation, .drift,
+                .forgetting, .access, .storeRequest, .web:
+                continue
+            }
+        }
+        guard let last = standing.last, last.fact.isOfNobodys else { return nil }
+        return (last.fact.customer, last.position)
     }
 }
 
@@ -46,12 +78,18 @@ extension Explainer {
             let sentence: String
             if owner == facts.customer, facts.owns(id) {
                 sentence =
-                    "On \(date) it was known that the purchase \(id) names another customer beside this one, whose it is "
-                    + "by what it says in the place that counts; a transfer would make it the other's."
+                    rivalry.isGiven
+                    ? "On \(date) it was known that the purchase \(id) names another customer, after it was given to this one "
+                        + "as nobody's; a transfer would make it the other's."
+                    : "On \(date) it was known that the purchase \(id) names another customer beside this one, whose it is "
+                        + "by what it says in the place that counts; a transfer would make it the other's."
             } else if rival == facts.customer, !facts.owns(id) {
                 sentence =
-                    "On \(date) it was known that the purchase \(id) names this customer, and is another's by what it "
-                    + "says in the place that counts; a transfer would make it this customer's."
+                    rivalry.isGiven
+                    ? "On \(date) it was known that the purchase \(id) names this customer, after it was given to another as "
+                        + "nobody's; a transfer would make it this customer's."
+                    : "On \(date) it was known that the purchase \(id) names this customer, and is another's by what it "
+                        + "says in the place that counts; a transfer would make it this customer's."
             } else {
                 continue
             }

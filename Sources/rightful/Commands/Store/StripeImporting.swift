@@ -107,7 +107,8 @@ struct StripeImporting: Sendable {
                 "\(standing.unowned) subscriptions and payments belong to nobody, since nothing of Stripe's names a "
                     + "customer of yours. Where their id stands in metadata of another key, also that of Stripe's customer, "
                     + "import with --owner-metadata KEY; where it stands in a list of your own, with --owners FILE; else "
-                    + "POST /v1/customers/{id}/actions/transfer gives each to somebody\n")
+                    + "POST /v1/customers/{id}/actions/transfer with that customer's id, also as \"to\", gives each to them\n"
+            )
             for id in report.unownedIDs { try context.output.write("nobody's: \(id)\n") }
             if standing.unowned > report.unownedIDs.count { try context.output.write("nobody's: …\n") }
         }
