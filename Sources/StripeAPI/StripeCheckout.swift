@@ -108,6 +108,65 @@ package struct StripeCheckoutSession: Hashable, Sendable {
         expiresAt = object.instant("expires_at")
         try object.check(environment, of: "the checkout session")
     }
+
+    /// Closes a page, so that nothing is paid on it any more; refused where it is closed already.
+    package static func expiry(of id: String) -> StripeRequest {
+        .post("/v1/checkout/sessions/\(id)/expire", [], idempotencyKey: "expire:\(id)")
+    }
+}
+
+/// What became of a page on which something is to be paid.
+///
+/// Source: Stripe, "The Checkout Session object", "The PaymentIntent object", "The Subscription object".
+package enum StripeCheckoutStanding: Hashable, Sendable {
+    /// It can be paid.
+    case open
+    /// It was paid, or a payment is under way; with all that the purchase may be known by.
+    case used(Set<String>)
+    /// Nothing comes of it.
+    case over
+
+    package static func request(_ id: String) -> StripeRequest {
+        .get("/v1/checkout/sessions/\(id)?expand%5B%5D=payment_intent&expand%5B%5D=subscription")
+    }
+
+    /// - Throws: `PayloadError` for what is no session of the environment.
+    package init(answer body: [UInt8], in environment: StoreEnvironment) throws(PayloadError) {
+        let object = try JSONObject(parsing: body)
+        let id = try object.mandatoryID(of: "the checkout session")
+        try object.check(environment, of: "the checkout session")
+        let names = Set([id, object.id("payment_intent"), object.id("subscription")].compactMap(\.self))
+        switch try object.mandatory("status", of: "the checkout session", { $0["status"]?.identifier }) {
+        case "open": self = .open
+        case "expired": self = .over
+        default:
+            let isPaid = object["payment_status"]?.identifier != "unpaid"
+            let bought = [object.expanded("payment_intent"), object.expanded("subscription")].compactMap(\.self)
+            self = isPaid || bought.isEmpty || bought.contains(where: Self.isUnderWay) ? .used(names) : .over
+        }
+    }
+
+    /// The request for a payment intent or a subscription that was not paid when it was last heard of.
+    package static func request(ofUnpaid original: String) -> StripeRequest? {
+        guard StripeRequest.isPlain(original) else { return nil }
+        if original.hasPrefix("pi_") { return .get("/v1/payment_intents/\(original)") }
+        return original.hasPrefix("sub_") ? .get("/v1/subscriptions/\(original)") : nil
+    }
+
+    /// Whether money may still come of a payment intent or a subscription.
+    package static func isUnderWay(answer body: [UInt8]) throws(PayloadError) -> Bool {
+        isUnderWay(try JSONObject(parsing: body))
+    }
+
+    private static func isUnderWay(_ object: JSONObject) -> Bool {
+        switch object["status"]?.identifier {
+        // Of a payment intent: it failed, or was given up.
+        case "requires_payment_method", "canceled": false
+        // Of a subscription whose first payment never came, or which was ended.
+        case "incomplete_expired", "unpaid": false
+        default: true
+        }
+    }
 }
 
 /// The page on which somebody looks after what they bought: `POST /v1/billing_portal/sessions`.

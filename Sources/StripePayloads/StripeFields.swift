@@ -8,7 +8,7 @@ extension JSONObject {
     }
 
     /// The object that a reference was expanded to.
-    func expanded(_ name: String) -> JSONObject? { self[name]?.object }
+    package func expanded(_ name: String) -> JSONObject? { self[name]?.object }
 
     /// An instant, which Stripe writes in whole seconds since 1970.
     package func instant(_ name: String) -> Timestamp? { self[name]?.int64.map { Timestamp(seconds: $0) } }

@@ -43,6 +43,17 @@ extension CustomerFacts {
         }.map(\.0)
     }
 
+    /// What this customer has ordered of a product on the web, and not paid as far as is known: the newest first.
+    package func unpaid(of product: CatalogProduct, at instant: Timestamp) -> [String] {
+        originals.compactMap { id, state -> (id: String, position: Int64)? in
+            guard let web = state.web, owner(of: web) == customer, web.isOrdered(product, in: catalog, at: instant)
+            else {
+                return nil
+            }
+            return (id, state.lastPosition)
+        }.sorted { $0.position > $1.position }.map(\.id)
+    }
+
     private func owner(of web: WebOriginal) -> IdentityRef? {
         (ownership.transferInForce(of: web.originalTransactionID)?.customer ?? web.statedOwner)
             .map(ownership.customer(of:))
@@ -61,6 +72,25 @@ extension WebOriginal {
     }
 }
 
+extension WebOriginal {
+    /// How long a payment may take that does not fail, in milliseconds; of a subscription's first Stripe says so after a day.
+    private static let longestPayment = 14 * Timestamp.millisecondsPerDay
+
+    /// Whether it is of a product, and nothing was paid for it yet that may still be.
+    fileprivate func isOrdered(_ product: CatalogProduct, in catalog: Catalog, at instant: Timestamp) -> Bool {
+        let stated = subscriptions.last?.statedAt ?? payments.last?.statedAt
+        guard let stated, stated > instant.adding(milliseconds: -Self.longestPayment) else { return false }
+        if let last = subscriptions.last?.value {
+            return last.status == .known(.incomplete) && last.items.contains { catalog.isSame($0.product, as: product) }
+        }
+        return payments.allSatisfy { $0.value.paidAt == nil }
+            && payments.contains { payment in
+                payment.value.catalogProductID == product.productID
+                    || payment.value.products.contains { catalog.isSame($0, as: product) }
+            }
+    }
+}
+
 extension Catalog {
     /// Whether what was sold is this product, or another price of the same product of Stripe's.
     fileprivate func isSame(_ sold: WebProduct, as product: CatalogProduct) -> Bool {
@@ -71,17 +101,27 @@ extension Catalog {
 }
 
 extension WebSubscription {
-    /// Whether Stripe will charge for it by itself.
+    /// Whether Stripe will charge for it by itself, at once or when it goes on again.
     fileprivate var isCharged: Bool {
-        guard endedAt == nil, collectionPause == nil else { return false }
+        guard endedAt == nil else { return false }
         switch status {
         // The card is tried again, whether or not it is to end then.
         case .known(.pastDue): return true
-        case .known(.active), .known(.trialing): return !cancelsAtPeriodEnd && cancelAt == nil
+        case .known(.active), .known(.trialing): return !cancelsAtPeriodEnd && !endsWithPeriod
         case .known(.incomplete), .known(.incompleteExpired), .known(.canceled), .known(.unpaid), .known(.paused),
             .unknown:
             return false
         }
+    }
+}
+
+extension WebSubscription {
+    /// Whether it is to be cancelled before another period is charged: a date further ahead is the end of a commitment.
+    private var endsWithPeriod: Bool {
+        guard let cancelAt else { return false }
+        guard let periodEnd = items.compactMap(\.periodEnd).max() else { return true }
+        // Stripe's instants are whole seconds.
+        return cancelAt <= periodEnd.adding(milliseconds: 1000)
     }
 }
 

@@ -29,4 +29,33 @@ extension CommandKeys {
                 """, [.int(ledgerID), .text(key), .bytes(answer)])
         }
     }
+
+    /// Keeps something in the place of what was read before, for another day; of two at once the first one's counts.
+    ///
+    /// - Parameters:
+    ///   - old: what ``answer(to:_:now:)`` told.
+    ///   - new: without anybody's identity, which could not be erased here.
+    /// - Returns: what is kept now.
+    package func replace(
+        _ old: [UInt8]?, with new: [UInt8], for key: String, _ requestHash: Digest, now: Timestamp
+    ) async throws -> [UInt8] {
+        let expiry = now.adding(milliseconds: -CommandRecord.lifetimeMilliseconds)
+        return try await run { connection in
+            try connection.query(
+                """
+                INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at, answer)
+                VALUES ($1, $2, $3, 0, $4, $5)
+                ON CONFLICT (ledger_id, command_key) DO UPDATE SET recorded_at = excluded.recorded_at, answer = excluded.answer
+                WHERE command_key.recorded_at <= $6 OR command_key.answer IS NOT DISTINCT FROM $7
+                """,
+                [
+                    .int4(Int32(ledgerID)), .text(key), .bytes(requestHash.bytes), .timestamp(now.milliseconds),
+                    .bytes(new), .timestamp(expiry.milliseconds), .bytes(old),
+                ])
+            return try connection.query(
+                "SELECT answer FROM command_key WHERE ledger_id = $1 AND command_key = $2 AND answer IS NOT NULL",
+                [.int(ledgerID), .text(key)]
+            ).first.map { try $0.bytes(0) } ?? new
+        }
+    }
 }

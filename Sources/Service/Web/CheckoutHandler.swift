@@ -11,8 +11,8 @@ import StripePayloads
 extension Application {
     /// `POST /v1/customers/{id}/checkout`: opens a page of Stripe's on which the customer pays for a product.
     ///
-    /// Nothing is recorded: what was bought is told by Stripe. Whoever asks again for the same, before anything is known to have
-    /// come of it, is led to the same page, whichever device asks; so a button that is pressed twice opens no second page.
+    /// Nothing is recorded: what was bought is told by Stripe. Whoever asks again for the same is led to the same page while it
+    /// is open, whichever device asks; so a button that is pressed twice opens no second page.
     func openCheckout(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(CheckoutRequest.self)
@@ -33,52 +33,20 @@ extension Application {
             throw Problem(obstacle, product)
         }
         try payForPage(of: customer, in: environment, call)
-        let paid = order.paid(by: try await payer(of: facts))
-        // What became known of purchases since makes it another sale, and so does whoever insists with a key of their own.
-        let known = facts.originals.values.filter { $0.web != nil }.map(\.lastPosition).max() ?? 0
-        let sale = "\(known)\n\(request.isBoughtAgain ? command?.key ?? "" : "")"
-        let session = try await asking(environment, about: "checkout") { end in
-            do {
-                return try await self.open(paid, sale, shop, environment, until: end)
-            } catch let error as StripeAPIError where error.param == "customer" {
-                // They were deleted at Stripe since.
-                return try await self.open(order, sale, shop, environment, until: end)
-            }
+        let sale = CheckoutSale(
+            order: order, payer: try await payer(of: facts),
+            key: try saleKey(of: call, product, environment, again: request.isBoughtAgain ? command?.key ?? "" : nil),
+            isBoughtAgain: request.isBoughtAgain, product: product,
+            known: Set(facts.originals.values.compactMap { $0.web?.originalTransactionID }),
+            unpaid: facts.unpaid(of: product, at: now()),
+            orderHash: sha256(Array(order.description.utf8)).hex)
+        let document = try await asking(environment, about: "checkout") { end in
+            try await self.page(of: sale, shop, environment, until: end)
         }
-        let document = CheckoutDocument(
-            id: session.id, url: session.url, expiresAt: session.expiresAt, productID: product.productID)
         if let command {
             try await commandKeys.keep(try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
         }
         return try answer(document)
-    }
-
-    /// How often another page is asked for where the one that Stripe gives is over, or the answer to it is an error for good.
-    private static let pagesAskedFor = 3
-    /// For how long a page has to be good at least, in milliseconds.
-    private static let shortestPage: Int64 = 120_000
-
-    /// Opens a page, or finds the one that was opened for the same sale.
-    ///
-    /// Stripe answers what it answered first to whoever sends the same key, its own failures included, for a day and longer.
-    private func open(
-        _ order: StripeCheckoutOrder, _ sale: String, _ shop: StripeShop, _ environment: StoreEnvironment,
-        until end: ContinuousClock.Instant
-    ) async throws -> StripeCheckoutSession {
-        for number in 1... {
-            let isLast = number == Self.pagesAskedFor
-            let identity = "\(environment.rawValue)\n\(sale)\n\(number)\n\(order.description)"
-            do {
-                let body = try await shop.client.send(
-                    order.request(idempotencyKey: sha256(Array(identity.utf8)).hex), within: end - .now)
-                let session = try StripeCheckoutSession(answer: body, in: environment)
-                let isOver = session.expiresAt.map { $0 <= now().adding(milliseconds: Self.shortestPage) } ?? false
-                if !isOver || isLast { return session }
-            } catch let error as StripeAPIError where (error.status ?? 0) >= 500 && !isLast {
-                continue
-            }
-        }
-        preconditionFailure("the last page is returned, or its failure thrown")
     }
 
     /// `POST /v1/customers/{id}/portal`: opens a page of Stripe's on which the customer looks after what they bought.
@@ -115,6 +83,14 @@ extension Application {
         return CommandKey(
             key: "checkout:\(environment.rawValue):\(customer):\(command.key)",
             requestHash: sha256(Array("\(isBoughtAgain)\n\(order.description)".utf8)))
+    }
+
+    /// What names a sale: who buys, what, and where; whoever insists buys apart, each with a key of their own.
+    private func saleKey(
+        of call: Call, _ product: CatalogProduct, _ environment: StoreEnvironment, again: String?
+    ) throws(Problem) -> String {
+        let sold = "\(try call.customerID().value)\n\(product.productID)\n\(again ?? "")\n\(again == nil)"
+        return "page:\(environment.rawValue):\(sha256(Array(sold.utf8)).hex)"
     }
 
     /// Whoever has the address can use it.
@@ -279,7 +255,8 @@ extension Problem {
             self.init(
                 .alreadyOwned,
                 "The customer subscribed to \(product.productID), or to another price of it, by \(original), and Stripe charges "
-                    + "them for that or tries to: the portal is where to change it. Else \(again)", param: "product_id")
+                    + "them for that, tries to, or will when it goes on: the portal is where to change it. Else \(again)",
+                param: "product_id")
         }
     }
 }

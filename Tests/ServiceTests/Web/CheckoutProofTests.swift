@@ -45,7 +45,7 @@ struct CheckoutProofTests {
             if answer.status == 200 { opened += 1 } else { refused = answer }
         }
         #expect((6...9).contains(opened), "six at once, and another every twenty seconds; \(opened)")
-        #expect(refused?.verdict == "429 rate_limited" && shop.asked.posted.count == opened)
+        #expect(refused?.verdict == "429 rate_limited" && shop.asked.pages.count == opened)
         #expect((1...20).contains(Int(refused?.header("Retry-After") ?? "") ?? 0))
         #expect(try await shop.post("c-1", "checkout", Self.pro).status == 200)
         let other = try await shop.rig.token("c-2")

@@ -26,6 +26,10 @@ final class ScriptedStripe: OutgoingTransport {
         /// The first answer to each idempotency key.
         var kept: [String: OutgoingAnswer] = [:]
         var sessions = 0
+        /// What became of sessions, by their ids, as `GET` tells: `open` where nothing is said.
+        var became: [String: String] = [:]
+        /// What becomes of sessions just when they are to be closed.
+        var becomesOnExpiry: [String: String] = [:]
         var fault: OutgoingAnswer?
         /// Ids of customers that Stripe does not know.
         var deleted: Set<String> = []
@@ -59,6 +63,24 @@ final class ScriptedStripe: OutgoingTransport {
         state.withLock { $0.answers[path] = OutgoingAnswer(status: 200, body: Array(body.utf8)) }
     }
 
+    /// Says what became of a session: its members beside id and mode.
+    func settle(_ session: String, as members: String) { state.withLock { $0.became[session] = members } }
+
+    func settleOnExpiry(_ session: String, as members: String) {
+        state.withLock { $0.becomesOnExpiry[session] = members }
+    }
+
+    /// The sessions that were closed for others, by their ids.
+    var expired: [String] {
+        posted.compactMap { asked in
+            let path = asked.target.split(separator: "/")
+            return path.last == "expire" ? String(path[path.count - 2]) : nil
+        }
+    }
+
+    /// How often a page was asked for.
+    var pages: [Asked] { posted.filter { !$0.target.hasSuffix("/expire") } }
+
     func delete(customer: String) { _ = state.withLock { $0.deleted.insert(customer) } }
 
     /// A shop that asks it, with a clock of the test.
@@ -88,6 +110,7 @@ final class ScriptedStripe: OutgoingTransport {
         return state.withLock { state in
             state.asked.append(asked)
             if let fault = state.fault { return fault }
+            if let told = Self.tell(asked, environment, &state) { return told }
             guard request.method == "POST" else {
                 return state.answers[asked.target] ?? Self.error(404, "resource_missing", "No such object")
             }
@@ -101,6 +124,24 @@ final class ScriptedStripe: OutgoingTransport {
             state.kept[key] = answer
             return answer
         }
+    }
+
+    /// What became of a session, or what becomes of one that is closed.
+    private static func tell(
+        _ asked: Asked, _ environment: EntitlementCore.StoreEnvironment, _ state: inout State
+    ) -> OutgoingAnswer? {
+        let path = asked.target.prefix { $0 != "?" }.split(separator: "/").map(String.init)
+        guard path.count >= 4, path[1] == "checkout", path[3].hasPrefix("cs_") else { return nil }
+        let open = #""status":"open","payment_status":"unpaid""#
+        if path.last == "expire" {
+            if let settled = state.becomesOnExpiry.removeValue(forKey: path[3]) { state.became[path[3]] = settled }
+            let became = state.became[path[3]] ?? open
+            guard became == open else { return error(400, "resource_missing", "Only open sessions can be expired.") }
+            state.became[path[3]] = #""status":"expired","payment_status":"unpaid""#
+        }
+        let body =
+            #"{"id":"\#(path[3])","object":"checkout.session","livemode":\#(environment == .production),\#(state.became[path[3]] ?? open)}"#
+        return OutgoingAnswer(status: 200, body: Array(body.utf8))
     }
 
     private static func make(

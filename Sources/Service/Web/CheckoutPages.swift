@@ -1,0 +1,173 @@
+import AppStorePayloads
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import Ledger
+import StripeAPI
+
+/// A product that is to be sold to a customer on a page of Stripe's.
+///
+/// Of one sale one page is open at a time.
+struct CheckoutSale: Sendable {
+    let order: StripeCheckoutOrder
+    /// `cus_…` of whoever paid before.
+    let payer: String?
+    /// Names the sale among the keys of commands, and nobody.
+    let key: String
+    /// Whether it is sold whatever became of pages before.
+    let isBoughtAgain: Bool
+    let product: CatalogProduct
+    /// What the customer bought on the web, as far as the ledger knows.
+    let known: Set<String>
+    /// What of this product they have ordered and not paid, as far as the ledger knows.
+    let unpaid: [String]
+
+    /// How the order is told from another, by whoever it is paid; names nobody.
+    let orderHash: String
+}
+
+/// The page that is open for a sale, as it is kept for a day; whoever has its address can pay on it.
+private struct OpenedPage: Codable {
+    let page: CheckoutDocument
+    let order: String
+    /// How many were opened for the sale.
+    let number: Int
+}
+
+extension Application {
+    /// How often another page is asked for where the one that Stripe gives is over, or the answer to it is an error for good.
+    private static let pagesAskedFor = 3
+    /// For how long a page has to be good at least, in milliseconds.
+    private static let shortestPage: Int64 = 120_000
+    /// How long is waited for what became of something, where there is an answer without.
+    private static let standingPatience = Duration.seconds(2)
+    /// How many orders are asked about that are not paid.
+    private static let unpaidAskedFor = 3
+
+    /// The page of a sale: the one that is open, or another where that came to nothing.
+    ///
+    /// Where a page is open that leads back to other addresses, it is closed first: nobody should pay on both.
+    ///
+    /// - Throws: `already_owned` where it was paid, or a payment is under way.
+    func page(
+        of sale: CheckoutSale, _ shop: StripeShop, _ environment: StoreEnvironment, until end: ContinuousClock.Instant
+    ) async throws -> CheckoutDocument {
+        let hash = sha256(Array(sale.key.utf8))
+        let kept = try await commandKeys.answer(to: sale.key, hash, now: now())
+        let opened = try kept.map { try WireJSON.decode(OpenedPage.self, from: $0) }
+        if let opened, let page = try await reuse(opened, for: sale, shop, environment, until: end) { return page }
+        if !sale.isBoughtAgain { try await checkUnpaid(sale, shop, until: end) }
+        let number = (opened?.number ?? 0) + 1
+        let session = try await open(sale, number: number, shop, environment, until: end)
+        let made = OpenedPage(
+            page: CheckoutDocument(
+                id: session.id, url: session.url, expiresAt: session.expiresAt, productID: sale.product.productID),
+            order: sale.orderHash, number: number)
+        let counts = try WireJSON.decode(
+            OpenedPage.self,
+            from: try await commandKeys.replace(
+                kept, with: try WireJSON.encode(made), for: sale.key, hash, now: now()))
+        guard counts.page.id != made.page.id else { return made.page }
+        // Somebody else was quicker, and one page is enough.
+        _ = try? await shop.client.send(StripeCheckoutSession.expiry(of: made.page.id), within: end - .now)
+        return counts.page
+    }
+
+    /// The page that was opened before, where it is good still; `nil` where another is to be opened.
+    private func reuse(
+        _ opened: OpenedPage, for sale: CheckoutSale, _ shop: StripeShop, _ environment: StoreEnvironment,
+        until end: ContinuousClock.Instant
+    ) async throws -> CheckoutDocument? {
+        let isSame = opened.order == sale.orderHash
+        let isOver = isOver(opened.page.expiresAt)
+        let standing: StripeCheckoutStanding
+        do {
+            let body = try await shop.client.send(
+                StripeCheckoutStanding.request(opened.page.id), within: min(Self.standingPatience, end - .now))
+            standing = try StripeCheckoutStanding(answer: body, in: environment)
+        } catch let error as StripeAPIError {
+            if error.kind == .notFound { return nil }
+            // It says itself what became of it.
+            if isSame, !isOver { return opened.page }
+            throw error
+        }
+        switch standing {
+        case .open where isSame && !isOver: return opened.page
+        case .open:
+            do throws(StripeAPIError) {
+                _ = try await shop.client.send(StripeCheckoutSession.expiry(of: opened.page.id), within: end - .now)
+            } catch {
+                guard error.kind == .refused else { throw error }
+                throw Problem.unavailable("Something becomes of another page for it at this moment; send it again.")
+            }
+            return nil
+        case .over: return nil
+        case .used(let names):
+            // What is known of it was looked at already.
+            if sale.isBoughtAgain || !sale.known.isDisjoint(with: names) { return nil }
+            throw Self.underWay(sale.product)
+        }
+    }
+
+    private func isOver(_ end: Timestamp?) -> Bool {
+        end.map { $0 <= now().adding(milliseconds: Self.shortestPage) } ?? false
+    }
+
+    /// Asks what became of payments that had not arrived when Stripe spoke of them last.
+    private func checkUnpaid(
+        _ sale: CheckoutSale, _ shop: StripeShop, until end: ContinuousClock.Instant
+    ) async throws {
+        for original in sale.unpaid.prefix(Self.unpaidAskedFor) {
+            guard let request = StripeCheckoutStanding.request(ofUnpaid: original) else { continue }
+            do {
+                let body = try await shop.client.send(request, within: min(Self.standingPatience, end - .now))
+                if try StripeCheckoutStanding.isUnderWay(answer: body) { throw Self.underWay(sale.product) }
+            } catch let error as StripeAPIError where error.kind == .notFound {
+                continue
+            }
+        }
+    }
+
+    private static func underWay(_ product: CatalogProduct) -> Problem {
+        Problem(
+            .alreadyOwned,
+            "A payment for \(product.productID) was made already and is under way: the customer has it when it has arrived. Else send "
+                + "buy_again to sell it once more.", param: "product_id")
+    }
+
+    /// Opens a page, or finds the one that was opened under the same number.
+    ///
+    /// Stripe answers what it answered first to whoever sends the same key, its own failures included, for a day and longer.
+    private func open(
+        _ sale: CheckoutSale, number: Int, _ shop: StripeShop, _ environment: StoreEnvironment,
+        until end: ContinuousClock.Instant
+    ) async throws -> StripeCheckoutSession {
+        do {
+            return try await open(
+                sale.order.paid(by: sale.payer), sale, number: number, shop, environment, until: end)
+        } catch let error as StripeAPIError where error.param == "customer" && sale.payer != nil {
+            // They were deleted at Stripe since.
+            return try await open(sale.order, sale, number: number, shop, environment, until: end)
+        }
+    }
+
+    private func open(
+        _ order: StripeCheckoutOrder, _ sale: CheckoutSale, number: Int, _ shop: StripeShop,
+        _ environment: StoreEnvironment, until end: ContinuousClock.Instant
+    ) async throws -> StripeCheckoutSession {
+        for attempt in 1... {
+            let isLast = attempt == Self.pagesAskedFor
+            let identity = "\(sale.key)\n\(number)\n\(attempt)\n\(order.description)"
+            do {
+                let body = try await shop.client.send(
+                    order.request(idempotencyKey: sha256(Array(identity.utf8)).hex), within: end - .now)
+                let session = try StripeCheckoutSession(answer: body, in: environment)
+                let isOver = isOver(session.expiresAt)
+                if !isOver || isLast { return session }
+            } catch let error as StripeAPIError where (error.status ?? 0) >= 500 && !isLast {
+                continue
+            }
+        }
+        preconditionFailure("the last page is returned, or its failure thrown")
+    }
+}
