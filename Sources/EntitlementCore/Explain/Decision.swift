@@ -41,6 +41,8 @@ struct Verdict {
     let decision: Decision
     /// `nil` where nothing gives, or gave, the entitlement by then.
     let shown: ShownReading?
+    /// What gave access last, as it read from then on; `nil` where what is shown says that itself.
+    var ending: ShownReading?
 }
 
 /// What one source says at an instant.
@@ -57,6 +59,11 @@ struct ShownReading {
     var next: Reading? { index + 1 < source.readings.count ? source.readings[index + 1] : nil }
 
     /// `nil` before the source begins.
+    init(source: SourceTimeline, index: Int) {
+        self.source = source
+        self.index = index
+    }
+
     init?(_ source: SourceTimeline, at instant: Timestamp) {
         guard let index = source.readings.lastIndex(where: { $0.start <= instant }) else { return nil }
         self.source = source
@@ -127,12 +134,47 @@ extension CustomerFacts {
         }
         let reading = best.reading
         let givesAccess = catalog.policy.givesAccess(reading.state)
+        let ending = givesAccess ? nil : lastEnding(among: own, besides: best, at: instant)
+        let clause = words.clause(for: best)
         return Verdict(
             decision: Decision(
                 entitlementID: entitlementID, givesAccess: givesAccess, state: reading.state,
                 productID: reading.productID, source: reading.source,
                 originalTransactionID: reading.originalTransactionID, rule: .reading(reading.reason),
-                sentence: words.sentence(givesAccess: givesAccess, words.clause(for: best))),
-            shown: best)
+                sentence: words.sentence(
+                    givesAccess: givesAccess, ending.map { words.clause($0, then: clause, best) } ?? clause)),
+            shown: best, ending: ending)
+    }
+
+    /// What gave access last by an instant at which nothing does, as it read from then on.
+    ///
+    /// Which reading is shown follows an order, in which an old refund comes before what ran out since: so what is shown may
+    /// be no reason for the loss. `nil` where it is the reason, or nothing ever gave access.
+    private func lastEnding(
+        among sources: [SourceTimeline], besides shown: ShownReading, at instant: Timestamp
+    ) -> ShownReading? {
+        func ending(of source: SourceTimeline) -> ShownReading? {
+            let begun = source.readings.prefix { $0.start <= instant }
+            return begun.lastIndex { catalog.policy.givesAccess($0.state) }.flatMap { last in
+                last + 1 < begun.endIndex ? ShownReading(source: source, index: last + 1) : nil
+            }
+        }
+        let own = ending(of: shown.source)
+        var latest = own
+        for ending in sources.compactMap(ending(of:)) {
+            if let latest, ending.reading.start <= latest.reading.start { continue }
+            latest = ending
+        }
+        guard let latest else { return nil }
+        guard let own, own.reading == latest.reading else { return latest }
+        // Of one source the last word tells how it was lost, unless that came when it was lost already.
+        let isLater = own.index < shown.index
+        switch shown.reading.reason {
+        case .refunded, .familyRevoked, .dispute, .grantRevoked, .ownedByAnother, .replaced:
+            return isLater ? own : nil
+        case .paidPeriod, .oneTimePurchase, .leeway, .grant, .gracePeriod, .billingRetry, .expired, .billingGivenUp,
+            .upgradedElsewhere, .renewalPending, .pastDue, .cancelled, .paused:
+            return nil
+        }
     }
 }

@@ -122,7 +122,9 @@ package struct Explainer: Sendable {
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
         let finder = BasisFinder(history: history, instant: instant, wanted: verdict.decision)
         let named = verdict.shown?.reading.positions ?? own.compactMap(\.readings.first).flatMap(\.positions)
-        let before = verdict.shown?.previous?.positions ?? []
+        // What the sentence names beside what is shown: what it followed, and what gave access last.
+        let others = [verdict.shown?.previous, verdict.ending?.previous, verdict.ending?.reading]
+        let before = others.flatMap { $0?.positions ?? [] }
         let likely = [named, named + before].map { Set($0 + [catalogPosition]) }
         let positions = Set(try finder.positions(likely: likely, check: check))
         let considered = Alternatives(

@@ -57,8 +57,7 @@ struct OutlookFinder {
     func all() -> [Outlook] {
         var outlook: [Outlook] = []
         if let shown = verdict.shown {
-            let product = shown.reading.productID ?? "it"
-            outlook += ofReading(shown, product)
+            outlook += ofReadings(shown)
             if let known = knownNext(shown) { outlook.append(known) }
         } else if let start = timeline?.readings.first?.start {
             outlook.append(Outlook(code: .begins, at: start, sentence: "It begins on \(start.inWords)."))
@@ -79,6 +78,18 @@ struct OutlookFinder {
             )
         }
         return outlook
+    }
+
+    /// What would change what is shown, and before that what would change what gave access last.
+    private func ofReadings(_ shown: ShownReading) -> [Outlook] {
+        let own = ofReading(shown, shown.reading.productID ?? "it")
+        guard let last = verdict.ending.flatMap({ ShownReading($0.source, at: instant) }) else { return own }
+        var outlook: [Outlook] = []
+        for item in ofReading(last, last.reading.productID ?? "it") + own where !outlook.contains(item) {
+            outlook.append(item)
+        }
+        let general: Set<Outlook.Code> = [.purchase, .grant]
+        return outlook.filter { !general.contains($0.code) } + outlook.filter { general.contains($0.code) }
     }
 
     private func ofReading(_ shown: ShownReading, _ product: String) -> [Outlook] {
@@ -103,11 +114,10 @@ struct OutlookFinder {
         case .billingGivenUp, .replaced:
             return purchases() + [grant()]
         case .refunded:
-            return [
-                Outlook(
-                    code: .refundReversal, at: nil,
-                    sentence: "If the store reverses the refund, the period reads as if it had never been refunded.")
-            ] + purchases()
+            let reversal = Outlook(
+                code: .refundReversal, at: nil,
+                sentence: "If the store reverses the refund, the period reads as if it had never been refunded.")
+            return (wouldStillRun(shown) ? [reversal] : []) + purchases()
         case .familyRevoked:
             return [
                 Outlook(
@@ -137,6 +147,9 @@ struct OutlookFinder {
             return []
         }
     }
+
+    /// Whether a period that was taken back would be running, had it not been: to give it back opens nothing that is over.
+    func wouldStillRun(_ shown: ShownReading) -> Bool { shown.period(at: instant).map { instant < $0.expiry } ?? false }
 
     private func ofPaidPeriod(_ shown: ShownReading, _ product: String) -> [Outlook] {
         guard let period = shown.period(at: instant), period.end != .endless else { return [refund(product)] }
@@ -202,10 +215,15 @@ struct OutlookFinder {
             return Outlook(
                 code: .knownNext, at: until, sentence: "As far as is known it opens on \(until.inWords).")
         }
-        guard let next = timeline.readings.first(where: { $0.start > instant }) else { return nil }
+        guard var next = timeline.readings.first(where: { $0.start > instant }) else { return nil }
         // That a renewal will be under way is no news.
         if next.reason == .renewalPending, shown.reading.reason == .paidPeriod { return nil }
         let gives = policy.givesAccess(next.state)
+        var name = "it"
+        if answer.givesAccess, !gives, let own = shown.next, own.start == next.start, own.reason != next.reason {
+            // What is shown from then on may be the old end of something else, which is not what comes.
+            (next, name) = (own, own.productID ?? "it")
+        }
         if next.reason == .expired || next.state == shown.reading.state && next.reason == shown.reading.reason {
             // The next period of the same kind is known.
             guard gives else { return nil }
@@ -218,7 +236,7 @@ struct OutlookFinder {
         guard answer.givesAccess || gives else { return nil }
         return Outlook(
             code: .knownNext, at: next.start,
-            sentence: "It is known already that from \(next.start.inWords) on it reads \(next.state.rawValue)"
+            sentence: "It is known already that from \(next.start.inWords) on \(name) reads \(next.state.rawValue)"
                 + "\(gives ? "" : ", which gives no access").")
     }
 

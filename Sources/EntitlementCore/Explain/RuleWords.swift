@@ -66,6 +66,37 @@ struct RuleWords {
         }
     }
 
+    /// When access was lost and by what, and beside it what is shown.
+    func clause(_ ending: ShownReading, then clause: String, _ shown: ShownReading) -> String {
+        let lostAt = ending.reading.start
+        let name = ending.grant.map { "the grant of \($0.from.inWords)" } ?? ending.reading.productID ?? ""
+        let order =
+            shown.reading.start == lostAt ? "" : shown.reading.start < lostAt ? "before that, " : "after that, "
+        return "\(name) gave access until \(lostAt.inWords), when \(loss(by: ending)); \(order)\(clause)"
+    }
+
+    private func loss(by ending: ShownReading) -> String {
+        switch ending.reading.reason {
+        case .expired:
+            if ending.grant != nil { return "it ended" }
+            if ending.previous?.reason == .leeway { return "its leeway was over" }
+            return ending.previous?.reason == .renewalPending ? "no renewal of it had been heard of" : "it ran out"
+        case .billingRetry, .gracePeriod, .pastDue, .billingGivenUp: return "its renewal was not paid"
+        case .cancelled: return "its subscription was ended"
+        case .paused: return "its subscription was paused"
+        case .refunded: return "it was refunded"
+        case .familyRevoked: return "it was no longer shared by the family"
+        case .dispute:
+            return facts.catalog.policy.webDispute == .keepsAccess
+                ? "the dispute over its payment was lost" : "its payment was disputed"
+        case .upgradedElsewhere: return "it was upgraded to another product"
+        case .replaced: return "another product took its place"
+        case .ownedByAnother: return "it became another customer's"
+        case .grantRevoked: return "it was taken back"
+        case .paidPeriod, .oneTimePurchase, .leeway, .grant, .renewalPending: return "it ended"
+        }
+    }
+
     private func clause(_ reading: Reading, of grant: GrantState) -> String {
         switch reading.state {
         case .revoked:

@@ -42,10 +42,10 @@ extension OutlookFinder {
             let reversal = Outlook(
                 code: .refundReversal, at: nil,
                 sentence: "If the refund fails or is cancelled, the period reads as if it had never been refunded.")
-            return [reversal] + nextCharge(after: period) + purchases()
+            return (wouldStillRun(shown) ? [reversal] : []) + nextCharge(after: period) + purchases()
         case .dispute:
-            return (words.dispute(over: period)?.lostAt == nil ? [disputeWon()] : [])
-                + nextCharge(after: period) + purchases()
+            let isOpen = words.dispute(over: period)?.lostAt == nil && wouldStillRun(shown)
+            return (isOpen ? [disputeWon()] : []) + nextCharge(after: period) + purchases()
         case .cancelled:
             return purchases() + [grant()]
         case .paused:
