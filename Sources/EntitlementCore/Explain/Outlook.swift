@@ -99,7 +99,7 @@ struct OutlookFinder {
         case .paidPeriod:
             return ofPaidPeriod(shown, product)
         case .oneTimePurchase:
-            return [refund(product)]
+            return refund(product, shown)
         case .leeway:
             return [
                 Outlook(code: .leewayEnd, at: reading.end, sentence: "The leeway ends on \(reading.end.inWords)."),
@@ -117,7 +117,7 @@ struct OutlookFinder {
             let reversal = Outlook(
                 code: .refundReversal, at: nil,
                 sentence: "If the store reverses the refund, the period reads as if it had never been refunded.")
-            return (wouldStillRun(shown) ? [reversal] : []) + purchases()
+            return (wouldStillRun(shown) ? [reversal] : []) + partialRefundPolicy(shown) + purchases()
         case .familyRevoked:
             return [
                 Outlook(
@@ -152,20 +152,25 @@ struct OutlookFinder {
     func wouldStillRun(_ shown: ShownReading) -> Bool { shown.period(at: instant).map { instant < $0.expiry } ?? false }
 
     private func ofPaidPeriod(_ shown: ShownReading, _ product: String) -> [Outlook] {
-        guard let period = shown.period(at: instant), period.end != .endless else { return [refund(product)] }
+        guard let period = shown.period(at: instant), period.end != .endless else { return refund(product, shown) }
         let end = shown.reading.end
         var outlook: [Outlook] = []
         // Where anything but plain expiry follows, `knownNext` says so.
         if shown.next.map({ [.expired, .leeway, .renewalPending].contains($0.reason) }) ?? true {
             if period.isSubscription, answer?.willRenew == true {
-                outlook.append(renewal(product, by: period.expiry))
+                outlook.append(
+                    period.web == nil ? renewal(product, by: period.expiry) : charge(product, period))
             }
-            let renews = answer?.willRenew == false ? "It is set not to renew, and" : "Without a renewal"
-            let word = period.isSubscription ? "\(renews) the paid period" : "It"
-            outlook.append(
-                Outlook(code: .expiry, at: end, sentence: "\(word) ends on \(end.inWords)."))
+            if let paused = paused(product, period) {
+                outlook += paused
+            } else {
+                let renews = answer?.willRenew == false ? "It is set not to renew, and" : "Without a renewal"
+                let word = period.isSubscription ? "\(renews) the paid period" : "It"
+                outlook.append(
+                    Outlook(code: .expiry, at: end, sentence: "\(word) ends on \(end.inWords)."))
+            }
         }
-        return outlook + [refund(product)]
+        return outlook + announcedEnd(product, period, before: end) + refund(product, shown)
     }
 
     private func grace(_ shown: ShownReading, _ product: String) -> [Outlook] {
@@ -253,17 +258,35 @@ struct OutlookFinder {
         }
         return Outlook(
             code: .renewal, at: date,
-            sentence: verdict.decision.source == .webCheckout
-                ? "\(product) is to be renewed on \(date.inWords); that payment has not been heard of yet."
-                : "The store is to renew \(product) by \(date.inWords); that renewal has not been heard of yet.")
+            sentence: "The store is to renew \(product) by \(date.inWords); that renewal has not been heard of yet.")
     }
 
-    private func refund(_ product: String) -> Outlook {
-        Outlook(
-            code: .refund, at: nil,
-            sentence: isBacked
-                ? "If \(product) is refunded, something else that gives \(entitlementID) keeps it open for now."
-                : "A refund of \(product) would close it from the refund's date on.")
+    /// What a refund would do; nothing where nothing was charged.
+    private func refund(_ product: String, _ shown: ShownReading) -> [Outlook] {
+        if let period = shown.period(at: instant), period.isFreeTrial || period.web?.isFree == true { return [] }
+        return [
+            Outlook(
+                code: .refund, at: nil,
+                sentence: isBacked
+                    ? "If \(product) is refunded, something else that gives \(entitlementID) keeps it open for now."
+                    : "A refund of \(product) would close it from the refund's date on.")
+        ]
+    }
+
+    /// That another policy would open what a refund of a part has closed.
+    func partialRefundPolicy(_ shown: ShownReading) -> [Outlook] {
+        guard shown.period(at: instant)?.isRefundedInPart == true else { return [] }
+        var (lenient, policy) = (facts, policy)
+        policy.proratedRefund = .keepsAccess
+        lenient.catalog = Catalog(products: facts.catalog.products, policy: policy)
+        guard lenient.answers(at: instant).contains(where: { $0.entitlementID == entitlementID && $0.givesAccess })
+        else { return [] }
+        return [
+            Outlook(
+                code: .policy, at: nil,
+                sentence:
+                    "A catalog whose policy keeps access when a part is refunded would open it, also for the past.")
+        ]
     }
 
     /// Whether something else gives access at the instant.

@@ -56,7 +56,10 @@ struct RuleWords {
         case .replaced:
             return replaced(product, shown)
         case .refunded:
-            return "\(product) was refunded on \((period.revokedAt ?? reading.start).inWords)"
+            let date = (period.revokedAt ?? reading.start).inWords
+            return period.isRefundedInPart
+                ? "a part of what was paid for \(product) was refunded on \(date), and by the catalog's policy that ends "
+                    + "access" : "\(product) was refunded on \(date)"
         case .familyRevoked:
             return "\(product) is no longer shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
@@ -115,9 +118,10 @@ struct RuleWords {
         guard period.isSubscription else {
             return "\(product) was bought\(shared(period)) and runs \(until)\(since)"
         }
-        if period.fact.offer?.discount == "FREE_TRIAL" {
+        if period.isFreeTrial {
             return "the free trial of \(product)\(shared(period)) runs \(until)\(since)"
         }
+        if period.web?.isFree == true { return "\(product) runs \(until)\(since), and nothing was charged for it" }
         return "\(product) is paid\(shared(period)) \(until)\(since)"
     }
 
@@ -152,6 +156,15 @@ struct RuleWords {
             reading.positions.contains($0.position) && ($0.fact.graceEnd ?? .earliest) > instant
         }?.fact.graceEnd
     }
+}
+
+extension Period {
+    /// Only a part was refunded, and the policy ends access by that.
+    var isRefundedInPart: Bool {
+        web?.withdrawal == .partialRefund || web == nil && fact.revocation?.kind == .known(.refundProrated)
+    }
+
+    var isFreeTrial: Bool { fact.offer?.discount == "FREE_TRIAL" }
 }
 
 extension Timestamp {

@@ -42,7 +42,8 @@ extension OutlookFinder {
             let reversal = Outlook(
                 code: .refundReversal, at: nil,
                 sentence: "If the refund fails or is cancelled, the period reads as if it had never been refunded.")
-            return (wouldStillRun(shown) ? [reversal] : []) + nextCharge(after: period) + purchases()
+            return (wouldStillRun(shown) ? [reversal] : []) + nextCharge(after: period) + partialRefundPolicy(shown)
+                + purchases()
         case .dispute:
             let isOpen = words.dispute(over: period)?.lostAt == nil && wouldStillRun(shown)
             return (isOpen ? [disputeWon()] : []) + nextCharge(after: period) + purchases()
@@ -57,6 +58,44 @@ extension OutlookFinder {
             .familyRevoked, .grantRevoked, .ownedByAnother:
             return nil
         }
+    }
+
+    /// The charge that Stripe is to make when a paid period is over.
+    func charge(_ product: String, _ period: Period) -> Outlook {
+        let date = period.expiry.inWords
+        let due = period.isFreeTrial ? "is to be charged for the first time" : "is to be renewed"
+        return Outlook(
+            code: .renewal, at: period.expiry,
+            sentence: "\(product) \(due) on \(date); that payment has not been heard of yet.")
+    }
+
+    /// What follows a paid period whose subscription is paused; `nil` where it is not.
+    func paused(_ product: String, _ period: Period) -> [Outlook]? {
+        guard let said = words.web(period)?.statement(at: instant), said.endedAt == nil,
+            said.collectionPause != nil || said.status == .known(.paused)
+        else { return nil }
+        return [
+            Outlook(
+                code: .expiry, at: period.end,
+                sentence: "The subscription is paused: unless it is resumed, the paid period ends on "
+                    + "\(period.end.inWords)."),
+            Outlook(
+                code: .resumption, at: nil,
+                sentence: "When the subscription to \(product) is resumed and paid for, it goes on."),
+        ]
+    }
+
+    /// That Stripe has announced an end inside the time that is paid for.
+    func announcedEnd(_ product: String, _ period: Period, before end: Timestamp) -> [Outlook] {
+        guard let date = words.web(period)?.statement(at: instant)?.cancelAt, instant < date, date < end else {
+            return []
+        }
+        return [
+            Outlook(
+                code: .knownNext, at: date,
+                sentence: "Stripe has announced that it ends the subscription to \(product) on \(date.inWords), before "
+                    + "the paid time is over.")
+        ]
     }
 
     private func isEnded(_ period: Period) -> Bool {

@@ -101,7 +101,7 @@ extension Period {
     var revocationReason: ReasonCode {
         switch web?.withdrawal {
         case .dispute: return .dispute
-        case .refund: return .refunded
+        case .refund, .partialRefund: return .refunded
         case nil: break
         }
         if fact.revocation?.kind == .known(.familyRevoke) { return .familyRevoked }

@@ -55,7 +55,51 @@ struct WebExplanationTests {
                 paidLine("1", from: 0, to: 14, amount: 0), says("trialing", at: 0, until: 14, trial: (from: 0, to: 14)),
             ], at: 3, expected: "yes paid_period [1, 2, 3, 4]",
             because: "the free trial of pro runs from 1 January 2026, 00:00 UTC until 15 January 2026, 00:00 UTC",
-            outlook: [.renewal, .expiry, .refund]),
+            outlook: [.renewal, .expiry],
+            outlookSays: [
+                "pro is to be charged for the first time on 15 January 2026, 00:00 UTC; that payment has not been heard of "
+                    + "yet."
+            ]),
+        Case(
+            testDescription: "a discount of all", told: [paidLine("1", from: 0, to: 30, amount: 0)], at: 3,
+            expected: "yes paid_period [1, 2, 3]",
+            because:
+                "pro runs from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and nothing was charged "
+                + "for it", outlook: [.expiry]),
+        Case(
+            testDescription: "paused inside the paid time",
+            told: [month, says("active", at: 2, until: 30, pause: "void")], at: 3,
+            expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
+            outlook: [.expiry, .resumption, .refund],
+            outlookSays: [
+                "The subscription is paused: unless it is resumed, the paid period ends on 31 January 2026, 00:00 UTC.",
+                "When the subscription to pro is resumed and paid for, it goes on.",
+            ]),
+        Case(
+            testDescription: "to be ended inside the paid time",
+            told: [month, says("active", at: 2, until: 30, cancelAt: 12)], at: 3,
+            expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
+            outlook: [.expiry, .knownNext, .refund],
+            outlookSays: [
+                "Stripe has announced that it ends the subscription to pro on 13 January 2026, 00:00 UTC, before the paid "
+                    + "time is over."
+            ]),
+        Case(
+            testDescription: "a part refunded", told: [month, refunded(at: 10, 300)], at: 12,
+            expected: "no refunded [1, 2, 3, 4]",
+            because: "a part of what was paid for pro was refunded on 11 January 2026, 00:00 UTC, and by the catalog's "
+                + "policy that ends access", outlook: [.refundReversal, .policy, .purchase],
+            outlookSays: [
+                "A catalog whose policy keeps access when a part is refunded would open it, also for the past."
+            ]),
+        Case(
+            testDescription: "refunded in parts until all was",
+            told: [month, refunded("1", at: 10, 300), refunded("2", at: 11, 699)], at: 12,
+            expected: "no refunded [1, 2, 3, 4]",
+            because: "a part of what was paid for pro was refunded on 11 January 2026, 00:00 UTC, and by the catalog's "
+                + "policy that ends access", outlook: [.refundReversal, .purchase]),
         Case(
             testDescription: "bought for ever", told: [paidOnce(at: 0, original: "sub_1")], at: 3,
             expected: "yes one_time_purchase [1, 2, 3]",

@@ -8,6 +8,8 @@ package struct WebPeriod: Hashable, Sendable {
     package let opening: Timestamp
     /// Why it was revoked.
     package let withdrawal: WebWithdrawal.Cause?
+    /// Nothing was charged for it: a trial, or a discount of all.
+    let isFree: Bool
     /// Whether the item goes on after it, as far as statements say; so it is of subscriptions.
     package let isBridged: Bool
     /// Which items took the item's place, and were not paid for yet when this was over.
@@ -90,7 +92,9 @@ extension WebOriginal {
             positions: Set(positions).sorted(),
             web: WebPeriod(
                 item: item, invoiceID: draft.stated.value.invoiceID, opening: draft.opening,
-                withdrawal: withdrawal?.cause, isBridged: true, heirs: heirs, yieldsAt: yieldsAt))
+                withdrawal: withdrawal?.cause,
+                isFree: draft.stated.value.amountPaid.map { $0 == 0 } ?? (line.amount == 0), isBridged: true,
+                heirs: heirs, yieldsAt: yieldsAt))
     }
 
     /// The statement by which a line that cost nothing is a trial's.
@@ -123,7 +127,8 @@ extension WebOriginal {
                     ending: isRevoked ? .revoked : .ranOut, revokedAt: withdrawal?.at,
                     positions: Set([paid.position, bought.position] + (withdrawal?.positions ?? [])).sorted(),
                     web: WebPeriod(
-                        item: nil, invoiceID: nil, opening: start, withdrawal: withdrawal?.cause, isBridged: false))
+                        item: nil, invoiceID: nil, opening: start, withdrawal: withdrawal?.cause,
+                        isFree: payments.compactMap(\.value.amount).max() == 0, isBridged: false))
             ])
         }
     }

@@ -2,6 +2,8 @@
 package struct WebWithdrawal: Hashable, Sendable {
     package enum Cause: Hashable, Sendable {
         case refund
+        /// A part was refunded, and the policy ends access by that.
+        case partialRefund
         case dispute
     }
 
@@ -29,7 +31,7 @@ struct WebWithdrawals {
 
 extension WebWithdrawal {
     /// In the terms of a transaction; a dispute is no refund.
-    var revocation: Revocation { Revocation(date: at, kind: cause == .refund ? .known(.refundFull) : nil) }
+    var revocation: Revocation { Revocation(date: at, kind: cause == .dispute ? nil : .known(.refundFull)) }
 }
 
 extension [String: WebWithdrawal] {
@@ -55,7 +57,8 @@ extension WebOriginal {
             guard let refund = effective(refunds, whole: groups.whole(of: subject), policy) else { continue }
             withdrawals.add(
                 WebWithdrawal(
-                    at: refund.created, cause: .refund, positions: refund.positions + groups.positions(of: subject)),
+                    at: refund.created, cause: refund.isPart ? .partialRefund : .refund,
+                    positions: refund.positions + groups.positions(of: subject)),
                 to: subject)
         }
         for (_, dispute) in Dictionary(grouping: disputes, by: \.value.disputeID).sorted(by: { $0.key < $1.key }) {
@@ -72,7 +75,7 @@ extension WebOriginal {
     /// The refund from which on access ends: the one by which all is refunded, or the first, where a part ends it.
     private func effective(
         _ refunds: [WebStated<WebRefund>], whole: Int64?, _ policy: AccessPolicy
-    ) -> (created: Timestamp, positions: [Int64])? {
+    ) -> (created: Timestamp, isPart: Bool, positions: [Int64])? {
         let ordered = refunds.sorted {
             ($0.value.created, $0.value.refundID) < ($1.value.created, $1.value.refundID)
         }
@@ -81,8 +84,10 @@ extension WebOriginal {
             let (partial, overflows) = sum.addingReportingOverflow(refund.value.amount)
             sum = overflows ? (refund.value.amount < 0 ? .min : .max) : partial
             positions.append(refund.position)
-            let isFull = whole.map { sum >= $0 } ?? false
-            if isFull || policy.proratedRefund == .endsAccess { return (refund.value.created, positions) }
+            let isPart = whole.map { sum < $0 } ?? true
+            if !isPart || policy.proratedRefund == .endsAccess {
+                return (refund.value.created, isPart && whole != nil, positions)
+            }
         }
         return nil
     }
