@@ -99,10 +99,10 @@ struct ExplanationContextTests {
         #expect(sentences([endless], at: 5) == ["It closes when the grant is taken back."])
         #expect(
             sentences([month, endless], at: 5).contains(
-                "If the grant is taken back, something else that gives premium keeps it open for now."))
+                "If the grant is taken back, pro (App Store, 1000) keeps it open for now."))
         #expect(
             sentences([month, .fact(granted(until: 10), recorded: 1)], at: 5).contains(
-                "If pro is refunded, something else that gives premium keeps it open for now."))
+                "If pro is refunded, a grant keeps it open for now."))
         let away: [Entry] = [month, .fact(transfer(to: bob), recorded: 5)]
         #expect(outlook(away, at: 10) == ["transfer", "purchase", "grant"])
         #expect(outlook(away, at: 40) == ["purchase", "grant"])

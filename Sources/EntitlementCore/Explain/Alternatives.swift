@@ -17,6 +17,12 @@ package struct Alternative: Hashable, Sendable {
         case belongsToAnother = "belongs_to_another"
         /// Nobody has claimed it.
         case unclaimed
+        /// It was bought on the web, and its payment has not arrived.
+        case unpaid
+        /// It was bought on the web, and its payment failed.
+        case paymentFailed = "payment_failed"
+        /// A subscription on the web was changed to it, and no invoice of it was paid yet.
+        case notBilledYet = "not_billed_yet"
     }
 
     package let loss: Loss
@@ -37,6 +43,8 @@ struct Alternatives {
     /// Those of this entitlement.
     let sources: [SourceTimeline]
     let verdict: Verdict
+    /// What was begun to be bought, where nothing gives access.
+    let unpaid: [UnpaidPurchase]
 
     func all() -> [Alternative] {
         var isShownSeen = false
@@ -53,6 +61,12 @@ struct Alternatives {
             }
         }
         if !verdict.decision.givesAccess { alternatives += elsewhere() }
+        alternatives += unpaid.map { purchase in
+            Alternative(
+                loss: purchase.loss, state: nil, productID: purchase.productID, source: .webCheckout,
+                originalTransactionID: purchase.originalTransactionID, positions: purchase.positions,
+                sentence: "\(Self.capitalized(purchase.clause)).")
+        }
         return alternatives
     }
 
@@ -67,7 +81,7 @@ struct Alternatives {
         let policy = facts.catalog.policy
         let clause = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts).clause(for: candidate)
         let loss: Alternative.Loss
-        let why: String
+        var why: String
         if policy.givesAccess(reading.state) != policy.givesAccess(shown.state) {
             loss = .givesNoAccess
             why = "it gives no access"
@@ -81,7 +95,14 @@ struct Alternatives {
             loss = .laterInOrder
             why = "it reads the same, and comes later in the order of sources"
         }
+        if renews(reading), renews(shown) { why += "; both renew, so both are paid for" }
         return alternative(loss, reading, state: reading.state, "\(Self.capitalized(clause)); \(why).")
+    }
+
+    /// Whether something that gives access is to be charged for again.
+    private func renews(_ reading: Reading) -> Bool {
+        guard reading.isSubscription, facts.catalog.policy.givesAccess(reading.state) else { return false }
+        return reading.originalTransactionID.flatMap { facts.originals[$0]?.willRenew(at: instant) } ?? false
     }
 
     /// For a no: what would read as something here, were it mapped or the customer's.

@@ -3,6 +3,8 @@ struct BasisFinder {
     let history: CustomerHistory
     let instant: Timestamp
     let wanted: Decision
+    /// Whether the sentence speaks of a purchase that gives nothing yet.
+    let speaksOfPurchase: Bool
 
     /// Positions of which none can be left out: folding only these events gives the same decision and sentence, and
     /// without any one of them another.
@@ -12,6 +14,8 @@ struct BasisFinder {
     ///   - check: called before each fold; what it throws ends the search.
     func positions(likely: [Set<Int64>], check: () throws -> Void) rethrows -> [Int64] {
         switch wanted.rule {
+        case .neverHeld where speaksOfPurchase:
+            break
         case .neverHeld, .unknownEntitlement, .unknownCustomer:
             // That there is nothing rests on nothing.
             return []
@@ -35,9 +39,11 @@ struct BasisFinder {
 
     private func holds(_ positions: [Int64], _ check: () throws -> Void) rethrows -> Bool {
         try check()
-        let facts = history.facts(believing: Set(positions))
+        let believed = Set(positions)
+        let facts = history.facts(believing: believed)
         return facts.verdict(
-            on: wanted.entitlementID, at: instant, sources: facts.sources(), knowsCustomer: true,
+            on: wanted.entitlementID, at: instant, sources: facts.sources(),
+            told: history.events.filter { believed.contains($0.position) }, knowsCustomer: true,
             environment: history.environment
         ).decision == wanted
     }

@@ -43,6 +43,8 @@ struct Verdict {
     let shown: ShownReading?
     /// What gave access last, as it read from then on; `nil` where what is shown says that itself.
     var ending: ShownReading?
+    /// The original transaction of a purchase that was not paid, where the sentence speaks of one.
+    var begun: String?
 }
 
 /// What one source says at an instant.
@@ -98,10 +100,12 @@ struct ShownReading {
 extension CustomerFacts {
     /// Decides about one entitlement.
     ///
-    /// - Parameter sources: those of `sources()`.
+    /// - Parameters:
+    ///   - sources: those of `sources()`.
+    ///   - events: those that the facts were folded from.
     func verdict(
-        on entitlementID: String, at instant: Timestamp, sources: [SourceTimeline], knowsCustomer: Bool,
-        environment: StoreEnvironment
+        on entitlementID: String, at instant: Timestamp, sources: [SourceTimeline], told events: [HistoryEvent],
+        knowsCustomer: Bool, environment: StoreEnvironment
     ) -> Verdict {
         let own = sources.filter { $0.entitlementID == entitlementID }
         var best: ShownReading?
@@ -113,6 +117,7 @@ extension CustomerFacts {
         guard let best else {
             let rule: DecidingRule
             let clause: String
+            var begun: String?
             if let first = own.compactMap(\.readings.first).min(by: { $0.start < $1.start }) {
                 rule = .notBegun
                 clause = words.notBegun(first)
@@ -121,7 +126,9 @@ extension CustomerFacts {
                 clause = "nothing is known of this customer in \(environment.rawValue)"
             } else if catalog.products.contains(where: { $0.entitlements.contains(entitlementID) }) {
                 rule = .neverHeld
-                clause = "nothing that this customer bought or was given gives \(entitlementID)"
+                let unpaid = unpaidPurchases(giving: entitlementID, at: instant, told: events).first
+                clause = unpaid?.clause ?? "nothing that this customer bought or was given gives \(entitlementID)"
+                begun = unpaid?.originalTransactionID
             } else {
                 rule = .unknownEntitlement
                 clause = "no product of the catalog gives \(entitlementID), and nobody granted it to this customer"
@@ -130,7 +137,7 @@ extension CustomerFacts {
                 decision: Decision(
                     entitlementID: entitlementID, givesAccess: false, state: nil, productID: nil, source: nil,
                     originalTransactionID: nil, rule: rule, sentence: words.sentence(givesAccess: false, clause)),
-                shown: nil)
+                shown: nil, begun: begun)
         }
         let reading = best.reading
         let givesAccess = catalog.policy.givesAccess(reading.state)

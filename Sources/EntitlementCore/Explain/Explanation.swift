@@ -120,30 +120,38 @@ package struct Explainer: Sendable {
             : EntitlementTimeline(
                 entitlementID: entitlementID, sources: own.map(\.readings), policy: facts.catalog.policy)
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
-        let finder = BasisFinder(history: history, instant: instant, wanted: verdict.decision)
-        let named = verdict.shown?.reading.positions ?? own.compactMap(\.readings.first).flatMap(\.positions)
+        let finder = BasisFinder(
+            history: history, instant: instant, wanted: verdict.decision, speaksOfPurchase: verdict.begun != nil)
+        let unpaid =
+            verdict.decision.givesAccess
+            ? [] : facts.unpaidPurchases(giving: entitlementID, at: instant, told: history.events)
+        let begun = unpaid.first { $0.originalTransactionID == verdict.begun }
+        let named =
+            verdict.shown?.reading.positions ?? begun?.positions
+            ?? own.compactMap(\.readings.first).flatMap(\.positions)
         // What the sentence names beside what is shown: what it followed, and what gave access last.
         let others = [verdict.shown?.previous, verdict.ending?.previous, verdict.ending?.reading]
         let before = others.flatMap { $0?.positions ?? [] }
         let likely = [named, named + before].map { Set($0 + [catalogPosition]) }
         let positions = Set(try finder.positions(likely: likely, check: check))
         let considered = Alternatives(
-            facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict
+            facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict,
+            unpaid: unpaid
         ).all()
         return try Explanation(
             decision: verdict.decision, answer: answer,
             events: history.events.filter { positions.contains($0.position) }, considered: considered,
             outlook: OutlookFinder(
                 facts: facts, instant: instant, verdict: verdict, answer: answer, timeline: timeline,
-                considered: considered
+                considered: considered, unpaid: unpaid
             ).all(),
             catalogChange: catalogChange(for: verdict.decision, check), timeline: timeline)
     }
 
     private func verdict(on entitlementID: String, _ facts: CustomerFacts, _ sources: [SourceTimeline]) -> Verdict {
         facts.verdict(
-            on: entitlementID, at: instant, sources: sources, knowsCustomer: history.knowsCustomer,
-            environment: history.environment)
+            on: entitlementID, at: instant, sources: sources, told: history.events,
+            knowsCustomer: history.knowsCustomer, environment: history.environment)
     }
 
     private func catalogChange(

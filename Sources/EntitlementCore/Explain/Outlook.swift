@@ -50,12 +50,15 @@ struct OutlookFinder {
     let answer: EntitlementAnswer?
     let timeline: EntitlementTimeline?
     let considered: [Alternative]
+    /// What was begun to be bought, where nothing gives access.
+    let unpaid: [UnpaidPurchase]
 
     var entitlementID: String { verdict.decision.entitlementID }
     var policy: AccessPolicy { facts.catalog.policy }
 
     func all() -> [Outlook] {
-        var outlook: [Outlook] = []
+        // What was bought already comes before anything else that could be.
+        var outlook = unpaid.compactMap(\.outlook)
         if let shown = verdict.shown {
             outlook += ofReadings(shown)
             if let known = knownNext(shown) { outlook.append(known) }
@@ -207,9 +210,8 @@ struct OutlookFinder {
         outlook.append(
             Outlook(
                 code: .grantRevocation, at: nil,
-                sentence: isBacked
-                    ? "If the grant is taken back, something else that gives \(entitlementID) keeps it open for now."
-                    : "It closes when the grant is taken back."))
+                sentence: backing.map { "If the grant is taken back, \($0) keeps it open for now." }
+                    ?? "It closes when the grant is taken back."))
         return outlook
     }
 
@@ -267,9 +269,8 @@ struct OutlookFinder {
         return [
             Outlook(
                 code: .refund, at: nil,
-                sentence: isBacked
-                    ? "If \(product) is refunded, something else that gives \(entitlementID) keeps it open for now."
-                    : "A refund of \(product) would close it from the refund's date on.")
+                sentence: backing.map { "If \(product) is refunded, \($0) keeps it open for now." }
+                    ?? "A refund of \(product) would close it from the refund's date on.")
         ]
     }
 
@@ -289,12 +290,15 @@ struct OutlookFinder {
         ]
     }
 
-    /// Whether something else gives access at the instant.
-    private var isBacked: Bool {
-        considered.contains { alternative in
+    /// What else gives access at the instant: its product and number, where it has them; `nil` where nothing does.
+    private var backing: String? {
+        let other = considered.first { alternative in
             [.weakerState, .endsEarlier, .laterInOrder].contains(alternative.loss)
                 && alternative.state.map { policy.givesAccess($0) } ?? false
         }
+        guard let other else { return nil }
+        guard let product = other.productID, let id = other.originalTransactionID else { return "a grant" }
+        return "\(product) (\(other.source == .webCheckout ? "web" : "App Store"), \(id))"
     }
 
     func grant() -> Outlook {
@@ -320,7 +324,9 @@ struct OutlookFinder {
             ]
         }
         var sold: [String] = []
-        for product in giving where facts.obstacle(toSelling: product, at: instant) == nil {
+        let begun = Set(unpaid.filter(\.isPayable).map(\.productID))
+        for product in giving where !begun.contains(product.productID) {
+            if facts.obstacle(toSelling: product, at: instant) != nil { continue }
             sold.append(product.productID)
             if sold.count > Self.productsNamed { break }
         }

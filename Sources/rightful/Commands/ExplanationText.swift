@@ -56,6 +56,7 @@ struct ExplanationText {
         let words = [decision.state?.rawValue, decision.rule.code].compactMap(\.self).joined(separator: ", ")
         var lines = ["\(entitlement.id): \(decision.givesAccess ? "open" : "closed") (\(words))"]
         lines.append("  \(decision.sentence)")
+        if let place = Self.place(decision.source, decision.originalTransactionID) { lines.append("  It is \(place).") }
         if draws, let timeline = explanation.timeline {
             lines.append("")
             lines += TimelineDrawing(
@@ -63,7 +64,12 @@ struct ExplanationText {
             ).lines.map { "  " + $0 }
         }
         lines += list("rests on", entitlement.events.map(Self.line))
-        lines += list("also considered", entitlement.considered.map(\.sentence))
+        lines += list(
+            "also considered",
+            entitlement.considered.map { considered in
+                let place = Self.place(considered.source, considered.originalTransactionID).map { " (\($0))" } ?? ""
+                return considered.sentence + place
+            })
         lines += list("would change it", entitlement.wouldChange.map(\.sentence))
         if let change = explanation.catalogChange {
             lines += list("the catalog made a difference", ["position \(change.event.position): \(change.sentence)"])
@@ -76,6 +82,16 @@ struct ExplanationText {
         var lines = ["", "  \(title)"] + items.prefix(Self.listLimit).map { "    \($0)" }
         if items.count > Self.listLimit { lines.append("    and \(items.count - Self.listLimit) more; see --json") }
         return lines
+    }
+
+    /// Where something was bought, and under which number: two of one product are told apart by that.
+    private static func place(_ source: EntitlementOrigin?, _ originalTransactionID: String?) -> String? {
+        guard let source, let originalTransactionID else { return nil }
+        switch source {
+        case .appStore: return "the App Store's \(originalTransactionID)"
+        case .webCheckout: return "\(originalTransactionID), bought on the web"
+        case .grant: return nil
+        }
     }
 
     private static func line(_ event: CitedEvent) -> String {
