@@ -8,7 +8,11 @@ struct SampleApp: App {
     // Made when the app is launched, before any view: it listens to the store from here on.
     private let store = EntitlementStore(
         configuration: EntitlementConfiguration(
-            bundleID: "com.example.app", productIDs: ["com.example.pro.monthly", "com.example.pro.yearly"]),
+            bundleID: "com.example.app", productIDs: ["com.example.pro.monthly", "com.example.pro.yearly"],
+            webCheckout: WebCheckout(
+                successURL: URL(string: "https://app.example.com/paid"),
+                cancelURL: URL(string: "https://app.example.com/shop")
+            ) { page in await Browser.show(page.url) }),
         serverURL: URL(string: "https://rightful.example.com")!, publishableKey: "rightful_pk_…")
 
     var body: some Scene {
@@ -22,6 +26,14 @@ struct SampleApp: App {
     }
 }
 
+/// Shows the page for paying.
+enum Browser {
+    /// A sheet or the system's browser, which only your app knows; where it has none, the App Store sells instead.
+    ///
+    /// What leads back to the app goes to `store.handle(_:)`, from `onOpenURL`.
+    static func show(_ url: URL) async -> CheckoutReturn { .notOpened }
+}
+
 /// What is shown to whoever does not hold it: prices, offers, and what became of the last attempt to buy.
 struct Paywall: View {
     /// What they held before; `nil`: nothing.
@@ -32,19 +44,27 @@ struct Paywall: View {
     @State private var products: [EntitlementProduct]?
     @State private var message = ""
     @State private var isBusy = false
+    /// What they chose while a page for paying is open that they have left.
+    @State private var wantedInstead: EntitlementProduct?
 
     var body: some View {
         VStack {
             if let held { Text(welcome(held)) }
             if let products {
                 ForEach(products) { product in
-                    Button(label(product)) { buy(product) }.disabled(isBusy || !product.storeKitAvailable)
+                    let isOnSale = product.storeKitAvailable || product.webPrice != nil
+                    Button(label(product)) { buy(product) }.disabled(isBusy || !isOnSale)
                 }
             } else {
                 ProgressView()
             }
             Button("Restore purchases") { restore() }.disabled(isBusy)
             Text(message)
+            if let wantedInstead {
+                Button("Close that page, and buy \(wantedInstead.displayName ?? "this")") {
+                    buy(wantedInstead, insteadOfOpenPages: true)
+                }
+            }
             if case .offline(_, let reason) = entitlements.kind, reason == .unreachable {
                 Text("There is no connection; what you bought works all the same.")
             }
@@ -61,23 +81,33 @@ struct Paywall: View {
         }
     }
 
+    private let names = ["com.example.pro.yearly": "Pro, for a year"]
+
     private func label(_ product: EntitlementProduct) -> String {
-        let price = "\(product.displayName ?? product.id), \(product.appStorePrice ?? "")"
+        // What is sold on the web alone has no name in the App Store.
+        let name = product.displayName ?? names[product.id] ?? product.id
+        let price = "\(name), \(product.webPrice ?? product.appStorePrice ?? "")"
         guard let subscription = product.storeProduct?.subscription else { return price }
         if let offer = subscription.winBackOffersForThisCustomer.first { return "\(price), now \(offer.displayPrice)" }
         guard let offer = subscription.offerForThisCustomer else { return price }
         return offer.isTrial ? "Try it for nothing, then \(price)" : "\(price), first \(offer.displayPrice)"
     }
 
-    private func buy(_ product: EntitlementProduct) {
+    private func buy(_ product: EntitlementProduct, insteadOfOpenPages isInstead: Bool = false) {
         guard let store else { return }
         // The store applies an introductory offer by itself.
         let winBack = product.storeProduct?.subscription?.winBackOffersForThisCustomer.first?.id
         let options = PurchaseOptions(offer: winBack.map { .winBack($0) })
         isBusy = true
         Task {
+            if isInstead { await store.abandonCheckout(of: product.id) }
             // What was bought shows by itself: the gate opens.
-            message = explain(await store.purchase(product.id, options: options))
+            let report = await store.purchase(product.id, via: .webFirst, options: options)
+            message = explain(report.outcome)
+            wantedInstead = nil
+            if case .failed(let error) = report.outcome, error.unfinishedCheckout?.isCompleted == false {
+                wantedInstead = product
+            }
             isBusy = false
         }
     }
@@ -85,7 +115,7 @@ struct Paywall: View {
     private func explain(_ outcome: PurchaseOutcome) -> String {
         switch outcome {
         case .success: "Thank you!"
-        case .pending: "It waits for approval, and opens by itself once it is given."
+        case .pending: "It waits for approval or for your payment, and opens by itself then."
         case .userCancelled: ""
         case .failed(let error):
             switch error.reason {
@@ -94,6 +124,15 @@ struct Paywall: View {
             case .productNotFound: "This is not on sale in your country."
             case .ineligibleForOffer, .invalidOffer: "This offer is not for you, or over."
             case .alreadyUnderWay: "It is being bought already."
+            case .alreadyOwned: "You have that already, and were charged nothing."
+            case .inBillingRetry:
+                "Your last payment failed, and is tried again. Please look at your card where you bought it."
+            case .purchasePending: "Somebody has yet to approve it, or it is still being verified."
+            case .checkoutUnfinished where error.unfinishedCheckout?.isCompleted == true:
+                "Your payment is under way, and it opens by itself."
+            case .checkoutUnfinished: "A page for paying is still open."
+            case .webUnavailable: "The page for paying cannot be opened now. Please try again."
+            case .customerChanged: "Somebody else has logged in. Please try again."
             case .verificationFailed: "The purchase could not be verified. Please start the app again."
             default: "Something went wrong. Should you have been charged, it opens by itself."
             }

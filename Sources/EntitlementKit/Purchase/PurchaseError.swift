@@ -2,7 +2,7 @@ import Foundation
 
 /// Why there is no purchase: the reason, the product, and what the system said.
 ///
-/// Two are equal whose reason, product and detail are; what the system said cannot be compared.
+/// Two are equal whose reason, product, detail and unfinished page are; what the system said cannot be compared.
 public struct PurchaseError: Error, Sendable, CustomStringConvertible {
     /// Why; new reasons may come, so it is no enumeration.
     public struct Reason: RawRepresentable, Sendable, Hashable {
@@ -34,10 +34,12 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         /// What it gives was bought before, and its charge failed and is being tried again: it may come back by itself, so the
         /// payment is to be put right where it was bought.
         public static let inBillingRetry = Reason(rawValue: "in_billing_retry")
-        /// A page of the web checkout for it is unfinished, and may still be paid.
+        /// A page of the web checkout for it, or for another product that gives some of the same, is unfinished and may still
+        /// be paid.
         ///
-        /// Buy the same product on the web to come back to that page, or call ``EntitlementStore/abandonCheckout(of:)`` when
-        /// the customer does not want it.
+        /// ``PurchaseError/unfinishedCheckout`` says for which product, and whether it says that it was paid. Buy that product
+        /// on the web to come back to the page, or call ``EntitlementStore/abandonCheckout(of:)`` with this error's product when
+        /// the customer does not want it any more.
         public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
         /// The App Store has a purchase of it under way, which waits for somebody's approval or could not be verified yet.
         public static let purchasePending = Reason(rawValue: "purchase_pending")
@@ -58,22 +60,29 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
     public let detail: String
     /// What StoreKit or the network threw; `nil` where nothing was thrown.
     public let underlying: (any Error)?
+    /// The page that stands in the way, of this product or another; `nil` for every other reason than
+    /// ``Reason/checkoutUnfinished``.
+    public let unfinishedCheckout: UnfinishedCheckout?
 
     /// Puts one together from its parts; an adapter to a store need not name the product.
     public init(
-        _ reason: Reason, of productID: String? = nil, detail: String = "", underlying: (any Error)? = nil
+        _ reason: Reason, of productID: String? = nil, detail: String = "", underlying: (any Error)? = nil,
+        unfinishedCheckout: UnfinishedCheckout? = nil
     ) {
         self.reason = reason
         self.productID = productID
         self.detail = detail
         self.underlying = underlying
+        self.unfinishedCheckout = unfinishedCheckout
     }
 
     /// Reads what a store threw when a product was to be bought.
     init(_ error: any Error, of productID: String) {
         switch error {
         case let error as PurchaseError:
-            self.init(error.reason, of: productID, detail: error.detail, underlying: error.underlying)
+            self.init(
+                error.reason, of: productID, detail: error.detail, underlying: error.underlying,
+                unfinishedCheckout: error.unfinishedCheckout)
         case let error as URLError: self.init(.network, of: productID, underlying: error)
         default: self.init(.unknown, of: productID, underlying: error)
         }
@@ -89,7 +98,8 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
 extension PurchaseError: Hashable {
     /// Compares all but ``underlying``.
     public static func == (left: PurchaseError, right: PurchaseError) -> Bool {
-        (left.reason, left.productID, left.detail) == (right.reason, right.productID, right.detail)
+        (left.reason, left.productID, left.detail, left.unfinishedCheckout)
+            == (right.reason, right.productID, right.detail, right.unfinishedCheckout)
     }
 
     /// Takes all but ``underlying``.
@@ -97,5 +107,6 @@ extension PurchaseError: Hashable {
         hasher.combine(reason)
         hasher.combine(productID)
         hasher.combine(detail)
+        hasher.combine(unfinishedCheckout)
     }
 }

@@ -190,23 +190,25 @@ extension EntitlementStore {
     /// What was paid on one of them becomes part of the published state by itself.
     public func unfinishedCheckouts() async -> [UnfinishedCheckout] {
         await ready()
-        return checkouts.all.filter { isOurs($0) && $0.mayStillSell && !isOver($0) }.map {
-            UnfinishedCheckout(
-                id: $0.id, productID: $0.productID, startedAt: $0.beganAt.date, expiresAt: $0.expiresAt.date,
-                isCompleted: $0.state != .open)
-        }
+        return checkouts.all.filter { isOurs($0) && $0.mayStillSell && !isOver($0) }.map(UnfinishedCheckout.init)
     }
 
-    /// The customer does not want to pay on a page that was opened for a product, and says so: from then on it keeps nobody from
-    /// buying elsewhere.
+    /// The customer does not want to pay on the pages that keep them from buying a product, and says so: from then on those keep
+    /// nobody from buying anything.
     ///
-    /// The page itself stays as it is: should they pay on it after all, they hold that, too.
+    /// These are the pages of the product itself, and of others that give some of the same, as after
+    /// ``PurchaseError/Reason/checkoutUnfinished``. A page itself stays as it is: should they pay on it after all, they hold
+    /// that, too. So of one that says that it was paid (``UnfinishedCheckout/isCompleted``) ask them twice.
     ///
+    /// - Parameter productID: what is to be bought, such as the error's ``PurchaseError/productID``.
     /// - Returns: whether there was such a page.
     @discardableResult
     public func abandonCheckout(of productID: String) async -> Bool {
         await ready()
-        let begun = checkouts.all.filter { isOurs($0) && $0.mayStillSell && $0.productID == productID }
+        let given = entitlements(of: productID)
+        let begun = checkouts.all.filter {
+            isOurs($0) && $0.mayStillSell && $0.overlaps(productID, given)
+        }
         for checkout in begun { _ = checkouts.note(checkout.id, .cancelled, original: checkout.original, at: now) }
         guard !begun.isEmpty else { return false }
         disk.note(.checkouts)

@@ -123,13 +123,21 @@ extension EntitlementStore {
             let detail = "\(held.entitlementID) is held from \(source) by \(held.productID ?? "another product")"
             return PurchaseError(held.givesAccess ? .alreadyOwned : .inBillingRetry, of: productID, detail: detail)
         }
-        if let begun = unfinishedCheckouts(overlapping: productID, given).first {
-            guard isOnWeb, begun.productID == productID, isReusable(begun) else {
-                return PurchaseError(
-                    .checkoutUnfinished, of: productID, detail: "a page for \(begun.productID) may still be paid")
-            }
+        let begun = unfinishedCheckouts(overlapping: productID, given).first {
+            !(isOnWeb && $0.productID == productID && isReusable($0))
         }
+        if let begun { return unfinished(begun, keepsFrom: productID) }
         return isOnWeb ? await pendingInStore(productID, given) : nil
+    }
+
+    /// A page that may still be paid keeps the customer from buying a product.
+    func unfinished(_ begun: Checkout, keepsFrom productID: String) -> PurchaseError {
+        let detail =
+            begun.state == .open
+            ? "a page for \(begun.productID) was left and may still be paid"
+            : "a page for \(begun.productID) says that it was paid, and the server has not told of it yet"
+        return PurchaseError(
+            .checkoutUnfinished, of: productID, detail: detail, unfinishedCheckout: UnfinishedCheckout(begun))
     }
 
     /// The longest that the store is asked about products.

@@ -168,3 +168,11 @@ public struct UnfinishedCheckout: Sendable, Hashable, Identifiable {
         self.isCompleted = isCompleted
     }
 }
+
+extension UnfinishedCheckout {
+    init(_ checkout: Checkout) {
+        self.init(
+            id: checkout.id, productID: checkout.productID, startedAt: checkout.beganAt.date,
+            expiresAt: checkout.expiresAt.date, isCompleted: checkout.state != .open)
+    }
+}

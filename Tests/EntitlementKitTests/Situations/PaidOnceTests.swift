@@ -201,6 +201,7 @@ struct PaidOnceTests {
                         continue
                     }
                     #expect(error.reason == expected && error.productID == situation.product, "\(error)")
+                    #expect((error.unfinishedCheckout != nil) == (expected == .checkoutUnfinished))
                 } else {
                     #expect(report.outcome == .userCancelled, "\(channel)")
                 }
