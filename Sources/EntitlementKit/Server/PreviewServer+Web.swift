@@ -120,7 +120,13 @@ extension PreviewServer {
         }
         let id = web.attempts[idempotencyKey] ?? "preview_\(web.pages.count + 1)"
         web.attempts[idempotencyKey] = id
-        let known = web.pages.first { $0.id == id }
+        // Whoever asks again for the same is led to the same page, until it was paid.
+        let isAnother = request["buy_again"]?.flag ?? false
+        let known = web.pages.last {
+            $0.id == id
+                || !isAnother && $0.customerID == customerID && $0.productID == productID && !$0.isPaid
+                    && $0.expiresAt > now
+        }
         let page =
             known
             ?? PreviewWeb.Page(
@@ -129,8 +135,8 @@ extension PreviewServer {
         if known == nil { web.pages.append(page) }
         return try Self.answer(
             .object([
-                "object": .string("checkout"), "id": .string(id), "product_id": .string(productID),
-                "url": .string("https://preview.invalid/\(id)"), "expires_at": .string(page.expiresAt.description),
+                "object": .string("checkout"), "id": .string(page.id), "product_id": .string(productID),
+                "url": .string("https://preview.invalid/\(page.id)"), "expires_at": .string(page.expiresAt.description),
             ]))
     }
 

@@ -11,14 +11,14 @@ extension EntitlementStore {
     ///     .onOpenURL { url in Task { await store.handle(url) } }
     ///
     /// From then on the server is asked, at ever longer intervals, until what was bought is seen. The address proves nothing:
-    /// whoever makes one up gains nothing by it.
+    /// whoever makes one up gains nothing by it. Where it fits both ``WebCheckout/successURL`` and ``WebCheckout/cancelURL``, the
+    /// one that says more counts, and of two that say as much the latter.
     ///
     /// - Returns: whether it is one of ``WebCheckout/successURL`` and ``WebCheckout/cancelURL``; anything else is your app's.
     @discardableResult
     public func handle(_ url: URL) async -> Bool {
         guard let web = configuration.webCheckout else { return false }
-        let isCompleted = web.successURL.map { Self.leads(url, to: $0) } ?? false
-        guard isCompleted || web.cancelURL.map({ Self.leads(url, to: $0) }) ?? false else { return false }
+        guard let isCompleted = web.saysPaid(url) else { return false }
         await ready()
         let awaited = checkouts.all.filter(\.isAwaited)
         let words = Set(
@@ -34,22 +34,6 @@ extension EntitlementStore {
         await pages[checkout.id]?.give(isCompleted ? .completed : .cancelled)
         watchCheckouts()
         return true
-    }
-
-    /// Whether an address is the one that was configured, with whatever the payment provider has added to it.
-    private static func leads(_ url: URL, to configured: URL) -> Bool {
-        guard let url = URLComponents(url: url, resolvingAgainstBaseURL: true),
-            let wanted = URLComponents(url: configured, resolvingAgainstBaseURL: true)
-        else { return false }
-        func path(_ parts: URLComponents) -> String {
-            parts.path.hasSuffix("/") ? String(parts.path.dropLast()) : parts.path
-        }
-        let items = url.queryItems ?? []
-        // A value in braces is filled in by the payment provider.
-        let needed = (wanted.queryItems ?? []).filter { !($0.value ?? "").hasPrefix("{") }
-        return url.scheme?.lowercased() == wanted.scheme?.lowercased()
-            && url.host?.lowercased() == wanted.host?.lowercased() && url.port == wanted.port
-            && path(url) == path(wanted) && needed.allSatisfy(items.contains)
     }
 
     /// How long it is waited for what a page has sold before its purchase is told to be pending.

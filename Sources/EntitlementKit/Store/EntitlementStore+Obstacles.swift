@@ -124,7 +124,7 @@ extension EntitlementStore {
             return PurchaseError(held.givesAccess ? .alreadyOwned : .inBillingRetry, of: productID, detail: detail)
         }
         let begun = unfinishedCheckouts(overlapping: productID, given).first {
-            !(isOnWeb && $0.productID == productID && isReusable($0))
+            !(isOnWeb && $0.productID == productID && (isReusable($0) || isAskedAgain($0)))
         }
         if let begun { return unfinished(begun, keepsFrom: productID) }
         return isOnWeb ? await pendingInStore(productID, given) : nil

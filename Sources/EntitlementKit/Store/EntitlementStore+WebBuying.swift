@@ -221,6 +221,16 @@ extension EntitlementStore {
         if !options.evenIfOwned, let error = await obstacle(to: productID, isOnWeb: true) {
             return .ended(.failed(error))
         }
+        if !options.evenIfOwned,
+            let completed = checkouts.all.last(where: { $0.productID == productID && isAskedAgain($0) })
+        {
+            // The server knows of no payment, and leads to the page that says it was paid: that can be paid once. Another page
+            // could be paid beside it.
+            guard answer.id == completed.id else {
+                return .ended(.failed(unfinished(completed, keepsFrom: productID)))
+            }
+            return await show(completed.id, tokens, web, isNew: false)
+        }
         let fold = DeviceFold(ledger)
         let given = entitlements(of: productID)
         let longest = now.adding(milliseconds: Checkout.memory)
@@ -253,6 +263,12 @@ extension EntitlementStore {
     func isReusable(_ checkout: Checkout) -> Bool {
         checkout.customerID == ledger.customerID && checkout.environment == ledger.storeEnvironment?.rawValue
             && [.open, .cancelled].contains(checkout.state)
+            && checkout.expiresAt > now.adding(milliseconds: Self.reuseMargin)
+    }
+
+    /// Whether the server is asked once more what became of a page that says it was paid, which proves nothing.
+    func isAskedAgain(_ checkout: Checkout) -> Bool {
+        isOurs(checkout) && checkout.state == .completed
             && checkout.expiresAt > now.adding(milliseconds: Self.reuseMargin)
     }
 

@@ -113,6 +113,9 @@ public actor EntitlementStore {
         ledger = DeviceLedger(configuration)
         gate = FinishGate(needsServer: configuration.isSyncEnabled && server != nil)
         entitlements = .loading
+        for problem in configuration.webCheckout?.problems ?? [] {
+            configuration.logger?.log(.error, .purchase, "the addresses of webCheckout cannot work: \(word: problem)")
+        }
     }
 
     // MARK: Beginning

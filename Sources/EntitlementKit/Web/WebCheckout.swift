@@ -12,6 +12,9 @@ public struct WebCheckout: Sendable {
     public var linkPolicy: WebLinkPolicy
     /// Where the page leads after it was paid, such as a universal link of your app; `nil`: what the server is configured
     /// with.
+    ///
+    /// It is an `https` address on the server that yours is configured with, and not the one of ``cancelURL``; ``problems`` says
+    /// what is wrong with them.
     public var successURL: URL?
     /// Where it leads somebody who changes their mind; `nil`: what the server is configured with.
     public var cancelURL: URL?

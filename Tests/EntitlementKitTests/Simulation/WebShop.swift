@@ -47,12 +47,20 @@ struct WebShop: Sendable {
     var door: Door?
     /// Tokens that are over by the time of a checkout.
     var refusedTokens: Set<String> = []
+    /// Whether whoever asks again for the same, before the ledger has heard of a payment, is led to the same page.
+    var leadsToSamePage = false
     /// How long a page can be paid, in milliseconds.
     var life: Int64 = 86_400_000
     /// Every charge: of whom, for what.
     var charges: [(customerID: String, productID: String)] = []
 
-    mutating func begin(_ customerID: String, _ productID: String, key: String, at now: Timestamp) -> Page {
+    mutating func begin(
+        _ customerID: String, _ productID: String, key: String, isAnother: Bool = false, at now: Timestamp
+    ) -> Page {
+        let before = pages.last {
+            ($0.customerID, $0.productID, $0.isKnown) == (customerID, productID, false) && $0.expiresAt > now
+        }
+        if leadsToSamePage, !isAnother, let before { return before }
         // The same attempt is the same page.
         let id = "cs_" + key
         if let known = pages.first(where: { $0.id == id }) { return known }
@@ -99,7 +107,8 @@ extension ScriptedServer {
             return EntitlementServerResponse(status: 400, body: Data())
         }
         let now = now
-        let page = shop { $0.begin(customerID, productID, key: idempotencyKey, at: now) }
+        let isAnother = request["buy_again"]?.flag ?? false
+        let page = shop { $0.begin(customerID, productID, key: idempotencyKey, isAnother: isAnother, at: now) }
         return try Self.told(
             .object([
                 "object": .string("checkout"), "id": .string(page.id),

@@ -5,21 +5,21 @@ import Testing
 
 @testable import EntitlementKit
 
+/// Keeps what is logged.
+final class LogNotebook: EntitlementLogger {
+    private let kept = Mutex<[String]>([])
+
+    var lines: [String] { kept.withLock { $0 } }
+
+    func log(
+        _ level: EntitlementLogLevel, _ category: EntitlementLogCategory, _ message: EntitlementLogMessage
+    ) {
+        kept.withLock { $0.append("\(level.rawValue) \(category.rawValue): \(message)") }
+    }
+}
+
 @Suite("Kit, situations: the log, which holds nothing about a person", .timeLimit(.minutes(1)))
 struct LogTests {
-    /// Keeps what is logged.
-    private final class Notebook: EntitlementLogger {
-        private let kept = Mutex<[String]>([])
-
-        var lines: [String] { kept.withLock { $0 } }
-
-        func log(
-            _ level: EntitlementLogLevel, _ category: EntitlementLogCategory, _ message: EntitlementLogMessage
-        ) {
-            kept.withLock { $0.append("\(level.rawValue) \(category.rawValue): \(message)") }
-        }
-    }
-
     /// As the network's errors are: it quotes the address that was asked, which names the customer.
     private static func networkError(_ customer: String) -> URLError {
         let url = URL(string: "https://example.com/v1/customers/\(customer)/reconcile")
@@ -28,7 +28,7 @@ struct LogTests {
 
     @Test("purchases, logins, refusals, a full disk and an absent server are logged without a word about anybody")
     func nothingPersonal() async throws {
-        let notebook = Notebook()
+        let notebook = LogNotebook()
         let account = UUID()
         let bad = Statements.transaction("9000009", token: account, app: "app-secret", unverified: "of 9000009")
         let statement = Statements.transaction("9000001", token: account, app: "app-secret")
