@@ -18,7 +18,7 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
         public static let inBillingRetry = State(rawValue: "in_billing_retry")
         /// It ran out.
         public static let expired = State(rawValue: "expired")
-        /// It was refunded, or family sharing ended.
+        /// It was refunded, is disputed, or family sharing ended.
         public static let revoked = State(rawValue: "revoked")
         /// It would give access, but neither server nor store confirmed it for longer than
         /// ``EntitlementConfiguration/offlineBound``.
@@ -63,7 +63,7 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
         /// Takes any word, known to this version or not.
         public init(rawValue: String) { self.rawValue = rawValue }
 
-        /// The customer turned auto-renewal off.
+        /// The customer turned auto-renewal off, or what was subscribed to on the web was cancelled, by them or by you.
         public static let cancelled = ExpirationReason(rawValue: "cancelled")
         /// The charge failed, for good or until it succeeds.
         public static let billingError = ExpirationReason(rawValue: "billing_error")
@@ -71,6 +71,10 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
         public static let priceIncrease = ExpirationReason(rawValue: "price_increase")
         /// The product was not on sale any more when it was to be renewed.
         public static let productUnavailable = ExpirationReason(rawValue: "product_unavailable")
+        /// The subscription, which was bought on the web, is paused.
+        public static let paused = ExpirationReason(rawValue: "paused")
+        /// The payment, which was made on the web, is disputed, or the dispute was lost; nobody has given the money back.
+        public static let disputed = ExpirationReason(rawValue: "disputed")
         /// It was refunded.
         public static let refunded = ExpirationReason(rawValue: "refunded")
         /// Whoever shares it in the family does so no more, or has it no more.
@@ -101,7 +105,8 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
     public let source: Source
     /// `nil` for what was given by hand, or is not known.
     public let ownership: Ownership?
-    /// The original transaction it rests on; `nil` for what was not bought in the store.
+    /// The original transaction it rests on; on the web the payment provider's id of the subscription (`sub_…`) or of the payment
+    /// (`pi_…`). `nil` for what was given by hand, or is not known.
     public let originalTransactionID: String?
     /// `nil` where nothing renews, or nothing is known.
     public let willRenew: Bool?

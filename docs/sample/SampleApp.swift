@@ -76,6 +76,8 @@ struct Paywall: View {
         switch held.expirationReason {
         case .billingError?: "Your card was declined. Please look at your payment in the system's settings."
         case .refunded?: "You were given your money back."
+        case .disputed?: "Your bank says that you dispute the payment. Please write to us."
+        case .paused?: "Your subscription is paused."
         case .cancelled?: "Welcome back!"
         default: "Your subscription is over."
         }

@@ -284,7 +284,7 @@ extension Entitlement {
             originalTransactionID: reading.originalTransactionID, willRenew: answer.willRenew,
             offer: reading.offer.map { PurchaseOffer($0) },
             expirationReason: answer.givesAccess ? nil : ExpirationReason(reading.reason, original),
-            originalPurchaseDate: original?.transactions.map(\.fact.purchaseDate).min()?.date)
+            originalPurchaseDate: original?.firstPurchaseDate?.date)
     }
 
     fileprivate var unconfirmed: Entitlement {
@@ -314,12 +314,30 @@ extension Entitlement.ExpirationReason {
         case .familyRevoked: self = .familyRevoked
         case .grantRevoked: self = .grantRevoked
         case .billingGivenUp, .billingRetry, .gracePeriod, .renewalPending, .pastDue: self = .billingError
-        case .dispute: self = .refunded
-        case .cancelled, .paused: self = .cancelled
+        case .dispute: self = .disputed
+        case .cancelled: self = .cancelled
+        case .paused: self = .paused
         case .upgradedElsewhere, .replaced: self = .replaced
         case .ownedByAnother: self = .ownedByAnother
-        case .expired: self.init(intent: original?.renewals.last?.fact.expirationIntent)
+        case .expired:
+            if let web = original?.web {
+                self = Self(lastWordOf: web) ?? .ranOut
+            } else {
+                self.init(intent: original?.renewals.last?.fact.expirationIntent)
+            }
         case .paidPeriod, .oneTimePurchase, .leeway, .grant: self = .ranOut
+        }
+    }
+
+    /// What the payment provider last said of a subscription that was not renewed; `nil` where that is no reason.
+    private init?(lastWordOf web: WebOriginal) {
+        guard let last = web.subscriptions.last(where: { $0.value.status.isKnown })?.value else { return nil }
+        if last.endedAt == nil, last.collectionPause != nil || last.status == .known(.paused) {
+            self = .paused
+        } else if last.cancelsAtPeriodEnd || last.cancelAt != nil || last.status == .known(.canceled) {
+            self = .cancelled
+        } else {
+            return nil
         }
     }
 
@@ -333,6 +351,23 @@ extension Entitlement.ExpirationReason {
             case 4: .productUnavailable
             default: .ranOut
             }
+    }
+}
+
+extension Known {
+    fileprivate var isKnown: Bool {
+        switch self {
+        case .known: true
+        case .unknown: false
+        }
+    }
+}
+
+extension OriginalState {
+    /// When anything of it was first bought.
+    fileprivate var firstPurchaseDate: Timestamp? {
+        guard web != nil else { return transactions.map(\.fact.purchaseDate).min() }
+        return winningStatements().map(\.fact.purchaseDate).min()
     }
 }
 

@@ -28,12 +28,13 @@ extension DeviceLedger {
     func history(at now: Timestamp, bound: Int64?) -> [PurchaseRecord] {
         let facts = DeviceFold(self).facts(at: now, bound: bound)
         let records = facts.originals.values.flatMap { state in
-            state.winningStatements().filter { facts.ownership.currentOwner(of: $0.fact) == facts.customer }
-                .map { statement in
-                    let kept = book.transactions[statement.fact.transactionID]
-                    return PurchaseRecord(
-                        statement.fact, quantity: kept?.quantity ?? 1, isSynced: kept.map(hasAnswered) ?? true)
-                }
+            state.purchases(facts.catalog).filter { facts.ownership.currentOwner(of: $0) == facts.customer }.map {
+                fact in
+                let kept = book.transactions[fact.transactionID]
+                return PurchaseRecord(
+                    fact, source: state.web == nil ? .appStore : .webCheckout, quantity: kept?.quantity ?? 1,
+                    isSynced: kept.map(hasAnswered) ?? true)
+            }
         }
         return records.sorted { ($1.purchaseDate, $1.transactionID) < ($0.purchaseDate, $0.transactionID) }
     }
@@ -46,14 +47,17 @@ extension PurchaseRecord {
         self.init(transaction.fact(&ids), quantity: transaction.quantity, isSynced: isSynced)
     }
 
-    fileprivate init(_ fact: TransactionFact, quantity: Int, isSynced: Bool) {
+    fileprivate init(
+        _ fact: TransactionFact, source: Entitlement.Source = .appStore, quantity: Int, isSynced: Bool
+    ) {
         self.init(
             transactionID: fact.transactionID, originalTransactionID: fact.originalTransactionID,
             productID: fact.productID, kind: fact.kind?.raw, purchaseDate: fact.purchaseDate.date,
             expiresDate: fact.expiresDate?.date, revocationDate: fact.revocation?.date.date,
             isRenewal: fact.reason == .known(.renewal), isUpgraded: fact.isUpgraded,
             ownership: fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
-            offer: fact.offer.map { PurchaseOffer($0) }, quantity: quantity, isSynced: isSynced)
+            offer: fact.offer.map { PurchaseOffer($0) }, quantity: quantity, isSynced: isSynced,
+            source: source)
     }
 }
 

@@ -25,13 +25,16 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     /// What it is called.
     public var id: String { transactionID }
 
-    /// The store's id of the transaction.
+    /// The store's id of the transaction; on the web the payment provider's of the line that was paid (`il_…`), or of the
+    /// payment.
     public let transactionID: String
-    /// The original transaction it rests on; `nil` for what was not bought in the store.
+    /// The original transaction it rests on; on the web the payment provider's id of the subscription (`sub_…`) or of the payment
+    /// (`pi_…`).
     public let originalTransactionID: String
-    /// The product.
+    /// The product, by your catalog's name for it; what that does not know from the web is called as the payment provider calls
+    /// it.
     public let productID: String
-    /// Apple's word for what was bought, such as `Auto-Renewable Subscription`.
+    /// What was bought, such as `Auto-Renewable Subscription`: Apple's word for it, also of what was bought on the web.
     public let kind: String?
     /// When it was bought, or renewed.
     public let purchaseDate: Date
@@ -51,6 +54,8 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     public let quantity: Int
     /// Whether the server holds it, too.
     public let isSynced: Bool
+    /// Where it was bought.
+    public let source: Entitlement.Source
 
     /// Whether it was a free trial.
     public var isTrial: Bool { offer?.isTrial ?? false }
@@ -59,7 +64,8 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     public init(
         transactionID: String, originalTransactionID: String, productID: String, kind: String?, purchaseDate: Date,
         expiresDate: Date?, revocationDate: Date?, isRenewal: Bool, isUpgraded: Bool,
-        ownership: Entitlement.Ownership, offer: PurchaseOffer?, quantity: Int = 1, isSynced: Bool
+        ownership: Entitlement.Ownership, offer: PurchaseOffer?, quantity: Int = 1, isSynced: Bool,
+        source: Entitlement.Source = .appStore
     ) {
         self.transactionID = transactionID
         self.originalTransactionID = originalTransactionID
@@ -74,5 +80,6 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
         self.offer = offer
         self.quantity = quantity
         self.isSynced = isSynced
+        self.source = source
     }
 }

@@ -218,14 +218,15 @@ extension ScriptedServer.Script {
         (page.productID == "monthly" ? "sub_" : "pi_") + page.id
     }
 
-    fileprivate mutating func tellWeb(
+    /// What the payment provider says of what a page has sold.
+    mutating func tellWeb(
         _ type: String, _ page: WebShop.Page, at instant: Timestamp, _ change: (inout WebFact) -> Void
     ) {
         let original = Self.original(page)
         position += 1
         var fact = WebFact(
             type: type, eventID: "evt_\(position)", statedAt: instant,
-            payloadHash: SHA256.hash(Array("\(type) \(page.id)".utf8)), originalTransactionID: original)
+            payloadHash: SHA256.hash(Array("\(type) \(page.id) \(position)".utf8)), originalTransactionID: original)
         change(&fact)
         states[original, default: OriginalState()].join(
             .web(fact), originalTransactionID: original, source: .notification, position: position)

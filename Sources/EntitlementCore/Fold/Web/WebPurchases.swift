@@ -1,0 +1,35 @@
+// What was bought on the web, as a customer's history tells it.
+
+extension OriginalState {
+    /// Everything that was paid for, in the terms of transactions, the products by the catalog's names; each says whether it
+    /// renewed what ran before, and whether another took its place at once.
+    ///
+    /// What the catalog does not know is told by the payment provider's name for it.
+    package func purchases(_ catalog: Catalog) -> [TransactionFact] {
+        guard let web else { return winningStatements().map(\.fact) }
+        let named = web.purchases(catalog)
+        // What gives nothing under the catalog was bought all the same.
+        let known = Set(named.map(\.transactionID))
+        return named + web.purchases(.empty).filter { !known.contains($0.transactionID) }
+    }
+}
+
+extension WebOriginal {
+    fileprivate func purchases(_ catalog: Catalog) -> [TransactionFact] {
+        let chains = chains(catalog)
+        let periods = chains.flatMap(\.periods)
+        return chains.flatMap { chain in
+            chain.periods.enumerated().map { index, period in
+                var fact = period.fact
+                let continues =
+                    index > 0
+                    ? chain.periods[index - 1].ending != .superseded
+                        // Another item of the subscription may take over at a renewal.
+                    : periods.contains { $0.start < period.start && $0.fact.productID == fact.productID }
+                fact.reason = .known(period.web?.isBridged == true && continues ? .renewal : .purchase)
+                fact.isUpgraded = period.ending == .superseded
+                return fact
+            }
+        }
+    }
+}
