@@ -39,7 +39,8 @@ public struct EntitlementLogCategory: RawRepresentable, Sendable, Hashable {
 
 /// A sentence made of words that the library chose, numbers, and names that the app gave to products and entitlements.
 ///
-/// A text that came from anywhere else cannot be put into one: there is no interpolation for it.
+/// A text that came from anywhere else cannot be put into one, but for the sentence by which the server refuses a page of the web
+/// checkout, of which words that could name somebody or lead somewhere are left out.
 public struct EntitlementLogMessage: ExpressibleByStringInterpolation, CustomStringConvertible, Sendable, Hashable {
     /// The sentence.
     public let description: String
@@ -68,6 +69,20 @@ public struct EntitlementLogMessage: ExpressibleByStringInterpolation, CustomStr
 
         /// Adds a word of the library's own, such as a reason.
         mutating func appendInterpolation(word: some RawRepresentable<String>) { text += word.rawValue }
+
+        /// Adds what the server says of a refusal: its plain words, and "…" for whatever else, such as ids and addresses.
+        mutating func appendInterpolation(said sentence: String) {
+            let words = sentence.prefix(Self.sentenceLimit).split(separator: " ", omittingEmptySubsequences: true)
+            let plain = words.map { $0.allSatisfy(Self.isPlain) && $0.count <= Self.wordLimit ? String($0) : "…" }
+            text += plain.joined(separator: " ")
+        }
+
+        /// In characters.
+        private static let (sentenceLimit, wordLimit) = (300, 24)
+
+        private static func isPlain(_ character: Character) -> Bool {
+            character.isLetter && character.isASCII || "'_,.:;-()".contains(character)
+        }
 
         /// Adds an error's kind and number; what else it says may hold addresses and ids.
         mutating func appendInterpolation(error: any Error) {

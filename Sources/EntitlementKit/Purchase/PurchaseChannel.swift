@@ -17,11 +17,17 @@ public struct PurchaseReport: Sendable, Hashable {
     /// Why it was not made on the web, where that was asked for; `nil` where it was, and where nothing was to be bought
     /// anywhere, as of what is owned already.
     public let webUnavailability: WebUnavailability?
+    /// What the server said about that, for people who read logs; empty where it said nothing.
+    public let webDetail: String
 
     /// Puts one together from its parts.
-    public init(outcome: PurchaseOutcome, channel: PurchaseChannel, webUnavailability: WebUnavailability? = nil) {
+    public init(
+        outcome: PurchaseOutcome, channel: PurchaseChannel, webUnavailability: WebUnavailability? = nil,
+        webDetail: String = ""
+    ) {
         self.outcome = outcome
         self.channel = channel
         self.webUnavailability = webUnavailability
+        self.webDetail = webDetail
     }
 }

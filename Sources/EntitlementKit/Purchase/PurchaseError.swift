@@ -2,7 +2,7 @@ import Foundation
 
 /// Why there is no purchase: the reason, the product, and what the system said.
 ///
-/// Two are equal whose reason, product, detail and unfinished page are; what the system said cannot be compared.
+/// Two are equal in all but what the system said, which cannot be compared.
 public struct PurchaseError: Error, Sendable, CustomStringConvertible {
     /// Why; new reasons may come, so it is no enumeration.
     public struct Reason: RawRepresentable, Sendable, Hashable {
@@ -43,7 +43,7 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
         /// The App Store has a purchase of it under way, which waits for somebody's approval or could not be verified yet.
         public static let purchasePending = Reason(rawValue: "purchase_pending")
-        /// It cannot be bought on the web now; ``PurchaseReport/webUnavailability`` says why.
+        /// It cannot be done on the web now; ``PurchaseError/webUnavailability`` says why.
         public static let webUnavailable = Reason(rawValue: "web_unavailable")
         /// Somebody else logged in, or the customer logged out, before anything was opened.
         public static let customerChanged = Reason(rawValue: "customer_changed")
@@ -63,17 +63,20 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
     /// The page that stands in the way, of this product or another; `nil` for every other reason than
     /// ``Reason/checkoutUnfinished``.
     public let unfinishedCheckout: UnfinishedCheckout?
+    /// Why it cannot be done on the web; `nil` for every other reason than ``Reason/webUnavailable``.
+    public let webUnavailability: WebUnavailability?
 
     /// Puts one together from its parts; an adapter to a store need not name the product.
     public init(
         _ reason: Reason, of productID: String? = nil, detail: String = "", underlying: (any Error)? = nil,
-        unfinishedCheckout: UnfinishedCheckout? = nil
+        unfinishedCheckout: UnfinishedCheckout? = nil, webUnavailability: WebUnavailability? = nil
     ) {
         self.reason = reason
         self.productID = productID
         self.detail = detail
         self.underlying = underlying
         self.unfinishedCheckout = unfinishedCheckout
+        self.webUnavailability = webUnavailability
     }
 
     /// Reads what a store threw when a product was to be bought.
@@ -82,7 +85,7 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         case let error as PurchaseError:
             self.init(
                 error.reason, of: productID, detail: error.detail, underlying: error.underlying,
-                unfinishedCheckout: error.unfinishedCheckout)
+                unfinishedCheckout: error.unfinishedCheckout, webUnavailability: error.webUnavailability)
         case let error as URLError: self.init(.network, of: productID, underlying: error)
         default: self.init(.unknown, of: productID, underlying: error)
         }
@@ -91,15 +94,16 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
     /// A sentence for people who read logs.
     public var description: String {
         let said = [detail, underlying.map { "\($0)" } ?? ""].filter { !$0.isEmpty }.joined(separator: "; ")
-        return "\(productID ?? "a product") was not bought (\(reason.rawValue))" + (said.isEmpty ? "" : ": \(said)")
+        let what = productID.map { "\($0) was not bought" } ?? "it was not done"
+        return "\(what) (\(reason.rawValue))" + (said.isEmpty ? "" : ": \(said)")
     }
 }
 
 extension PurchaseError: Hashable {
     /// Compares all but ``underlying``.
     public static func == (left: PurchaseError, right: PurchaseError) -> Bool {
-        (left.reason, left.productID, left.detail, left.unfinishedCheckout)
-            == (right.reason, right.productID, right.detail, right.unfinishedCheckout)
+        (left.reason, left.productID, left.detail, left.unfinishedCheckout, left.webUnavailability)
+            == (right.reason, right.productID, right.detail, right.unfinishedCheckout, right.webUnavailability)
     }
 
     /// Takes all but ``underlying``.
@@ -108,5 +112,6 @@ extension PurchaseError: Hashable {
         hasher.combine(productID)
         hasher.combine(detail)
         hasher.combine(unfinishedCheckout)
+        hasher.combine(webUnavailability)
     }
 }

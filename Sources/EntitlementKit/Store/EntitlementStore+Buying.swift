@@ -37,7 +37,7 @@ extension EntitlementStore {
         let report = await buy(productID, channel, options)
         return PurchaseReport(
             outcome: logged(report.outcome, of: productID), channel: report.channel,
-            webUnavailability: report.webUnavailability)
+            webUnavailability: report.webUnavailability, webDetail: report.webDetail)
     }
 
     private func buy(
@@ -62,15 +62,18 @@ extension EntitlementStore {
         switch await buyOnWeb(productID, options) {
         case .ended(let outcome): return PurchaseReport(outcome: outcome, channel: .web)
         case .unavailable(let why, let detail):
-            log(.info, .purchase, "\(name: productID) cannot be bought on the web: \(word: why)")
+            log(
+                why.isMistake ? .error : .info, .purchase,
+                "\(name: productID) cannot be bought on the web: \(word: why); \(said: withoutCustomer(detail))")
             guard channel == .webFirst else {
                 let said = [why.rawValue, detail].filter { !$0.isEmpty }.joined(separator: "; ")
-                let error = PurchaseError(.webUnavailable, of: productID, detail: said)
-                return PurchaseReport(outcome: .failed(error), channel: .web, webUnavailability: why)
+                let error = PurchaseError(.webUnavailable, of: productID, detail: said, webUnavailability: why)
+                return PurchaseReport(outcome: .failed(error), channel: .web, webUnavailability: why, webDetail: detail)
             }
             if purchases[productID]?.number == begun.number { purchases[productID]?.isOnWeb = false }
             return PurchaseReport(
-                outcome: await buyInStore(productID, options), channel: .storeKit, webUnavailability: why)
+                outcome: await buyInStore(productID, options), channel: .storeKit, webUnavailability: why,
+                webDetail: detail)
         }
     }
 

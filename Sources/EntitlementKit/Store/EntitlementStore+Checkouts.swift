@@ -207,11 +207,12 @@ extension EntitlementStore {
     /// It is good for a short time, and for whoever has it: open it at once. Ask ``refresh()`` when they are back.
     ///
     /// - Parameter url: where it leads when they are done.
-    /// - Throws: ``PurchaseError/Reason/webUnavailable``, with the reason in the error's detail.
+    /// - Throws: ``PurchaseError/Reason/webUnavailable``, with the error's ``PurchaseError/webUnavailability``:
+    ///   ``WebUnavailability/nothingBought`` where this customer never paid for anything on the web.
     public func managementURL(returningTo url: URL) async throws(PurchaseError) -> URL {
         await ready()
         guard isIdentityKnown, let customerID = ledger.customerID, let environment = ledger.storeEnvironment else {
-            throw PurchaseError(.webUnavailable, detail: WebUnavailability.customerUnknown.rawValue)
+            throw Self.noPortal(ServerRefusal(reason: .customerUnknown))
         }
         let request = PortalRequest(returnURL: url.absoluteString, proof: proof(in: environment))
         let answer = await post(customerID, request, Self.portalPatience) { server, token, body in
@@ -222,10 +223,17 @@ extension EntitlementStore {
             if customerID == ledger.customerID, let page = wire["url"]?.text.flatMap(CheckoutAnswer.page) {
                 return page
             }
-            throw PurchaseError(.webUnavailable, detail: WebUnavailability.refused.rawValue)
+            throw Self.noPortal(ServerRefusal(reason: .refused, detail: "the answer is no page that can be opened"))
         case .failure(let refusal):
-            throw PurchaseError(.webUnavailable, detail: "\(refusal.reason.rawValue) \(refusal.detail)")
+            // A server that does not know the path has no sentence about this customer's purchases.
+            let isNothing = refusal.reason == .notOffered && refusal.isSentence
+            throw Self.noPortal(isNothing ? ServerRefusal(reason: .nothingBought, detail: refusal.detail) : refusal)
         }
+    }
+
+    private static func noPortal(_ refusal: ServerRefusal) -> PurchaseError {
+        let said = [refusal.reason.rawValue, refusal.detail].filter { !$0.isEmpty }.joined(separator: "; ")
+        return PurchaseError(.webUnavailable, detail: said, webUnavailability: refusal.reason)
     }
 }
 

@@ -16,7 +16,7 @@ extension EntitlementStore {
         return ids.map { id in
             let (price, refusal): (WebPrice?, WebUnavailability?) =
                 switch web {
-                case .failure(let why): (nil, why)
+                case .failure(let refusal): (nil, refusal.reason)
                 case .success(let shelf): shelf.rows[id]?.price.map { ($0, nil) } ?? (nil, .noPrice)
                 }
             return EntitlementProduct(
@@ -27,11 +27,12 @@ extension EntitlementStore {
     }
 
     /// What is sold on the web, where a link may be offered at all.
-    private func webOffers() async -> Result<WebShelf, WebUnavailability> {
-        guard let web = configuration.webCheckout, server != nil else { return .failure(.notConfigured) }
-        guard await store.canMakePayments() else { return .failure(.notAllowed) }
-        if let refusal = await linkRefusal(web) { return .failure(refusal) }
-        guard let buyer = await buyerOnWeb() else { return .failure(.customerUnknown) }
+    private func webOffers() async -> Result<WebShelf, ServerRefusal> {
+        func none(_ why: WebUnavailability) -> Result<WebShelf, ServerRefusal> { .failure(ServerRefusal(reason: why)) }
+        guard let web = configuration.webCheckout, server != nil else { return none(.notConfigured) }
+        guard await store.canMakePayments() else { return none(.notAllowed) }
+        if let refusal = await linkRefusal(web) { return none(refusal) }
+        guard let buyer = await buyerOnWeb() else { return none(.customerUnknown) }
         return await webShelf(buyer.environment, maximumAge: Self.priceAge)
     }
 }

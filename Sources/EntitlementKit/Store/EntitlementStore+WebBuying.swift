@@ -25,7 +25,7 @@ extension EntitlementStore {
         guard !disk.unread.contains(.checkouts) else { return .unavailable(.notKept) }
         if let why = await lookAgain(before: productID) { return .unavailable(why) }
         switch await webShelf(seller.environment, maximumAge: Self.shelfAge) {
-        case .failure(let why): return .unavailable(why)
+        case .failure(let refusal): return .unavailable(refusal.reason, detail: refusal.detail)
         case .success(let shelf):
             if shelf.rows[productID]?.price == nil { return .unavailable(.noPrice) }
         }
@@ -106,29 +106,20 @@ extension EntitlementStore {
     /// What the server sells on the web.
     ///
     /// - Parameter maximumAge: in milliseconds.
-    func webShelf(_ environment: String, maximumAge: Int64) async -> Result<WebShelf, WebUnavailability> {
-        guard let server else { return .failure(.notConfigured) }
+    func webShelf(_ environment: String, maximumAge: Int64) async -> Result<WebShelf, ServerRefusal> {
+        guard let server else { return .failure(ServerRefusal(reason: .notConfigured)) }
         if let shelf, shelf.environment == environment, uptime - shelf.readAt < maximumAge {
             return .success(shelf.shelf)
         }
         let answer = await bounded(Self.shelfPatience) { try? await server.products(environment: environment) } ?? nil
-        guard let answer else { return .failure(.unreachable) }
-        guard answer.status == 200 else { return .failure(Self.unavailability(of: answer.status)) }
+        guard let answer else { return .failure(ServerRefusal(reason: .unreachable)) }
+        guard answer.status == 200 else { return .failure(ServerRefusal(answer)) }
         guard let wire = try? WireJSON.decode(WireValue.self, from: Array(answer.body)), let read = WebShelf(wire)
         else {
-            return .failure(.serverFailed)
+            return .failure(ServerRefusal(reason: .serverFailed, detail: "the answer is no list of products"))
         }
         shelf = KeptShelf(shelf: read, environment: environment, readAt: uptime)
         return .success(read)
-    }
-
-    /// Why nothing is sold, by the status of an answer; an older server knows no such path.
-    static func unavailability(of status: Int) -> WebUnavailability {
-        switch status {
-        case 404, 405, 410, 501: .notOffered
-        case 400..<500 where status != 408 && status != 429: .refused
-        default: .serverFailed
-        }
     }
 
     // MARK: The page
@@ -172,14 +163,6 @@ extension EntitlementStore {
         }
     }
 
-    /// Why the server did not do something.
-    struct ServerRefusal: Error {
-        let reason: WebUnavailability
-        var detail = ""
-        /// It contradicts what the customer holds.
-        var isConflict = false
-    }
-
     /// Posts something about checkouts: once more where no answer came, and where the token was not taken and there is another.
     func post(
         _ customerID: String, _ request: some Encodable & Sendable, _ patience: Duration,
@@ -200,13 +183,13 @@ extension EntitlementStore {
             {
                 return .success(wire)
             }
-            let problem = try? WireJSON.decode(ProblemDocument.self, from: Array(answer.body))
-            let detail = problem?.detail ?? "HTTP status \(answer.status)"
-            log(.error, .purchase, "the web checkout was answered with status \(answer.status)")
-            refusal = ServerRefusal(
-                reason: Self.unavailability(of: answer.status), detail: detail,
-                isConflict: answer.status == 409 && problem?.code != "idempotency_conflict")
-            guard answer.status == 401 || answer.status == 403, let token, tokenWasRefused(token, detail: detail) else {
+            refusal = ServerRefusal(answer)
+            let said = withoutCustomer(refusal.detail)
+            log(.error, .purchase, "the web checkout was answered with status \(answer.status): \(said: said)")
+            // What is wrong with the request, no other token mends.
+            guard answer.status == 401 || answer.status == 403, refusal.reason == .refused, let token,
+                tokenWasRefused(token, detail: refusal.detail)
+            else {
                 return .failure(refusal)
             }
         }

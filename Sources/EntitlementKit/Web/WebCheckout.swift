@@ -135,12 +135,20 @@ public struct WebUnavailability: RawRepresentable, Error, Sendable, Hashable {
     public static let optionsNotSold = WebUnavailability(rawValue: "options_not_sold")
     /// The product has no price on the web.
     public static let noPrice = WebUnavailability(rawValue: "no_price")
-    /// The server sells nothing on the web, or is of a version that does not know how.
+    /// The server is of a version that sells nothing on the web.
     public static let notOffered = WebUnavailability(rawValue: "not_offered")
     /// The server could not be reached.
     public static let unreachable = WebUnavailability(rawValue: "unreachable")
     /// The server, or the payment provider behind it, could not do it now.
     public static let serverFailed = WebUnavailability(rawValue: "server_failed")
+    /// The server has no account of the payment provider's for this environment, such as none for the sandbox: it is the
+    /// server's configuration that is to be mended.
+    public static let environmentNotConfigured = WebUnavailability(rawValue: "environment_not_configured")
+    /// The server makes no page that leads to ``WebCheckout/successURL``, ``WebCheckout/cancelURL`` or where the customer is to
+    /// come back to: it is no `https` address, or on another server than the pages that are configured there.
+    public static let pageNotAllowed = WebUnavailability(rawValue: "page_not_allowed")
+    /// There is nothing to manage: this customer never paid for anything on the web.
+    public static let nothingBought = WebUnavailability(rawValue: "nothing_bought")
     /// The server did not make a page for this customer, or one that no app should open.
     public static let refused = WebUnavailability(rawValue: "refused")
     /// What was begun could not be kept on disk, and would have been forgotten with the app's end.

@@ -16,6 +16,8 @@ struct WebShop: Sendable {
         case status(Int)
         /// An answer that no app should follow.
         case says(WireValue)
+        /// What is wrong with a request, in the server's own words.
+        case problem(Int, code: String, detail: String, param: String? = nil)
     }
 
     struct Page: Sendable {
@@ -129,6 +131,14 @@ extension ScriptedServer {
         case .unreachable: throw URLError(.notConnectedToInternet)
         case .status(let status): EntitlementServerResponse(status: status, body: Data())
         case .says(let value): try told(value)
+        case .problem(let status, let code, let detail, let param):
+            EntitlementServerResponse(
+                status: status,
+                body: Data(
+                    try WireJSON.encode(
+                        ProblemDocument(
+                            code: code, title: code, status: status, detail: detail, param: param, isRetryable: false,
+                            requestID: "req_1"))))
         }
     }
 

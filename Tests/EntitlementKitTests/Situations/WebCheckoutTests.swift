@@ -155,7 +155,10 @@ struct WebCheckoutTests {
         let rig = KitRig.web(payer) { $0.purchase = .success(.success(Statements.transaction("1"))) }
         let report = await rig.store.purchase("monthly", via: .web)
         #expect(report.webUnavailability == .notOpened)
-        #expect(report.outcome == .failed(PurchaseError(.webUnavailable, of: "monthly", detail: "not_opened")))
+        #expect(
+            report.outcome
+                == .failed(
+                    PurchaseError(.webUnavailable, of: "monthly", detail: "not_opened", webUnavailability: .notOpened)))
         #expect(await rig.store.unfinishedCheckouts().isEmpty)
         let other = await rig.store.purchase("monthly", via: .webFirst)
         #expect(other.channel == .storeKit && other.webUnavailability == .notOpened && other.outcome.purchase != nil)
@@ -244,8 +247,19 @@ struct WebCheckoutTests {
             try await rig.store.managementURL(returningTo: back).absoluteString
                 == "https://pay.example.com/portal/apple:A")
         rig.server.shop { $0.mood = .status(404) }
-        await #expect(throws: PurchaseError(.webUnavailable, detail: "not_offered HTTP status 404")) {
-            try await rig.store.managementURL(returningTo: back)
+        let older = PurchaseError(
+            .webUnavailable, detail: "not_offered; HTTP status 404", webUnavailability: .notOffered)
+        await #expect(throws: older) { try await rig.store.managementURL(returningTo: back) }
+        rig.server.shop { $0.mood = .problem(404, code: "not_found", detail: "Nothing is known.") }
+        let nothing = PurchaseError(
+            .webUnavailable, detail: "nothing_bought; Nothing is known.", webUnavailability: .nothingBought)
+        await #expect(throws: nothing) { try await rig.store.managementURL(returningTo: back) }
+        #expect(nothing.description == "it was not done (web_unavailable): nothing_bought; Nothing is known.")
+        rig.server.shop {
+            $0.mood = .problem(403, code: "forbidden", detail: "It leads elsewhere.", param: "return_url")
         }
+        let elsewhere = PurchaseError(
+            .webUnavailable, detail: "page_not_allowed; It leads elsewhere.", webUnavailability: .pageNotAllowed)
+        await #expect(throws: elsewhere) { try await rig.store.managementURL(returningTo: back) }
     }
 }

@@ -109,9 +109,11 @@ struct WebFirstTests {
             return
         }
         #expect(error.reason == .webUnavailable && error.detail.hasPrefix(situation.why.rawValue))
+        #expect(error.webUnavailability == situation.why)
         #expect(rig.device.state.purchases.isEmpty)
         let first = await rig.store.purchase("monthly", via: .webFirst, options: situation.options)
-        #expect(first == PurchaseReport(outcome: .pending, channel: .storeKit, webUnavailability: situation.why))
+        #expect(first.outcome == .pending && first.channel == .storeKit && first.webUnavailability == situation.why)
+        #expect(first.webDetail == only.webDetail)
         #expect(rig.device.state.purchases.count == 1)
         #expect(await payer.pages.isEmpty)
     }
@@ -130,8 +132,54 @@ struct WebFirstTests {
         _ = await rig.store.products()
         rig.server.shop { $0.mood = .says(answer) }
         let report = await rig.store.purchase("monthly", via: .webFirst)
-        #expect(report == PurchaseReport(outcome: .pending, channel: .storeKit, webUnavailability: .refused))
+        let detail = "the answer is no page that can be opened"
+        #expect(
+            report
+                == PurchaseReport(
+                    outcome: .pending, channel: .storeKit, webUnavailability: .refused, webDetail: detail))
         #expect(await payer.pages.isEmpty)
+    }
+
+    private static let elsewhere = "success_url leads to another server than the pages that are configured."
+
+    @Test(
+        "what the server says of a refused page is in the report and the log, and what can be mended has its own reason",
+        arguments: [
+            (
+                WebShop.Mood.problem(
+                    403, code: "wrong_environment", detail: "No account is configured for production."),
+                WebUnavailability.environmentNotConfigured, "No account is configured for production."
+            ),
+            (.problem(403, code: "forbidden", detail: elsewhere, param: "success_url"), .pageNotAllowed, elsewhere),
+            (
+                .problem(400, code: "malformed_request", detail: "It is an https address.", param: "cancel_url"),
+                .pageNotAllowed, "It is an https address."
+            ),
+            (
+                .problem(422, code: "unprocessable", detail: "The catalog has no such product.", param: "product_id"),
+                .refused, "The catalog has no such product."
+            ),
+            (
+                .problem(503, code: "unavailable", detail: "Customer apple:A of a@b.de, by 42 and https://x.y/z?a=b."),
+                .serverFailed, "Customer … of … by … and …"
+            ),
+        ])
+    func told(_ mood: WebShop.Mood, _ why: WebUnavailability, _ logged: String) async throws {
+        let log = LogNotebook()
+        let rig = KitRig.web(Payer()) {
+            $0.purchase = .success(.pending)
+        } configuration: {
+            $0.logger = log
+        }
+        _ = await rig.store.products()
+        rig.server.shop { $0.mood = mood }
+        let report = await rig.store.purchase("monthly", via: .webFirst)
+        #expect(report.outcome == .pending && report.channel == .storeKit && report.webUnavailability == why)
+        guard case .problem(_, _, let detail, _) = mood else { return }
+        #expect(report.webDetail == detail)
+        #expect(log.lines.contains { $0.contains("cannot be bought on the web: \(why.rawValue); \(logged)") })
+        #expect(log.lines.contains { $0.hasPrefix("error purchase: the web checkout") && $0.hasSuffix(logged) })
+        #expect(!log.lines.contains { $0.contains("apple:A") })
     }
 
     @Test("a server that knows better what is owned keeps the store's sheet shut, too")
