@@ -129,6 +129,7 @@ struct Paywall: View {
             case .alreadyOwned: "You have that already, and were charged nothing."
             case .inBillingRetry:
                 "Your last payment failed, and is tried again. Please look at your card where you bought it."
+            case .ownershipUnknown: "We cannot see now whether you bought it on the web. Please try again in a while."
             case .purchasePending: "Somebody has yet to approve it, or it is still being verified."
             case .checkoutUnfinished where error.unfinishedCheckout?.isCompleted == true:
                 "Your payment is under way, and it opens by itself."

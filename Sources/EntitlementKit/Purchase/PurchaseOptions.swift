@@ -8,7 +8,8 @@ public struct PurchaseOptions: Sendable, Hashable {
     public var offer: OfferChoice?
     /// Whether it is bought although the customer would be charged twice for one entitlement.
     ///
-    /// That is where it is owned already, or a page or a purchase that is unfinished may still bring it. Set it only where they
+    /// That is where it is owned already, a page or a purchase that is unfinished may still bring it, or nobody can say what is
+    /// owned (``PurchaseError/Reason/ownershipUnknown``). Set it only where they
     /// were told, and want it all the same.
     public var evenIfOwned: Bool
 

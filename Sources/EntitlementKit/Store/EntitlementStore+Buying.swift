@@ -9,7 +9,8 @@ extension EntitlementStore {
     ///
     /// A purchase that succeeds is verified, on disk and in the published state when this returns; it never waits for the
     /// server, unless the app sells on the web as well: then it is asked for a few seconds whether the product was bought
-    /// there.
+    /// there, and nothing is sold where it has never answered about the customer and cannot be asked
+    /// (``PurchaseError/Reason/ownershipUnknown``).
     public func purchase(
         _ productID: String, options: PurchaseOptions = PurchaseOptions()
     ) async -> PurchaseOutcome {
@@ -21,7 +22,9 @@ extension EntitlementStore {
     /// Nobody is charged twice: what is owned already, from either, or may still come from a page or a purchase that is
     /// unfinished, is told before a page or a sheet opens (``PurchaseError/Reason/alreadyOwned``,
     /// ``PurchaseError/Reason/inBillingRetry``, ``PurchaseError/Reason/checkoutUnfinished``,
-    /// ``PurchaseError/Reason/purchasePending``). A change of plan within one subscription group is the App Store's, and is let
+    /// ``PurchaseError/Reason/purchasePending``). Where the server cannot be reached, what it told last counts; where it has never
+    /// told this device anything of the customer, the App Store's sheet stays shut
+    /// (``PurchaseError/Reason/ownershipUnknown``). A change of plan within one subscription group is the App Store's, and is let
     /// through to it.
     ///
     /// - Parameters:
@@ -83,6 +86,11 @@ extension EntitlementStore {
             // Where nothing is sold but here, what is known here is all there is.
             let mayBeElsewhere = server != nil && (configuration.webCheckout != nil || !checkouts.isEmpty)
             if mayBeElsewhere, purchases[productID]?.hasLooked != true { _ = await lookAgain(before: productID) }
+            if isOwnershipUnknown {
+                let detail =
+                    "the server has not answered about this customer on this device yet, and cannot be asked now"
+                return .failed(PurchaseError(.ownershipUnknown, of: productID, detail: detail))
+            }
             if let error = await obstacle(to: productID, isOnWeb: false) { return .failed(error) }
         }
         do {

@@ -59,12 +59,25 @@ extension EntitlementStore {
             await self.readStore()
             await answer
         }
-        guard answered != nil else { return .unreachable }
+        return answered == nil ? .unreachable : unansweredSince
+    }
+
+    /// Why the server's last answer is not the last word; `nil`: it is.
+    private var unansweredSince: WebUnavailability? {
         switch connection {
-        case .live, .failed(.unproven): return nil
-        case .notYetAsked, .failed(.unreachable): return .unreachable
-        case .failed: return .serverFailed
+        case .live, .failed(.unproven): nil
+        case .notYetAsked, .failed(.unreachable): .unreachable
+        case .failed: .serverFailed
         }
+    }
+
+    /// Whether the app sells on the web, and neither this device nor the server can say now what the customer bought there.
+    ///
+    /// Where nobody is known to be here, or in which environment, there is nobody to ask about.
+    var isOwnershipUnknown: Bool {
+        guard configuration.webCheckout != nil, server != nil, ledger.customerID != nil, ledger.storeEnvironment != nil
+        else { return false }
+        return ledger.memory == nil && unansweredSince != nil
     }
 
     // MARK: What is owned

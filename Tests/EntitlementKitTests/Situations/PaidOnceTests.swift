@@ -218,6 +218,49 @@ struct PaidOnceTests {
         }
     }
 
+    /// How a device comes to a purchase while the server is away.
+    enum Acquaintance: CaseIterable {
+        case neverHeard
+        case heardOfSomebodyElse
+        case heardBefore
+        case sellsNothingOnTheWeb
+        case inXcode
+    }
+
+    @Test(
+        "nothing is sold in the store while nobody can say what was bought on the web, unless that is wanted",
+        arguments: Acquaintance.allCases, [PurchaseChannel.storeKit, .webFirst])
+    func unknownOwnership(_ acquaintance: Acquaintance, _ channel: PurchaseChannel) async {
+        let rig = KitRig.web(Payer()) {
+            $0.purchase = .success(.userCancelled)
+        } server: {
+            if [.neverHeard, .sellsNothingOnTheWeb, .inXcode].contains(acquaintance) { $0.mood = .unreachable }
+        } configuration: {
+            if acquaintance == .sellsNothingOnTheWeb { $0.webCheckout = nil }
+            if acquaintance == .inXcode { $0.environment = .xcode }
+        }
+        if [.heardOfSomebodyElse, .heardBefore].contains(acquaintance) {
+            await rig.launch()
+            rig.server.edit { $0.mood = .unreachable }
+        }
+        if acquaintance == .heardOfSomebodyElse { await rig.store.identify(customerID: "c-2", token: "t") }
+        let outcome = await rig.store.purchase("monthly", via: channel).outcome
+        guard [.neverHeard, .heardOfSomebodyElse].contains(acquaintance) else {
+            #expect(outcome == .userCancelled && rig.device.state.purchases.count == 1)
+            return
+        }
+        guard case .failed(let error) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(error.reason == .ownershipUnknown && rig.device.state.purchases.isEmpty)
+        let insists = PurchaseOptions(evenIfOwned: true)
+        #expect(await rig.store.purchase("monthly", via: channel, options: insists).outcome == .userCancelled)
+        #expect(rig.device.state.purchases.count == 1)
+        rig.server.edit { $0.mood = .answers }
+        #expect(await rig.store.purchase("monthly", via: .storeKit).outcome == .userCancelled, "it has answered")
+    }
+
     @Test("a page that is opened again is the same page, which can be paid once")
     func samePage() async throws {
         let payer = Payer { _ in .left }

@@ -11,6 +11,8 @@ struct WebFirstTests {
         let name: String
         let why: WebUnavailability
         var options = PurchaseOptions()
+        /// How the server answers after it has told of the customer once; `nil`: as before.
+        var later: ScriptedServer.Mood?
         var device: @Sendable (inout ScriptedStore.Script) -> Void = { _ in }
         var server: @Sendable (inout ScriptedServer.Script) -> Void = { _ in }
         var configuration: @Sendable (inout EntitlementConfiguration) -> Void = { _ in }
@@ -59,10 +61,7 @@ struct WebFirstTests {
         } server: {
             $0.shop.mood = .status(501)
         },
-        Situation(name: "offline", why: .unreachable) { _ in
-        } server: {
-            $0.mood = .unreachable
-        },
+        Situation(name: "offline", why: .unreachable, later: .unreachable),
         Situation(name: "a server that loses its connection in the middle", why: .unreachable) { _ in
         } server: {
             $0.shop.mood = .unreachable
@@ -71,10 +70,7 @@ struct WebFirstTests {
         } server: {
             $0.shop.mood = .status(403)
         },
-        Situation(name: "a server that refuses what it is asked", why: .serverFailed) { _ in
-        } server: {
-            $0.mood = .status(403)
-        },
+        Situation(name: "a server that refuses what it is asked", why: .serverFailed, later: .status(403)),
         Situation(name: "too many requests", why: .serverFailed) { _ in
         } server: {
             $0.shop.mood = .status(429)
@@ -101,6 +97,10 @@ struct WebFirstTests {
             situation.server(&$0)
         } configuration: {
             situation.configuration(&$0)
+        }
+        if let later = situation.later {
+            await rig.launch()
+            rig.server.edit { $0.mood = later }
         }
         let only = await rig.store.purchase("monthly", via: .web, options: situation.options)
         #expect(only.webUnavailability == situation.why && only.channel == .web)
