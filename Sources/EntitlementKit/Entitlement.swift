@@ -106,7 +106,9 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
     /// `nil` for what was given by hand, or is not known.
     public let ownership: Ownership?
     /// The original transaction it rests on; on the web the payment provider's id of the subscription (`sub_…`) or of the payment
-    /// (`pi_…`). `nil` for what was given by hand, or is not known.
+    /// (`pi_…`).
+    ///
+    /// `nil` for what was given by hand, or is not known.
     public let originalTransactionID: String?
     /// `nil` where nothing renews, or nothing is known.
     public let willRenew: Bool?

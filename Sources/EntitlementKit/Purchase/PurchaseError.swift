@@ -42,7 +42,9 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         /// the customer does not want it any more.
         public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
         /// The app sells on the web, and nobody can say now what was bought there: the server has never answered this device about
-        /// this customer, and cannot be reached. Whoever subscribed on the web would be charged once more.
+        /// this customer, and cannot be reached.
+        ///
+        /// Whoever subscribed on the web would be charged once more.
         ///
         /// It can be bought when the server has answered once. ``PurchaseOptions/evenIfOwned`` buys it all the same, for a
         /// customer who says that they have bought nothing on the web.

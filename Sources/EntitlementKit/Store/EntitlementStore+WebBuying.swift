@@ -33,7 +33,8 @@ extension EntitlementStore {
             return .ended(.failed(error))
         }
         guard seller.customerID == ledger.customerID else { return .ended(.failed(Self.changed(productID))) }
-        if let open = checkouts.all.last(where: { $0.productID == productID && isReusable($0) }) {
+        let mustAsk = !options.evenIfOwned && !completedPages(of: productID).isEmpty
+        if !mustAsk, let open = checkouts.all.last(where: { $0.productID == productID && isReusable($0) }) {
             checkouts.reopen(open.id, at: now)
             disk.note(.checkouts)
             _ = await persist()
@@ -204,16 +205,13 @@ extension EntitlementStore {
         if !options.evenIfOwned, let error = await obstacle(to: productID, isOnWeb: true) {
             return .ended(.failed(error))
         }
-        if !options.evenIfOwned,
-            let completed = checkouts.all.last(where: { $0.productID == productID && isAskedAgain($0) })
-        {
-            // The server knows of no payment, and leads to the page that says it was paid: that can be paid once. Another page
-            // could be paid beside it.
-            guard answer.id == completed.id else {
-                return .ended(.failed(unfinished(completed, keepsFrom: productID)))
-            }
-            return await show(completed.id, tokens, web, isNew: false)
+        let completed = options.evenIfOwned ? [] : completedPages(of: productID)
+        if let other = completed.first(where: { $0.id != answer.id }) {
+            // It could be paid beside the one that says it was paid.
+            return .ended(.failed(unfinished(other, keepsFrom: productID)))
         }
+        // The server knows of no payment, and leads to the page that says it was paid: that can be paid once.
+        if let same = completed.last { return await show(same.id, tokens, web, isNew: false) }
         let fold = DeviceFold(ledger)
         let given = entitlements(of: productID)
         let longest = now.adding(milliseconds: Checkout.memory)
@@ -253,6 +251,10 @@ extension EntitlementStore {
     func isAskedAgain(_ checkout: Checkout) -> Bool {
         isOurs(checkout) && checkout.state == .completed
             && checkout.expiresAt > now.adding(milliseconds: Self.reuseMargin)
+    }
+
+    private func completedPages(of productID: String) -> [Checkout] {
+        checkouts.all.filter { $0.productID == productID && isAskedAgain($0) }
     }
 
     private func show(

@@ -143,8 +143,8 @@ actor WebLife {
         let shownBefore = shown.count
         say("device \(index) buys \(productID) via \(channel), and on a page \(act)")
         let store = devices[index].store
-        let buying = Task { await store.purchase(productID, via: channel) }
         let pagesBefore = await payers[index].pages.count
+        let buying = Task { await store.purchase(productID, via: channel) }
         let report: PurchaseReport? = await whileTimePasses(
             on: clock, slowly: true,
             since: {
