@@ -119,6 +119,13 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
     /// When the subscription, or the product, was first bought, as far as known; `nil` for what was given by hand.
     public let originalPurchaseDate: Date?
 
+    /// What else gives it and renews, beside the purchase that is shown: the customer is charged for it as well.
+    ///
+    /// Such as an App Store subscription after an upgrade on the web, or a web subscription beside what was bought for good. Each
+    /// ends only where it was bought: in the system's settings, or on the page of ``EntitlementStore/managementURL(returningTo:)``.
+    /// Empty where only the server's reading of it is known.
+    public let alsoRenews: [RenewingPurchase]
+
     /// Whether access is given by a free trial.
     public var isInTrial: Bool { givesAccess && (offer?.isTrial ?? false) }
 
@@ -130,7 +137,8 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
     public init(
         id: String, givesAccess: Bool, state: State, since: Date, until: Date?, productID: String?, source: Source,
         ownership: Ownership? = nil, originalTransactionID: String? = nil, willRenew: Bool? = nil,
-        offer: PurchaseOffer? = nil, expirationReason: ExpirationReason? = nil, originalPurchaseDate: Date? = nil
+        offer: PurchaseOffer? = nil, expirationReason: ExpirationReason? = nil, originalPurchaseDate: Date? = nil,
+        alsoRenews: [RenewingPurchase] = []
     ) {
         self.id = id
         self.givesAccess = givesAccess
@@ -145,5 +153,29 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
         self.offer = offer
         self.expirationReason = expirationReason
         self.originalPurchaseDate = originalPurchaseDate
+        self.alsoRenews = alsoRenews
+    }
+}
+
+/// A subscription that renews by itself.
+public struct RenewingPurchase: Sendable, Hashable, Identifiable {
+    /// What it is called.
+    public var id: String { originalTransactionID }
+
+    /// Where it was bought, and can be ended.
+    public let source: Entitlement.Source
+    /// The product.
+    public let productID: String?
+    /// The original transaction; on the web the payment provider's id of the subscription (`sub_…`).
+    public let originalTransactionID: String
+    /// Until when it is paid for, or its charge is tried again; `nil`: without end.
+    public let until: Date?
+
+    /// Puts one together from its parts.
+    public init(source: Entitlement.Source, productID: String?, originalTransactionID: String, until: Date?) {
+        self.source = source
+        self.productID = productID
+        self.originalTransactionID = originalTransactionID
+        self.until = until
     }
 }

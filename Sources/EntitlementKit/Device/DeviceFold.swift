@@ -132,16 +132,20 @@ struct DeviceFold: Sendable {
     /// - Parameter bound: how long what nobody confirms still gives access, in milliseconds; `nil`: for ever.
     func entitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
         let facts = facts(at: now, bound: bound)
-        var shown = Self.byID(facts.answers(at: now).map { Entitlement($0, facts) })
+        let renewing = facts.renewing(at: now)
+        func entitlement(_ answer: EntitlementAnswer, _ state: Entitlement.State? = nil) -> Entitlement {
+            Entitlement(answer, facts, state: state, renewing[answer.entitlementID] ?? [])
+        }
+        var shown = Self.byID(facts.answers(at: now).map { entitlement($0) })
         if let bound {
-            let confirmed = Self.byID(confirmed(at: now, bound: bound).answers(at: now).map { Entitlement($0, facts) })
+            let confirmed = Self.byID(confirmed(at: now, bound: bound).answers(at: now).map { entitlement($0) })
             for (id, entitlement) in shown where entitlement.givesAccess {
                 shown[id] = confirmed[id].flatMap { $0.givesAccess ? $0 : nil } ?? entitlement.unconfirmed
             }
         }
         for period in extensions where isConfirmed(confirmedAt[period.originalTransactionID], at: now, bound: bound) {
             for answer in period.facts.answers(at: now) where answer.givesAccess && period.begins <= now {
-                let entitlement = Entitlement(answer, facts, state: period.state)
+                let entitlement = entitlement(answer, period.state)
                 shown[entitlement.id] = shown[entitlement.id].map { $0.givesAccess ? $0 : entitlement } ?? entitlement
             }
         }
@@ -272,7 +276,10 @@ extension ServerAnswer {
 }
 
 extension Entitlement {
-    fileprivate init(_ answer: EntitlementAnswer, _ facts: CustomerFacts, state: State? = nil) {
+    /// - Parameter renewing: everything that gives it and renews.
+    fileprivate init(
+        _ answer: EntitlementAnswer, _ facts: CustomerFacts, state: State?, _ renewing: [RenewingPurchase]
+    ) {
         let reading = answer.reading
         let original = reading.originalTransactionID.flatMap { facts.originals[$0] }
         self.init(
@@ -284,14 +291,15 @@ extension Entitlement {
             originalTransactionID: reading.originalTransactionID, willRenew: answer.willRenew,
             offer: reading.offer.map { PurchaseOffer($0) },
             expirationReason: answer.givesAccess ? nil : ExpirationReason(reading.reason, original),
-            originalPurchaseDate: original?.firstPurchaseDate?.date)
+            originalPurchaseDate: original?.firstPurchaseDate?.date,
+            alsoRenews: renewing.filter { $0.originalTransactionID != reading.originalTransactionID })
     }
 
     fileprivate var unconfirmed: Entitlement {
         Entitlement(
             id: id, givesAccess: false, state: .unconfirmed, since: since, until: until, productID: productID,
             source: source, ownership: ownership, originalTransactionID: originalTransactionID, willRenew: willRenew,
-            offer: offer, originalPurchaseDate: originalPurchaseDate)
+            offer: offer, originalPurchaseDate: originalPurchaseDate, alsoRenews: alsoRenews)
     }
 
     /// What gives access first, then the order of the fold's states, then what ends last.

@@ -27,8 +27,9 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let network = Reason(rawValue: "network")
         /// This product is being bought already.
         public static let alreadyUnderWay = Reason(rawValue: "already_under_way")
-        /// What it gives is owned already, from the App Store or the web: nothing was opened, and nobody charged.
+        /// It, or all that it gives, is owned already, from the App Store or the web: nothing was opened, and nobody charged.
         ///
+        /// What gives more than what is owned is sold; see ``Entitlement/alsoRenews`` for what the customer then pays beside it.
         /// ``PurchaseOptions/evenIfOwned`` buys it all the same. A change of plan belongs where the present one was bought.
         public static let alreadyOwned = Reason(rawValue: "already_owned")
         /// What it gives was bought before, and its charge failed and is being tried again: it may come back by itself, so the
@@ -45,7 +46,6 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         /// this customer, and cannot be reached.
         ///
         /// Whoever subscribed on the web would be charged once more.
-        ///
         /// It can be bought when the server has answered once. ``PurchaseOptions/evenIfOwned`` buys it all the same, for a
         /// customer who says that they have bought nothing on the web.
         public static let ownershipUnknown = Reason(rawValue: "ownership_unknown")

@@ -130,17 +130,35 @@ extension EntitlementStore {
     /// - Parameter isOnWeb: whether a page would be opened, rather than the store's sheet.
     func obstacle(to productID: String, isOnWeb: Bool) async -> PurchaseError? {
         let given = entitlements(of: productID)
+        var paidFor: [Held] = []
         for held in held(given) where held.givesAccess || held.isInBillingRetry {
             if !isOnWeb, held.isFromAppStore, await isStoresOwnMatter(productID, held) { continue }
-            let source = held.isFromAppStore ? "the App Store" : "the web"
-            let detail = "\(held.entitlementID) is held from \(source) by \(held.productID ?? "another product")"
-            return PurchaseError(held.givesAccess ? .alreadyOwned : .inBillingRetry, of: productID, detail: detail)
+            paidFor.append(held)
         }
+        if let error = owned(productID, given, by: paidFor) { return error }
         let begun = unfinishedCheckouts(overlapping: productID, given).first {
             !(isOnWeb && $0.productID == productID && (isReusable($0) || isAskedAgain($0)))
         }
         if let begun { return unfinished(begun, keepsFrom: productID) }
         return isOnWeb ? await pendingInStore(productID, given) : nil
+    }
+
+    /// A product is owned that is held itself, or all that it gives; one that gives more than what is held is worth buying.
+    private func owned(_ productID: String, _ given: [String], by paidFor: [Held]) -> PurchaseError? {
+        func covers(_ held: [Held]) -> Bool {
+            !held.isEmpty
+                && (held.contains { $0.productID == productID }
+                    || Set(held.map(\.entitlementID)).isSuperset(of: given))
+        }
+        guard covers(paidFor) else { return nil }
+        let open = paidFor.filter(\.givesAccess)
+        let isOwned = covers(open)
+        let said = (isOwned ? open : paidFor.filter(\.isInBillingRetry)).map { held in
+            let source = held.isFromAppStore ? "the App Store" : "the web"
+            return "\(held.entitlementID) is held from \(source) by \(held.productID ?? "another product")"
+        }
+        let detail = Array(Set(said)).sorted().joined(separator: ", ")
+        return PurchaseError(isOwned ? .alreadyOwned : .inBillingRetry, of: productID, detail: detail)
     }
 
     /// A page that may still be paid keeps the customer from buying a product.

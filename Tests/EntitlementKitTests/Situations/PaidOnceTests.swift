@@ -31,7 +31,8 @@ struct PaidOnceTests {
 
     private static func onWeb(_ rig: KitRig, _ customerID: String = "apple:A", _ product: String = "monthly") {
         let page = rig.server.shop { shop in
-            shop.begin(customerID, product, key: "elsewhere", at: Timestamp(rig.clock.now()))
+            shop.begin(
+                customerID, product, key: product == "monthly" ? "elsewhere" : product, at: Timestamp(rig.clock.now()))
         }
         rig.server.pay(page.id)
         rig.server.hear(page.id)
@@ -77,6 +78,38 @@ struct PaidOnceTests {
             }
             _ = await rig.store.refresh()
             #expect(await rig.store.current["premium"]?.state == .inBillingRetry)
+        },
+        Situation(name: "less than it gives, on the web", product: "bundle", onWeb: nil, inStore: nil) { rig, _ in
+            onWeb(rig)
+        },
+        Situation(name: "less than it gives, in the store", product: "bundle", onWeb: nil, inStore: nil) { rig, _ in
+            rig.device.push(Statements.transaction("1"))
+            await rig.waitUntilGives()
+        },
+        Situation(name: "more than it gives", onWeb: .alreadyOwned, inStore: .alreadyOwned) { rig, _ in
+            rig.device.edit { $0.products.append(StoreProduct(id: "bundle", displayName: "All", displayPrice: "$1")) }
+            rig.device.push(Statements.transaction("1", product: "bundle"))
+            await rig.waitUntilGives()
+        },
+        Situation(
+            name: "all that it gives, in two purchases", product: "bundle", onWeb: .alreadyOwned, inStore: .alreadyOwned
+        ) { rig, _ in
+            onWeb(rig)
+            onWeb(rig, "apple:A", "lifetime")
+        },
+        Situation(
+            name: "a part of what it gives, and another part in billing retry", product: "bundle",
+            onWeb: .inBillingRetry,
+            inStore: .inBillingRetry
+        ) { rig, _ in
+            onWeb(rig, "apple:A", "lifetime")
+            let old = Statements.transaction("1", from: -30, until: 0.5)
+            let retry = Statements.renewal(original: "1", signed: 0.6, retry: true)
+            rig.device.edit {
+                $0.products.append(StoreProduct(id: "bundle", displayName: "All", displayPrice: "$1"))
+                $0.subscriptions = [SubscriptionStatement(transaction: old, renewal: retry)]
+            }
+            _ = await rig.store.refresh()
         },
         Situation(name: "expired", onWeb: nil, inStore: nil) { rig, _ in
             rig.device.push(Statements.transaction("1", from: -30, until: 0.5))
@@ -170,12 +203,15 @@ struct PaidOnceTests {
         } server: {
             let more = [
                 CatalogProduct(productID: "yearly", entitlements: ["premium"]),
+                CatalogProduct(productID: "bundle", entitlements: ["premium", "forever"]),
                 CatalogProduct(
                     productID: "pass", entitlements: ["season"], duration: CalendarDuration(iso8601: "P90D")),
                 CatalogProduct(productID: "coins", entitlements: []),
             ]
             $0.catalog = Catalog(products: $0.catalog.products + more)
-            $0.shop.prices = ["monthly": 399, "yearly": 3900, "lifetime": 4900, "pass": 900, "coins": 100]
+            $0.shop.prices = [
+                "monthly": 399, "yearly": 3900, "lifetime": 4900, "bundle": 9900, "pass": 900, "coins": 100,
+            ]
         }
     }
 

@@ -1,0 +1,78 @@
+import EntitlementCore
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: two purchases that renew beside each other", .timeLimit(.minutes(1)))
+struct RenewingBesideTests {
+    /// What the customer has for one entitlement, and which of it goes on beside what is shown.
+    struct Situation: Sendable, CustomTestStringConvertible {
+        let name: String
+        /// Days, from the second on, for which the App Store's subscription is paid; `nil`: there is none.
+        var inStore: Double?
+        var renewsInStore = true
+        var isOnWeb = true
+        var renewsOnWeb = true
+        var isGrantedForEver = false
+        let shown: Entitlement.Source
+        let beside: [Entitlement.Source]
+
+        var testDescription: String { name }
+    }
+
+    static let situations = [
+        Situation(name: "the web's alone", shown: .webCheckout, beside: []),
+        Situation(name: "the store's alone", inStore: 30, isOnWeb: false, shown: .appStore, beside: []),
+        Situation(name: "both, the web's ends later", inStore: 20, shown: .webCheckout, beside: [.appStore]),
+        Situation(name: "both, the store's ends later", inStore: 300, shown: .appStore, beside: [.webCheckout]),
+        Situation(
+            name: "the store's does not renew", inStore: 20, renewsInStore: false, shown: .webCheckout, beside: []),
+        Situation(
+            name: "the store's does not renew and ends later", inStore: 300, renewsInStore: false, shown: .appStore,
+            beside: [.webCheckout]),
+        Situation(name: "the web's does not renew", inStore: 300, renewsOnWeb: false, shown: .appStore, beside: []),
+        Situation(name: "given for ever, and the web's", isGrantedForEver: true, shown: .grant, beside: [.webCheckout]),
+        Situation(
+            name: "given for ever, and both", inStore: 20, isGrantedForEver: true, shown: .grant,
+            beside: [.appStore, .webCheckout]),
+    ]
+
+    @Test("what else renews is told with its source and id", arguments: situations)
+    func beside(_ situation: Situation) async throws {
+        let payer = Payer()
+        let rig = KitRig.web(payer)
+        if situation.isGrantedForEver {
+            rig.server.edit { $0.grants = [.forever("premium", of: $0.number(of: "apple:A").number)] }
+        }
+        await rig.launch()
+        if situation.isOnWeb {
+            let page = rig.server.shop {
+                $0.begin("apple:A", "monthly", key: "elsewhere", at: Timestamp(rig.clock.now()))
+            }
+            rig.server.pay(page.id)
+            rig.server.hear(page.id)
+            let (now, end) = (Timestamp(rig.clock.now()), Timestamp(Statements.date(31)))
+            let item = WebItem(
+                item: "si_\(page.id)", product: WebProduct(price: "price_monthly", product: nil), periodStart: now,
+                periodEnd: end)
+            rig.server.edit {
+                $0.tellWeb("customer.subscription.updated", page, at: now) {
+                    $0.subscription = WebSubscription(
+                        status: .known(.active), items: [item], cancelsAtPeriodEnd: !situation.renewsOnWeb)
+                }
+            }
+        }
+        if let days = situation.inStore {
+            let bought = Statements.transaction("1", from: 0.5, until: days)
+            let renewal = Statements.renewal(original: "1", signed: 0.6, autoRenews: situation.renewsInStore)
+            rig.device.edit { $0.subscriptions = [SubscriptionStatement(transaction: bought, renewal: renewal)] }
+        }
+        let held = try #require(await rig.store.refresh()["premium"])
+        #expect(held.givesAccess && held.source == situation.shown, "\(held)")
+        #expect(held.alsoRenews.map(\.source) == situation.beside)
+        let ids: [Entitlement.Source: String] = [.appStore: "1", .webCheckout: "sub_cs_elsewhere"]
+        #expect(held.alsoRenews.map(\.originalTransactionID) == situation.beside.compactMap { ids[$0] })
+        #expect(held.alsoRenews.allSatisfy { $0.productID == "monthly" && $0.until != nil })
+    }
+}
