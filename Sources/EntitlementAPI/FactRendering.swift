@@ -91,10 +91,12 @@ extension WireValue {
         case .web(let fact):
             self = WireValue(fact)
         case .forgetting(let fact):
-            self = .object([
+            var members: [String: WireValue] = [
                 "identities": .array(fact.identities.map { WireValue($0) }),
                 "evidence_positions": .array(fact.evidencePositions.map(WireValue.int)),
-            ])
+            ]
+            members["original_transaction_id"] = fact.originalTransactionID.map(WireValue.string)
+            self = .object(members)
         }
     }
 

@@ -195,9 +195,16 @@ package struct ForgettingFact: Hashable, Sendable {
     package var identities: [IdentityRef]
     /// The events whose evidence was erased, ascending.
     package var evidencePositions: [Int64]
+    /// What was bought on the web and named one of them: whom Stripe names from here on, it is.
+    ///
+    /// An event of its own says so of each such purchase, since its state is folded from its own events alone.
+    package var originalTransactionID: String?
 
-    package init(identities: [IdentityRef], evidencePositions: [Int64]) {
+    package init(
+        identities: [IdentityRef], evidencePositions: [Int64], originalTransactionID: String? = nil
+    ) {
         self.identities = identities
         self.evidencePositions = evidencePositions
+        self.originalTransactionID = originalTransactionID
     }
 }

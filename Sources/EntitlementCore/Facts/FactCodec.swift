@@ -57,7 +57,9 @@ package enum FactCodec {
             writer.integer(fact.customer.number)
             writer.text(fact.reason)
         case .forgetting(let fact):
-            writer.byte(8)
+            // One that is about no purchase has the form that earlier versions wrote.
+            writer.byte(fact.originalTransactionID == nil ? 8 : 25)
+            if let original = fact.originalTransactionID { writer.text(original) }
             writer.forgetting(fact)
         case .statements(let fact):
             writer.byte(9)
@@ -153,6 +155,11 @@ package enum FactCodec {
         case 21: fact = .storeRequest(try reader.storeRequest())
         case 22: fact = .catalog(try reader.webCatalog())
         case 23: fact = .web(try reader.web())
+        case 25:
+            let original = try reader.text()
+            var forgetting = try reader.forgetting()
+            forgetting.originalTransactionID = original
+            fact = .forgetting(forgetting)
         case 24: fact = .transfer(try reader.annotatedTransfer())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }

@@ -56,7 +56,8 @@ extension LedgerFact {
         case .conflict(let fact): fact.originalTransactionID
         case .storeRequest(let fact): fact.originalTransactionID
         case .web(let fact): fact.originalTransactionID
-        case .catalog, .link, .grant, .grantRevocation, .drift, .forgetting, .access: nil
+        case .forgetting(let fact): fact.originalTransactionID
+        case .catalog, .link, .grant, .grantRevocation, .drift, .access: nil
         }
     }
 

@@ -39,12 +39,13 @@ package struct AppScope: Hashable, Sendable {
         let kept = Set(purchases.map(\.position))
         return events.filter { event in
             switch event.fact {
-            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest, .web:
+            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest, .web,
+                .forgetting:
                 kept.contains(event.position)
             case .catalog, .grant, .grantRevocation: true
             case .link(let link): known.contains(link.identity)
             case .drift: names(event.fact) ?? false
-            case .forgetting, .access: false
+            case .access: false
             }
         }
     }

@@ -59,6 +59,8 @@ package struct CustomerHistory: Sendable {
     /// Purchases on the web that name the customer beside their owner, or somebody beside the customer; by links and
     /// transfers it may be settled by now.
     let rivalries: [WebRivalry]
+    /// A purchase on the web names the customer, whosever it is.
+    private let isNamed: Bool
 
     /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
     ///
@@ -81,6 +83,11 @@ package struct CustomerHistory: Sendable {
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
         let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
         rivalries = Self.rivalries(in: groups, over: identities)
+        let person = person
+        isNamed = known.contains { event in
+            guard case .web(let fact) = event.fact else { return false }
+            return fact.owners.contains { person.contains($0.customer) }
+        }
         let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: identities) }
         self.events = known.filter { event in
             if event.catalog != nil { return event.position >= catalogs.first?.position ?? 0 }
@@ -153,11 +160,10 @@ package struct CustomerHistory: Sendable {
                 if identities.contains(fact.customer) { return true }
             case .claim(let fact):
                 firstClaim = firstClaim ?? fact.customer
-            case .web(let fact):
-                sold = sold ?? fact.originalTransactionID.map { WebOriginal($0) }
-                sold?.join(fact, position: event.position)
-            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access,
-                .storeRequest:
+            case .web, .forgetting:
+                sold = sold ?? event.fact.originalTransactionID.map { WebOriginal($0) }
+                sold?.join(event.fact, position: event.position)
+            case .catalog, .link, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .access, .storeRequest:
                 continue
             }
         }
@@ -165,8 +171,8 @@ package struct CustomerHistory: Sendable {
         return bearsNoIdentity && (firstClaim.map { identities.contains($0) } ?? false)
     }
 
-    /// Whether anything at all is known of the customer here.
-    package var knowsCustomer: Bool { events.contains { $0.catalog == nil } }
+    /// Whether anything at all is known of the customer here, be it that a purchase names them which is another's.
+    package var knowsCustomer: Bool { isNamed || events.contains { $0.catalog == nil } }
 
     /// The catalogs, oldest first; the last is in force.
     package var catalogs: [(event: HistoryEvent, catalog: Catalog)] {

@@ -115,7 +115,12 @@ package struct OriginalState: Hashable, Sendable {
             var known = web ?? WebOriginal(originalTransactionID)
             isChanged = known.join(fact, position: position) || web == nil
             web = known
-        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .forgetting, .access, .storeRequest:
+        case .forgetting(let fact):
+            guard fact.originalTransactionID == originalTransactionID else { break }
+            var known = web ?? WebOriginal(originalTransactionID)
+            isChanged = known.forget(fact.identities, position: position) || web == nil
+            web = known
+        case .catalog, .link, .conflict, .grant, .grantRevocation, .drift, .access, .storeRequest:
             break
         }
         return isChanged

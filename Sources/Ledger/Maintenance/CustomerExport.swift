@@ -128,15 +128,18 @@ private struct ExportSelection {
         identities.formUnion(history.person)
         let positions = Set(history.handedOut.map(\.position))
         let kept = gathered.filter { positions.contains($0.record.position) }
-        let foreign = kept.filter { $0.owners.contains { !history.person.contains($0) } }
-        // What was given to them and is not theirs any more says nothing of whose it is, either.
         let facts = history.facts()
+        // Whoever was forgotten is nobody.
+        let known = history.person.union(
+            facts.originals.values.flatMap { $0.web?.forgotten.map(\.customer) ?? [] })
+        let foreign = kept.filter { $0.owners.contains { !known.contains($0) } }
+        // What was given to them and is not theirs any more says nothing of whose it is, either.
         let mixed = Set(foreign.compactMap(\.record.originalTransactionID)).union(
             Set(kept.compactMap(\.record.originalTransactionID)).filter { !facts.holds($0) })
         for event in kept {
             let record = event.record
             events[record.position] = event
-            let isOwn = event.owners.allSatisfy { history.person.contains($0) }
+            let isOwn = event.owners.allSatisfy { known.contains($0) }
             let isInMixed = record.originalTransactionID.map { mixed.contains($0) } ?? false
             if !isOwn || event.owners.isEmpty && isInMixed {
                 withheld.insert(record.position)

@@ -198,7 +198,7 @@ package struct ForgettingPreview: Sendable {
 
 /// What was forgotten.
 package struct ForgettingOutcome: Sendable, Hashable {
-    /// The events that say so; nearly always one.
+    /// The events that say so: nearly always one, and one of each purchase on the web.
     package let positions: [Int64]
     /// Ids that were erased.
     package let identities: Int

@@ -11,6 +11,8 @@ package struct ForgettingScope: Sendable {
     package let sharedAppTransactions: [IdentityRef]
     /// Every event that names one of the identities, ascending.
     let positions: [Int64]
+    /// What was bought on the web and names one of the identities.
+    private let webOriginals: [OriginalKey]
     /// What Stripe calls this person, and what they bought and paid, by the evidence that goes.
     private(set) var webIDs: Set<String>
     /// The addresses that Stripe gives for this person in that evidence, in lower case.
@@ -25,6 +27,20 @@ package struct ForgettingScope: Sendable {
 
     /// The events to append; their identities are references into the list of each.
     var drafts: [EventDraft] {
+        listed
+            + webOriginals.map { key in
+                EventDraft(
+                    environment: key.environment, source: .operatorCommand, occurredAt: nil,
+                    fact: .forgetting(
+                        ForgettingFact(
+                            identities: identities.indices.map { IdentityRef(Int64($0)) }, evidencePositions: [],
+                            originalTransactionID: key.originalTransactionID)),
+                    identities: identities.map(\.ref.name), deduplication: .unique)
+            }
+    }
+
+    /// Those that list the evidence.
+    private var listed: [EventDraft] {
         let starts = Array(stride(from: 0, to: max(evidencePositions.count, 1), by: Self.positionsPerEvent))
         return starts.map { start in
             let listed = evidencePositions[start..<min(start + Self.positionsPerEvent, evidencePositions.count)]
@@ -52,6 +68,7 @@ package struct ForgettingScope: Sendable {
             + values.filter { $0.key != first }.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
+        webOriginals = try Self.webOriginals(naming: numbers, on: connection)
         evidencePositions = try Self.evidence(of: numbers, on: connection)
         identified = Set(evidencePositions)
         webIDs = try WebEvidence.ids(in: evidencePositions, ofNobody: false, on: connection)
@@ -185,6 +202,28 @@ package struct ForgettingScope: Sendable {
                 AND (event.identity = ANY ($2) OR event.other_identity = ANY ($2))
         )
         """
+
+    /// The row of a name leads to the first event that bears it beside the original.
+    private static func webOriginals(
+        naming identities: [Int64], on connection: isolated PostgresConnection
+    ) throws -> [OriginalKey] {
+        let rows = try connection.query(
+            """
+            SELECT DISTINCT event.environment, event.original_transaction_id, event.facts
+            FROM unnest($2::bigint[]) AS key (number)
+            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
+                AND name.environment IN (1, 2) AND name.kind = 0 AND name.original_transaction_id <> ''
+            JOIN event ON event.ledger_id = $1 AND event.position = name.position
+            """, [.int(ledgerID), .intArray(identities)]
+        ).rows
+        var found: Set<OriginalKey> = []
+        for row in rows where try FactCodec.decode(row.bytes(2)).isOfWeb {
+            found.insert(
+                OriginalKey(
+                    environment: try StoreEnvironment(stored: row.int(0)), originalTransactionID: try row.text(1)))
+        }
+        return found.sorted()
+    }
 
     private static func events(
         naming identities: [Int64], on connection: isolated PostgresConnection

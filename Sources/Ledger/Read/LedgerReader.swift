@@ -195,7 +195,9 @@ package struct SubscriptionFacts: Sendable {
 
     /// Everybody whom its statements name, or whose it is or was, with whoever these are linked to.
     package var people: Set<IdentityRef> {
-        let named = state.transactions.flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
+        let named =
+            state.transactions.flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
+            + [state.web?.statedOwner].compactMap(\.self)
         return ownership.holders(of: key.originalTransactionID).union(named.flatMap(ownership.path(from:)))
     }
 
@@ -209,7 +211,7 @@ package struct SubscriptionFacts: Sendable {
             ?? purchases.max {
                 ($0.fact.purchaseDate, $0.fact.transactionID) < ($1.fact.purchaseDate, $1.fact.transactionID)
             }
-        guard let purchase else { return people }
+        guard let purchase, state.web == nil else { return people }
         let named = state.transactions.filter { purchase.transactionIDs.contains($0.fact.transactionID) }
             .flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
         let transfers = ownership.transfers(of: key.originalTransactionID)

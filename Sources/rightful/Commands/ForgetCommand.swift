@@ -20,7 +20,9 @@ struct ForgetCommand: Command {
             this customer's statements bear, and the signed evidence that may hold any of these, or that holds their mail
             address and is nobody else's. The events stay, naming numbers that stand for nobody any more, so every hash
             still verifies and nobody else's access changes; an event of type `forgotten` says what was erased. The
-            customer's access is gone with the id: a later statement of the same person begins anew.
+            customer's access is gone with the id: a later statement of the same person begins anew. Subscriptions that
+            the store or Stripe goes on charging for are named on standard error before anything is erased: cancel them
+            there first, for nothing here does.
 
             It takes the role that owns the tables, because the serving role may not erase evidence. What grants gave
             as their reason, and what backups hold, is not touched. A customer that the ledger does not know, or does
@@ -44,7 +46,8 @@ struct ForgetCommand: Command {
             let pool = PostgresPool(
                 Self.ownerConninfo(configuration, session), limits: PostgresPool.Limits(connections: 1))
             do {
-                let line = try await forget(Forgetter(pool: pool, now: session.clock.now), context)
+                let charges = try await charges(LedgerReader(pool: session.pool, now: session.clock.now), session)
+                let line = try await forget(Forgetter(pool: pool, now: session.clock.now), charges, context)
                 await pool.close()
                 return line
             } catch {
@@ -62,7 +65,29 @@ struct ForgetCommand: Command {
         }
     }
 
-    private func forget(_ forgetter: Forgetter, _ context: CommandContext) async throws -> String {
+    /// What goes on being charged, a line each.
+    private func charges(_ reader: LedgerReader, _ session: DatabaseSession) async throws -> [String] {
+        var lines: [String] = []
+        for environment in StoreEnvironment.allCases {
+            let (facts, _) = try await reader.customerFacts(customer, environment: environment)
+            for charge in facts.runningCharges(at: session.clock.now()) {
+                let product = charge.productID.map { "\($0), " } ?? ""
+                let seller = charge.isOfWeb ? "Stripe" : "the App Store"
+                let end =
+                    charge.isOfWeb
+                    ? "cancel it there first"
+                    : "let the customer cancel it in their Apple account's subscriptions first"
+                lines.append(
+                    "\(charge.originalTransactionID) (\(product)\(environment.rawValue)) goes on being charged by \(seller); \(end)"
+                )
+            }
+        }
+        return lines
+    }
+
+    private func forget(
+        _ forgetter: Forgetter, _ charges: [String], _ context: CommandContext
+    ) async throws -> String {
         let meter = Throttle(.seconds(1))
         let preview = try await forgetter.preview(customer) { done, all in
             guard context.isTerminal, meter.passes() else { return }
@@ -70,6 +95,8 @@ struct ForgetCommand: Command {
         }
         if context.isTerminal { context.draw("") }
         guard let preview else { throw Self.unknown }
+        // Before the question, and where none is asked all the same: nobody can look it up by the customer afterwards.
+        for charge in charges { context.complain(charge) }
         if !arguments.has("--yes") { try await confirm(preview.scope, context) }
         // Whoever was asked and said yes is not left half-way.
         let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer, known: preview) }
@@ -84,6 +111,7 @@ struct ForgetCommand: Command {
             line +=
                 "\(outcome.sharedMailAddresses) mail address(es) are other customers', too, and nothing was erased by them\n"
         }
+        for charge in charges { line += charge.replacing(" first", with: ", if it is still to end") + "\n" }
         return line
     }
 

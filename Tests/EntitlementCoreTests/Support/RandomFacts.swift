@@ -123,7 +123,8 @@ extension SplitMix64 {
             .forgetting(
                 ForgettingFact(
                     identities: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyReference() },
-                    evidencePositions: (0..<Int.random(in: 0...3, using: &self)).map { _ in integer() }))
+                    evidencePositions: (0..<Int.random(in: 0...3, using: &self)).map { _ in integer() },
+                    originalTransactionID: maybe(2) { $0.text() }))
         case 7:
             .statements(
                 StatementsFact(

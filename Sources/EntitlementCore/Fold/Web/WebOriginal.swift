@@ -1,31 +1,3 @@
-/// A statement of a web checkout that the fold keeps, with the event it was first seen in.
-package struct WebStated<Value: Hashable & Sendable>: Hashable, Sendable {
-    package let value: Value
-    /// The event's `created`, or when it was read.
-    package let statedAt: Timestamp
-    package let hash: Digest
-    package let position: Int64
-
-    fileprivate func with<Other>(_ other: Other) -> WebStated<Other> {
-        WebStated<Other>(value: other, statedAt: statedAt, hash: hash, position: position)
-    }
-
-    /// Same event, same content.
-    fileprivate func isSame(as other: WebStated) -> Bool { statedAt == other.statedAt && hash == other.hash }
-
-    fileprivate func precedes(_ other: WebStated) -> Bool {
-        statedAt != other.statedAt ? statedAt < other.statedAt : hash < other.hash
-    }
-}
-
-/// A line of a paid invoice, with what is to be known of the invoice.
-package struct WebPaidLine: Hashable, Sendable {
-    package let line: WebLine
-    package let invoiceID: String
-    package let paidAt: Timestamp?
-    package let amountPaid: Int64?
-}
-
 /// Everything known about one original that was bought on the web: the join of all that events and readings state.
 ///
 /// Like that of the App Store's statements the join is a set union followed by dropping what can no longer matter, so
@@ -50,8 +22,10 @@ package struct WebOriginal: Hashable, Sendable {
     package private(set) var disputes: [WebStated<WebDispute>] = []
     /// Each once, in the order in which they were stated.
     package private(set) var ties: [WebStated<WebPaymentTie>] = []
-    /// Each once, the one that counts first.
+    /// Each once, the one that counts first, with the position of the last event that named them so.
     package private(set) var owners: [WebStated<WebOwner>] = []
+    /// Which of them were forgotten, and by which event; in the order of these.
+    package private(set) var forgotten: [OwnershipMap.Alias] = []
     /// More than `exactStatements` came.
     package private(set) var isThinned = false
 
@@ -78,8 +52,39 @@ package struct WebOriginal: Hashable, Sendable {
         }
         for dispute in fact.disputes { disputes.join(stated(dispute)) }
         for tie in fact.ties { ties.joinEarliest(stated(tie)) { $0.isOrdered(before: $1) } }
-        for owner in fact.owners { owners.joinEarliest(stated(owner)) { $0.isOrdered(before: $1) } }
+        for owner in fact.owners { join(stated(owner)) }
         return self != before
+    }
+
+    private mutating func join(_ stated: WebStated<WebOwner>) {
+        var stated = stated
+        if let index = owners.firstIndex(where: { $0.value == stated.value }) {
+            let known = owners.remove(at: index)
+            let first = stated.isOrdered(before: known) ? stated : known
+            stated = first.saidAgain(at: max(stated.position, known.position))
+        }
+        owners.insert(stated, at: owners.partitioningIndex { stated.isOrdered(before: $0) })
+    }
+
+    /// Joins that some people were forgotten; returns whether what is kept has changed.
+    mutating func forget(_ people: [IdentityRef], position: Int64) -> Bool {
+        let more = people.map { OwnershipMap.Alias(customer: $0, position: position) }.filter {
+            !forgotten.contains($0)
+        }
+        forgotten = (forgotten + more).sorted { ($0.position, $0.customer) < ($1.position, $1.customer) }
+        return !more.isEmpty
+    }
+
+    /// Joins a fact of either kind, if it is about this original.
+    mutating func join(_ fact: LedgerFact, position: Int64) {
+        guard fact.originalTransactionID == originalTransactionID else { return }
+        switch fact {
+        case .web(let fact): join(fact, position: position)
+        case .forgetting(let fact): _ = forget(fact.identities, position: position)
+        case .notification, .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant,
+            .grantRevocation, .drift, .access, .storeRequest:
+            break
+        }
     }
 
     private mutating func join(_ stated: WebStated<WebSubscription>) {
@@ -98,21 +103,40 @@ package struct WebOriginal: Hashable, Sendable {
         state.owners = owners.map {
             $0.with(WebOwner(place: $0.value.place, customer: replace($0.value.customer)))
         }
+        state.forgotten = forgotten.map {
+            OwnershipMap.Alias(customer: replace($0.customer), position: $0.position)
+        }
         return state
     }
 
     /// Who it was sold to, links not followed; `nil` where nobody said.
-    package var statedOwner: IdentityRef? { owners.first?.value.customer }
+    ///
+    /// Where that one was forgotten it is whom a later event names: they may have come back, under a new number. Whoever was
+    /// named before, and not since, had no part in it, and gets none by that.
+    package var statedOwner: IdentityRef? { ownerInForce?.customer }
+
+    private var ownerInForce: WebOwner? {
+        guard var owner = owners.first else { return nil }
+        // Each step goes on to a later event, so it ends.
+        while let end = forgotten.first(where: { $0.customer == owner.value.customer })?.position,
+            let next = owners.first(where: { $0.position > end && $0.value.customer != owner.value.customer })
+        {
+            owner = next
+        }
+        return owner.value
+    }
+
+    private func isForgotten(_ customer: IdentityRef) -> Bool { forgotten.contains { $0.customer == customer } }
 
     /// Who is named beside the owner: somebody should look at that.
     ///
     /// A session's reference is only for where metadata says nothing, and often stands for something else. So it contradicts
     /// only where it was stated before any metadata was, and counted until then.
     package var contradictingOwners: [IdentityRef] {
-        guard let owner = owners.first?.value else { return [] }
+        guard let owner = ownerInForce else { return [] }
         let inMetadata = owners.filter { $0.value.place != .clientReference }.map(\.statedAt).min() ?? .endless
         let others = owners.filter { other in
-            other.value.customer != owner.customer
+            other.value.customer != owner.customer && !isForgotten(other.value.customer)
                 && (other.value.place != .clientReference || other.statedAt < inMetadata)
         }
         return Set(others.map(\.value.customer)).sorted()
@@ -293,7 +317,14 @@ extension WebOriginal {
         writer.stated(disputes) { $0.webDispute($1) }
         writer.stated(ties) { $0.webTie($1) }
         writer.stated(owners) { $0.webOwner($1) }
-        writer.flag(isThinned)
+        // One of which nobody was forgotten has the form that earlier versions wrote.
+        writer.byte((isThinned ? 1 : 0) | (forgotten.isEmpty ? 0 : 2))
+        if !forgotten.isEmpty {
+            writer.list(forgotten) { writer, alias in
+                writer.integer(alias.customer.number)
+                writer.integer(alias.position)
+            }
+        }
     }
 
     init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
@@ -309,7 +340,14 @@ extension WebOriginal {
         disputes = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webDispute() }
         ties = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webTie() }
         owners = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webOwner() }
-        isThinned = try reader.flag()
+        let flags = try reader.byte()
+        guard flags < 4 else { throw .invalid("flags of \(flags)") }
+        isThinned = flags & 1 == 1
+        guard flags & 2 == 2 else { return }
+        forgotten = try reader.list { reader throws(FactCodec.DecodingFailure) in
+            OwnershipMap.Alias(customer: IdentityRef(try reader.integer()), position: try reader.integer())
+        }
+        guard !forgotten.isEmpty else { throw .invalid("a list of nobody") }
     }
 }
 

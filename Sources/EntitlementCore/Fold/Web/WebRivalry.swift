@@ -33,9 +33,8 @@ extension CustomerHistory {
                 }
             }
             for event in events {
-                guard case .web(let fact) = event.fact else { continue }
-                sold.join(fact, position: event.position)
-                if fact.owners.isEmpty { continue }
+                sold.join(event.fact, position: event.position)
+                guard event.fact.bearsOnOwner else { continue }
                 let rivals = sold.contradictingOwners
                 known = known.filter { rivals.contains($0.key) }
                 for rival in rivals where known[rival] == nil { known[rival] = event }
@@ -62,6 +61,19 @@ extension CustomerHistory {
         }
         guard let last = standing.last, last.fact.isOfNobodys else { return nil }
         return (last.fact.customer, last.position)
+    }
+}
+
+extension LedgerFact {
+    /// Whether it says whom a purchase on the web names, or that one of these was forgotten.
+    fileprivate var bearsOnOwner: Bool {
+        switch self {
+        case .web(let fact): !fact.owners.isEmpty
+        case .forgetting: true
+        case .notification, .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant,
+            .grantRevocation, .drift, .access, .storeRequest:
+            false
+        }
     }
 }
 

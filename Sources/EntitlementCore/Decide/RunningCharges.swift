@@ -1,0 +1,32 @@
+/// A subscription for which the store, or Stripe, goes on charging by itself.
+package struct RunningCharge: Hashable, Sendable {
+    package let originalTransactionID: String
+    /// `nil` where the catalog knows none of what was paid for.
+    package let productID: String?
+    package let isOfWeb: Bool
+}
+
+extension CustomerFacts {
+    /// The subscriptions that name this customer, or are theirs, and are charged again, as far as is known; in the order of
+    /// their ids.
+    package func runningCharges(at instant: Timestamp) -> [RunningCharge] {
+        originals.sorted { $0.key < $1.key }.compactMap { original, state in
+            let stated = state.web?.statedOwner.map(ownership.customer(of:)) == customer
+            let named = state.winningStatements().contains { ownership.owner(of: $0.fact) == customer }
+            guard stated || named || holds(original), state.isCharged(after: instant) else { return nil }
+            let latest = state.chains(catalog).flatMap(\.periods).max { ($0.start, $0.end) < ($1.start, $1.end) }
+            return RunningCharge(
+                originalTransactionID: original, productID: latest?.fact.productID, isOfWeb: state.web != nil)
+        }
+    }
+}
+
+extension OriginalState {
+    /// Whether it is charged for after an instant; where nothing says whether it renews, what is paid for then may be.
+    fileprivate func isCharged(after instant: Timestamp) -> Bool {
+        if let web {
+            return web.willRenew(at: instant) ?? web.lines.contains { instant < $0.value.line.end }
+        }
+        return nextEvent != nil && willRenew(at: instant) != false
+    }
+}
