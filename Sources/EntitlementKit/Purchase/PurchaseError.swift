@@ -42,7 +42,7 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         /// on the web to come back to the page, or call ``EntitlementStore/abandonCheckout(of:)`` with this error's product when
         /// the customer does not want it any more.
         public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
-        /// The app sells on the web, and nobody can say now what was bought there: the server has never answered this device about
+        /// The app sells on the web, refuses unknown ownership (``WebCheckout/refusesUnknownOwnership``), and nobody can say now what was bought there: the server has never answered this device about
         /// this customer, and cannot be reached.
         ///
         /// Whoever subscribed on the web would be charged once more.

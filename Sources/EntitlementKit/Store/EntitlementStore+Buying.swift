@@ -9,8 +9,8 @@ extension EntitlementStore {
     ///
     /// A purchase that succeeds is verified, on disk and in the published state when this returns; it never waits for the
     /// server, unless the app sells on the web as well: then it is asked for a few seconds whether the product was bought
-    /// there, and nothing is sold where it has never answered about the customer and cannot be asked
-    /// (``PurchaseError/Reason/ownershipUnknown``).
+    /// there. Where it cannot be asked the App Store sells all the same, unless ``WebCheckout/refusesUnknownOwnership`` says
+    /// otherwise.
     public func purchase(
         _ productID: String, options: PurchaseOptions = PurchaseOptions()
     ) async -> PurchaseOutcome {
@@ -23,8 +23,8 @@ extension EntitlementStore {
     /// unfinished, is told before a page or a sheet opens (``PurchaseError/Reason/alreadyOwned``,
     /// ``PurchaseError/Reason/inBillingRetry``, ``PurchaseError/Reason/checkoutUnfinished``,
     /// ``PurchaseError/Reason/purchasePending``). Where the server cannot be reached, what it told last counts; where it has never
-    /// told this device anything of the customer, the App Store's sheet stays shut
-    /// (``PurchaseError/Reason/ownershipUnknown``). A change of plan within one subscription group is the App Store's, and is let
+    /// told this device anything of the customer, nobody knows, and ``WebCheckout/refusesUnknownOwnership`` says whether the App
+    /// Store's sheet opens then. A change of plan within one subscription group is the App Store's, and is let
     /// through to it.
     ///
     /// - Parameters:

@@ -71,11 +71,12 @@ extension EntitlementStore {
         }
     }
 
-    /// Whether the app sells on the web, and neither this device nor the server can say now what the customer bought there.
+    /// Whether neither this device nor the server can say now what the customer bought on the web, and the app sells nothing then.
     ///
     /// Where nobody is known to be here, or in which environment, there is nobody to ask about.
     var isOwnershipUnknown: Bool {
-        guard configuration.webCheckout != nil, server != nil, ledger.customerID != nil, ledger.storeEnvironment != nil
+        guard configuration.webCheckout?.refusesUnknownOwnership == true, server != nil, ledger.customerID != nil,
+            ledger.storeEnvironment != nil
         else { return false }
         return ledger.memory == nil && unansweredSince != nil
     }

@@ -18,17 +18,24 @@ public struct WebCheckout: Sendable {
     public var successURL: URL?
     /// Where it leads somebody who changes their mind; `nil`: what the server is configured with.
     public var cancelURL: URL?
+    /// Whether the App Store's sheet stays shut while nobody can say what the customer bought on the web: the server has never
+    /// answered this device about them, and cannot be asked now (``PurchaseError/Reason/ownershipUnknown``).
+    ///
+    /// Whoever subscribed on the web, has a new phone and buys while your server is away is charged twice unless this is `true`;
+    /// then nobody who is new can buy anything until the server is back. `false` unless told.
+    public var refusesUnknownOwnership: Bool
     /// Shows a page.
     public var open: Opener
 
     /// Puts one together from its parts.
     public init(
         linkPolicy: WebLinkPolicy = .unitedStates, successURL: URL? = nil, cancelURL: URL? = nil,
-        open: @escaping Opener
+        refusesUnknownOwnership: Bool = false, open: @escaping Opener
     ) {
         self.linkPolicy = linkPolicy
         self.successURL = successURL
         self.cancelURL = cancelURL
+        self.refusesUnknownOwnership = refusesUnknownOwnership
         self.open = open
     }
 }

@@ -260,18 +260,22 @@ struct PaidOnceTests {
         case heardOfSomebodyElse
         case heardBefore
         case sellsNothingOnTheWeb
+        case sellsAllTheSame
         case inXcode
     }
 
     @Test(
-        "nothing is sold in the store while nobody can say what was bought on the web, unless that is wanted",
+        "where the app wants it so, nothing is sold in the store while nobody can say what was bought on the web",
         arguments: Acquaintance.allCases, [PurchaseChannel.storeKit, .webFirst])
     func unknownOwnership(_ acquaintance: Acquaintance, _ channel: PurchaseChannel) async {
         let rig = KitRig.web(Payer()) {
             $0.purchase = .success(.userCancelled)
         } server: {
-            if [.neverHeard, .sellsNothingOnTheWeb, .inXcode].contains(acquaintance) { $0.mood = .unreachable }
+            if [.neverHeard, .sellsNothingOnTheWeb, .sellsAllTheSame, .inXcode].contains(acquaintance) {
+                $0.mood = .unreachable
+            }
         } configuration: {
+            $0.webCheckout?.refusesUnknownOwnership = acquaintance != .sellsAllTheSame
             if acquaintance == .sellsNothingOnTheWeb { $0.webCheckout = nil }
             if acquaintance == .inXcode { $0.environment = .xcode }
         }
