@@ -110,8 +110,10 @@ package struct StripeCheckoutSession: Hashable, Sendable {
     }
 
     /// Closes a page, so that nothing is paid on it any more; refused where it is closed already.
-    package static func expiry(of id: String) -> StripeRequest {
-        .post("/v1/checkout/sessions/\(id)/expire", [], idempotencyKey: "expire:\(id)")
+    ///
+    /// - Parameter idempotencyKey: another for each attempt, since Stripe repeats what it answered first, failures too.
+    package static func expiry(of id: String, idempotencyKey: String) -> StripeRequest {
+        .post("/v1/checkout/sessions/\(id)/expire", [], idempotencyKey: idempotencyKey)
     }
 }
 

@@ -69,7 +69,7 @@ extension Application {
                 kept, with: try WireJSON.encode(made), for: sale.key, hash, now: now()))
         guard counts.page.id != made.page.id else { return made.page }
         // Somebody else was quicker, and one page is enough.
-        _ = try? await shop.client.send(StripeCheckoutSession.expiry(of: made.page.id), within: end - .now)
+        _ = try? await close(made.page.id, shop, until: end)
         return counts.page
     }
 
@@ -95,7 +95,7 @@ extension Application {
         case .open where isSame && !isOver: return opened.page
         case .open:
             do throws(StripeAPIError) {
-                _ = try await shop.client.send(StripeCheckoutSession.expiry(of: opened.page.id), within: end - .now)
+                try await close(opened.page.id, shop, until: end)
             } catch {
                 guard error.kind == .refused else { throw error }
                 throw Problem.unavailable("Something becomes of another page for it at this moment; send it again.")
@@ -107,6 +107,13 @@ extension Application {
             if sale.isBoughtAgain || !sale.known.isDisjoint(with: names) { return nil }
             throw Self.underWay(sale.product)
         }
+    }
+
+    private func close(
+        _ id: String, _ shop: StripeShop, until end: ContinuousClock.Instant
+    ) async throws(StripeAPIError) {
+        let request = StripeCheckoutSession.expiry(of: id, idempotencyKey: UUID().uuidString)
+        _ = try await shop.client.send(request, within: end - .now)
     }
 
     private func isOver(_ end: Timestamp?) -> Bool {
