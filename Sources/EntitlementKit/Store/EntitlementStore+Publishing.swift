@@ -63,7 +63,7 @@ extension EntitlementStore {
     private func askWhetherItEnds() {
         guard !passing.isChecking else { return }
         passing.isChecking = true
-        let asked = now
+        let asked = uptime
         perform { store in
             _ = await store.bounded(Self.endPatience) {
                 async let answer: Void = store.askAndWait()
@@ -71,7 +71,7 @@ extension EntitlementStore {
                 await answer
             }
             store.passing.isChecking = false
-            store.passing.check(asked)
+            store.passing.check(store.instant(at: asked))
             store.publish()
         }
     }

@@ -11,13 +11,13 @@ extension EntitlementStore {
         await loadAgain()
         await loadChanges()
         // Normally both are told in one request; a store that takes its time does not keep the server from being asked.
-        let asked = now
+        let asked = uptime
         let reading = Task { await readStore() }
         _ = await bounded(Self.storeLead) { await reading.value }
         wake()
         await askAndWait()
         await reading.value
-        passing.check(asked)
+        passing.check(instant(at: asked))
         publish()
         return entitlements
     }

@@ -271,6 +271,11 @@ public actor EntitlementStore {
     /// The time to evaluate at, whatever the calendar clock was set to.
     var now: Timestamp { clockGuard.now(wall: Timestamp(clock.now()), uptime: uptime) }
 
+    /// When something was, by the time as it is known now: an answer may have put the clock right since.
+    ///
+    /// - Parameter uptime: the uptime at which it was, in milliseconds.
+    func instant(at uptime: Int64) -> Timestamp { now.adding(milliseconds: uptime - self.uptime) }
+
     /// Replaces a timer where it is due at another time.
     func schedule(
         _ timer: inout Timer?, due: Int64?, _ body: @escaping @Sendable (isolated EntitlementStore) async -> Void

@@ -56,4 +56,18 @@ struct ClockTests {
         rig.server.edit { $0.mood = .answers }
         #expect(await rig.store.refresh().givesAccess(to: "premium"))
     }
+
+    @Test("a refresh whose answer says that it is later than the clock does shows what holds at that later time")
+    func refreshThatLearnsTheTime() async {
+        let world = KitRig(day: 40) {
+            $0.all = [Statements.transaction("1")]
+        } server: {
+            $0.mood = .unreachable
+        }
+        let rig = world.another(clock: ManualClock(day: 5))
+        await rig.launch()
+        #expect(await rig.gives())
+        rig.server.edit { $0.mood = .answers }
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+    }
 }
