@@ -42,6 +42,26 @@ extension CommandBody {
     }
 }
 
+/// Any member of an object, by its name.
+private struct MemberName: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+
+    init(stringValue: String) { self.stringValue = stringValue }
+
+    init?(intValue: Int) { nil }
+}
+
+extension Decoder {
+    /// The names of the object's members that are not among these, the first few in their order; long ones are cut.
+    func members(besides known: [some CodingKey]) throws -> [String] {
+        let names = Set(known.map(\.stringValue))
+        return try container(keyedBy: MemberName.self).allKeys.map(\.stringValue).filter { !names.contains($0) }
+            .sorted()
+            .prefix(8).map { String($0.prefix(64)) }
+    }
+}
+
 extension KeyedDecodingContainer {
     /// The error to throw about a member.
     func refusal(_ key: Key, _ reason: String, _ kind: CommandBodyError.Kind = .malformed) -> CommandBodyError {

@@ -148,6 +148,8 @@ package struct GrantRequest: CommandBody {
     package let until: Timestamp?
     package let reason: String
     package let environment: StoreEnvironment?
+    /// What the body has beside that, and is ignored, such as a mistyped `until`: without one, a grant has no end.
+    package private(set) var unknownMembers: [String] = []
 
     package init(entitlement: String, until: Timestamp?, reason: String, environment: StoreEnvironment? = nil) {
         self.entitlement = entitlement
@@ -164,9 +166,10 @@ package struct GrantRequest: CommandBody {
         reason = try members.required(
             .reason, members.text(.reason, limit: CommandLimits.reason, hasLines: true))
         environment = try members.word(.environment, StoreEnvironment.self)
+        unknownMembers = try decoder.members(besides: CodingKeys.allCases)
     }
 
-    private enum CodingKeys: String, CodingKey {
+    private enum CodingKeys: String, CodingKey, CaseIterable {
         case entitlement, until, reason, environment
     }
 }

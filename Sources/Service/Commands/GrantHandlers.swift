@@ -23,7 +23,7 @@ extension Application {
                             until: request.until, reason: request.reason)),
                     identities: [customer.value], deduplication: deduplication))
         } answer: { position in
-            try await grantAnswer(position)
+            try await grantAnswer(position, unknown: request.unknownMembers)
         }
     }
 
@@ -64,7 +64,7 @@ extension Application {
         return "grant_" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    private func grantAnswer(_ position: Int64) async throws -> HTTPResponse {
+    private func grantAnswer(_ position: Int64, unknown: [String]) async throws -> HTTPResponse {
         let event = try await event(at: position)
         guard case .grant(let fact) = event.fact, let environment = event.record.environment else {
             throw LedgerError(.corrupt, "the event at position \(position) is no grant")
@@ -74,11 +74,14 @@ extension Application {
         let (catalog, writtenAt, _) = try await reader.catalog(knownAt: .position(position))
         let isGivenByNothing =
             writtenAt > 0 && !catalog.products.contains { $0.entitlements.contains(fact.entitlementID) }
+        let remarks =
+            (isGivenByNothing ? ["unknown_entitlement:\(fact.entitlementID)"] : [])
+            + unknown.map { "unknown_member:\($0)" }
         return try .document(
             GrantDocument(
                 position: position, environment: environment, grantID: fact.grantID, customerID: customer,
                 entitlement: fact.entitlementID, until: fact.until, reason: fact.reason,
-                remarks: isGivenByNothing ? ["unknown_entitlement:\(fact.entitlementID)"] : nil), position: position)
+                remarks: remarks.isEmpty ? nil : remarks), position: position)
     }
 
     private func revocationAnswer(_ position: Int64) async throws -> HTTPResponse {

@@ -71,6 +71,18 @@ struct GrantCommandTests {
         #expect(try await rig.command("grant", "c-1", body).json["remarks"] == nil)
     }
 
+    @Test("a member that no grant has is remarked: a mistyped until gives access without end")
+    func mistyped() async throws {
+        let rig = try await ServiceRig.make()
+        let body = #"{"entitlement":"premium","untill":"2026-12-23T00:00:00Z","days":30,"reason":"a free month"}"#
+        let answer = try await rig.command("grant", "c-1", body, idempotencyKey: "k")
+        #expect(answer.status == 200)
+        #expect(try answer.json["until"] == .null)
+        #expect(
+            try answer.json["remarks"] == .array([.string("unknown_member:days"), .string("unknown_member:untill")]))
+        #expect(try await rig.command("grant", "c-1", body, idempotencyKey: "k").body == answer.body)
+    }
+
     @Test("what makes no sense is refused, and writes nothing")
     func refusals() async throws {
         let rig = try await ServiceRig.make()
