@@ -80,12 +80,12 @@ extension CustomerFacts {
     func unpaidPurchases(
         giving entitlementID: String, at instant: Timestamp, told events: [HistoryEvent]
     ) -> [UnpaidPurchase] {
+        let news = Dictionary(grouping: events.compactMap { WebNews($0, by: instant) }, by: \.originalTransactionID)
         var found: [UnpaidPurchase] = []
         for (id, state) in originals.sorted(by: { $0.key < $1.key }) {
             guard let web = state.web, ownership.currentOwner(of: web) == customer else { continue }
             let finder = UnpaidFinder(
-                web: web, catalog: catalog, entitlementID: entitlementID, instant: instant,
-                news: events.compactMap { WebNews($0, of: id, by: instant) })
+                web: web, catalog: catalog, entitlementID: entitlementID, instant: instant, news: news[id] ?? [])
             if let purchase = web.subscriptions.isEmpty ? finder.payment() : finder.subscription() {
                 found.append(purchase)
             }
@@ -106,22 +106,22 @@ private struct WebNews {
         case unconfirmed
     }
 
+    let originalTransactionID: String
     let kind: Kind
     let at: Timestamp
     let position: Int64
 
-    init?(_ event: HistoryEvent, of original: String, by instant: Timestamp) {
-        guard case .web(let fact) = event.fact, fact.originalTransactionID == original,
-            fact.statedAt <= instant
-        else {
-            return nil
-        }
+    /// - Parameter instant: what was stated later says nothing yet.
+    init?(_ event: HistoryEvent, by instant: Timestamp) {
+        guard case .web(let fact) = event.fact, let original = fact.originalTransactionID, fact.statedAt <= instant
+        else { return nil }
         switch fact.type {
         case "checkout.session.completed": kind = .completed
         case "checkout.session.async_payment_failed", "invoice.payment_failed": kind = .failed
         case "invoice.payment_action_required": kind = .unconfirmed
         default: return nil
         }
+        originalTransactionID = original
         at = fact.statedAt
         position = event.position
     }

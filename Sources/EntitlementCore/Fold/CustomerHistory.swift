@@ -54,13 +54,10 @@ package struct CustomerHistory: Sendable {
     ///
     /// Who is not among ``person`` is somebody else now.
     package let identities: Set<IdentityRef>
-    /// Everybody who is this customer by the links in force at the position.
-    package let person: Set<IdentityRef>
-    /// Purchases on the web that name the customer beside their owner, or somebody beside the customer; by links and
-    /// transfers it may be settled by now.
-    let rivalries: [WebRivalry]
-    /// A purchase on the web names the customer, whosever it is.
-    private let isNamed: Bool
+    /// What was recorded in the environment, whomever it bears on.
+    private let recorded: [HistoryEvent]
+    /// The part of it that is about the app that was asked for, or holds in every app.
+    private let known: [HistoryEvent]
 
     /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
     ///
@@ -77,18 +74,10 @@ package struct CustomerHistory: Sendable {
         }.sorted { $0.position < $1.position }
         // Also where the links themselves are left out: they say of nobody whose anything is here.
         let identities = Self.identities(linkedTo: customer, by: recorded)
-        self.identities = identities
-        person = Self.person(customer, among: identities, by: recorded)
         let known = app?.part(of: recorded, about: customer) ?? recorded
+        (self.recorded, self.identities, self.known) = (recorded, identities, known)
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
-        let groups = Dictionary(grouping: known) { $0.fact.originalTransactionID }
-        rivalries = Self.rivalries(in: groups, over: identities)
-        let person = person
-        isNamed = known.contains { event in
-            guard case .web(let fact) = event.fact else { return false }
-            return fact.owners.contains { person.contains($0.customer) }
-        }
-        let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: identities) }
+        let shared = Self.groups(of: known).filter { $0.key != nil && Self.isShared($0.value, by: identities) }
         self.events = known.filter { event in
             if event.catalog != nil { return event.position >= catalogs.first?.position ?? 0 }
             return shared[event.fact.originalTransactionID] != nil || event.fact.isWord(ofAny: identities)
@@ -113,13 +102,11 @@ package struct CustomerHistory: Sendable {
         return found
     }
 
-    private static func person(
-        _ customer: IdentityRef?, among identities: Set<IdentityRef>, by events: [HistoryEvent]
-    ) -> Set<IdentityRef> {
-        guard let customer else { return [] }
-        guard identities.count > 1 else { return identities }
+    /// Everybody who is this customer by the links in force at the position.
+    package var person: Set<IdentityRef> {
+        guard let customer, identities.count > 1 else { return identities }
         var links = OwnershipMap()
-        for event in events {
+        for event in recorded {
             if case .link = event.fact {
                 links.apply(event.fact, position: event.position, recordedAt: event.recordedAt)
             }
@@ -128,15 +115,23 @@ package struct CustomerHistory: Sendable {
         return identities.filter { links.customer(of: $0) == whose }
     }
 
+    /// Purchases on the web that name the customer beside their owner, or somebody beside the customer; by links and
+    /// transfers it may be settled by now.
+    var rivalries: [WebRivalry] { Self.rivalries(in: Self.groups(of: known), over: identities) }
+
+    private static func groups(of events: [HistoryEvent]) -> [String?: [HistoryEvent]] {
+        Dictionary(grouping: events) { $0.fact.originalTransactionID }
+    }
+
     /// What of the events may be handed out: all but those that are of somebody who was linked with the customer once, and
     /// is somebody else now.
     ///
     /// Of these only the links themselves are left, which name numbers: without those that were undone since, what is folded
     /// from the others would be another answer.
     package var handedOut: [HistoryEvent] {
+        let person = person
         guard person != identities else { return events }
-        let groups = Dictionary(grouping: events) { $0.fact.originalTransactionID }
-        let shared = groups.filter { $0.key != nil && Self.isShared($0.value, by: person) }
+        let shared = Self.groups(of: events).filter { $0.key != nil && Self.isShared($0.value, by: person) }
         return events.filter { event in
             if case .link = event.fact { return true }
             return event.catalog != nil || shared[event.fact.originalTransactionID] != nil
@@ -172,7 +167,14 @@ package struct CustomerHistory: Sendable {
     }
 
     /// Whether anything at all is known of the customer here, be it that a purchase names them which is another's.
-    package var knowsCustomer: Bool { isNamed || events.contains { $0.catalog == nil } }
+    package var knowsCustomer: Bool {
+        if events.contains(where: { $0.catalog == nil }) { return true }
+        let person = person
+        return known.contains { event in
+            guard case .web(let fact) = event.fact else { return false }
+            return fact.owners.contains { person.contains($0.customer) }
+        }
+    }
 
     /// The catalogs, oldest first; the last is in force.
     package var catalogs: [(event: HistoryEvent, catalog: Catalog)] {

@@ -34,11 +34,9 @@ extension Application {
         }
         try payForPage(of: customer, in: environment, call)
         let sale = CheckoutSale(
-            order: order, payer: try await payer(of: facts),
+            order: order, facts: facts,
             key: try saleKey(of: call, product, environment, again: request.isBoughtAgain ? command?.key ?? "" : nil),
             isBoughtAgain: request.isBoughtAgain, product: product,
-            known: Set(facts.originals.values.compactMap { $0.web?.originalTransactionID }),
-            unpaid: facts.unpaid(of: product, at: now()),
             orderHash: sha256(Array(order.description.utf8)).hex)
         let document = try await asking(environment, about: "checkout") { end in
             try await self.page(of: sale, shop, environment, until: end)
@@ -183,7 +181,7 @@ extension Application {
     private static let payersLookedFor = 8
 
     /// Who Stripe takes the customer for, by what it told of what they bought last; `nil` where nothing says so.
-    private func payer(of facts: CustomerFacts) async throws -> String? {
+    func payer(of facts: CustomerFacts) async throws -> String? {
         for bought in facts.paidOnWeb().prefix(Self.payersLookedFor) {
             for position in bought.positionsOfPayer {
                 // What was erased names nobody any more.

@@ -10,20 +10,19 @@ import StripeAPI
 /// Of one sale one page is open at a time.
 struct CheckoutSale: Sendable {
     let order: StripeCheckoutOrder
-    /// `cus_…` of whoever paid before.
-    let payer: String?
+    /// What the ledger knows of the customer.
+    let facts: CustomerFacts
     /// Names the sale among the keys of commands, and nobody.
     let key: String
     /// Whether it is sold whatever became of pages before.
     let isBoughtAgain: Bool
     let product: CatalogProduct
-    /// What the customer bought on the web, as far as the ledger knows.
-    let known: Set<String>
-    /// What of this product they have ordered and not paid, as far as the ledger knows.
-    let unpaid: [String]
 
     /// How the order is told from another, by whoever it is paid; names nobody.
     let orderHash: String
+
+    /// What the customer bought on the web, as far as the ledger knows.
+    var known: Set<String> { Set(facts.originals.values.compactMap { $0.web?.originalTransactionID }) }
 }
 
 /// The page that is open for a sale, as it is kept for a day; whoever has its address can pay on it.
@@ -124,7 +123,7 @@ extension Application {
     private func checkUnpaid(
         _ sale: CheckoutSale, _ shop: StripeShop, until end: ContinuousClock.Instant
     ) async throws {
-        for original in sale.unpaid.prefix(Self.unpaidAskedFor) {
+        for original in sale.facts.unpaid(of: sale.product, at: now()).prefix(Self.unpaidAskedFor) {
             guard let request = StripeCheckoutStanding.request(ofUnpaid: original) else { continue }
             do {
                 let body = try await shop.client.send(request, within: min(Self.standingPatience, end - .now))
@@ -149,10 +148,10 @@ extension Application {
         _ sale: CheckoutSale, number: Int, _ shop: StripeShop, _ environment: StoreEnvironment,
         until end: ContinuousClock.Instant
     ) async throws -> StripeCheckoutSession {
+        let payer = try await payer(of: sale.facts)
         do {
-            return try await open(
-                sale.order.paid(by: sale.payer), sale, number: number, shop, environment, until: end)
-        } catch let error as StripeAPIError where error.param == "customer" && sale.payer != nil {
+            return try await open(sale.order.paid(by: payer), sale, number: number, shop, environment, until: end)
+        } catch let error as StripeAPIError where error.param == "customer" && payer != nil {
             // They were deleted at Stripe since.
             return try await open(sale.order, sale, number: number, shop, environment, until: end)
         }
