@@ -6,6 +6,8 @@ import Ledger
 extension NotificationSweep {
     /// What went wrong in one run.
     struct Trouble {
+        /// The pages that the store led through since the part's first, or since this run began.
+        var trail: ListTrail
         /// Empty pages one after the other, each with the token of another.
         var emptyPages = 0
         /// How often a part was begun anew since the store did not know the page.

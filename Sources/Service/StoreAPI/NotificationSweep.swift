@@ -104,7 +104,7 @@ package struct NotificationSweep: Sendable {
         defer { signs.cancel() }
         var unread: StoreAPIError?
         do {
-            var trouble = Trouble()
+            var trouble = Trouble(trail: ListTrail(from: begun.cursor))
             var isComplete = false
             while !isComplete {
                 try Task.checkCancellation()
@@ -173,15 +173,15 @@ package struct NotificationSweep: Sendable {
             .notifications(from: sweep.from, until: sweep.until, paginationToken: sweep.cursor),
             in: sweep.environment)
         trouble.emptyPages = page.items.isEmpty ? trouble.emptyPages + 1 : 0
+        if sweep.cursor == nil { trouble.trail = ListTrail() }
+        guard page.hasMore else { return page }
         // Else it would go on for ever.
-        guard
-            !page.hasMore || page.paginationToken != sweep.cursor && trouble.emptyPages < Trouble.mostEmptyPages
-        else {
+        let isNew = page.paginationToken.map { trouble.trail.follow($0) } ?? false
+        guard isNew, trouble.emptyPages < Trouble.mostEmptyPages else {
             throw StoreAPIError(
                 .unreadable, of: .notificationHistory,
                 "the store says that there is more, and sends "
-                    + "\(page.paginationToken == sweep.cursor ? "the same page again" : "one empty page after the other")"
-            )
+                    + (isNew ? "one empty page after the other" : "the same pages again"))
         }
         return page
     }

@@ -152,14 +152,21 @@ package struct StripeDesk: Sendable {
         _ take: (StripeList) async throws -> Void
     ) async throws {
         var last: String?
-        var seen: Set<String> = []
-        while seen.count < Self.mostPages {
+        var trail = ListTrail()
+        for _ in 0..<Self.mostPages {
             let page = try await page(path(last), client, within: limit())
             try await take(page)
             guard page.hasMore else { return }
-            guard let next = page.lastID, seen.insert(next).inserted else { break }
+            guard let next = page.lastID, trail.follow(next) else { break }
             last = next
         }
-        throw StripeAPIError(.unreadable, of: StripeRequest.get(path(nil)).operation, "the list does not end")
+        throw StripeAPIError(endless: path(nil))
+    }
+}
+
+extension StripeAPIError {
+    /// - Parameter path: of a list that leads in a circle, or has more pages than it can have.
+    init(endless path: String) {
+        self.init(.unreadable, of: StripeRequest.get(path).operation, "the list does not end")
     }
 }

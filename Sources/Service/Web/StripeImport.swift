@@ -53,6 +53,8 @@ package struct StripeImport: Sendable {
     private static let mostFailed = 1000
     /// How often what failed beside others is read again at once.
     private static let attempts = 2
+    /// How often the object may be gone in one run after which a list goes on; only what is deleted meanwhile is gone.
+    private static let mostGone = 100
 
     private let desk: StripeDesk
     private let client: StripeClient
@@ -103,7 +105,7 @@ package struct StripeImport: Sendable {
         defer { signs.cancel() }
         do {
             while report.standing.list < lists.count {
-                try await readPage(of: lists[report.standing.list], &report, progress)
+                try await readList(lists[report.standing.list], &report, progress)
             }
             try await readFailed(&report, progress)
             if report.standing.failed.isEmpty {
@@ -122,20 +124,42 @@ package struct StripeImport: Sendable {
 
     // MARK: - Pages
 
-    private func readPage(
-        of list: StripeListing, _ report: inout Report, _ progress: @Sendable (Report) -> Void
+    /// Reads a list to its end, from where it was left.
+    private func readList(
+        _ list: StripeListing, _ report: inout Report, _ progress: @Sendable (Report) -> Void
     ) async throws {
         report.list = list.name
+        let number = report.standing.list
+        var way = Way(trail: ListTrail(from: report.standing.cursor))
+        while report.standing.list == number {
+            try await readPage(of: list, &way, &report, progress)
+        }
+    }
+
+    /// How a list was followed in one run.
+    private struct Way {
+        var trail: ListTrail
+        /// How often the object was gone after which it goes on.
+        var gone = 0
+    }
+
+    private func readPage(
+        of list: StripeListing, _ way: inout Way, _ report: inout Report, _ progress: @Sendable (Report) -> Void
+    ) async throws {
         // What changes after this is told by an event, which counts before what was read.
         let readAt = desk.now()
         let place = report.standing
-        let page = try await waitingOut(&report, progress) {
+        let (page, isGone) = try await waitingOut(&report, progress) {
             do {
-                return try await self.page(list, after: place.cursor, until: place.cursorCreatedAt)
+                return (try await self.page(list, after: place.cursor, until: place.cursorCreatedAt), false)
             } catch let error as StripeAPIError where place.cursor != nil && error.param == "starting_after" {
                 // The object is gone since: what is as old is read once more.
-                return try await self.page(list, after: nil, until: place.cursorCreatedAt)
+                return (try await self.page(list, after: nil, until: place.cursorCreatedAt), true)
             }
+        }
+        if isGone {
+            // So it may lead to where it has led before.
+            way = Way(trail: ListTrail(from: place.cursor), gone: way.gone + 1)
         }
         var objects: [Object] = []
         for body in page.elements {
@@ -157,8 +181,8 @@ package struct StripeImport: Sendable {
         report.standing.read += Int64(page.elements.count)
         report.read += Int64(page.elements.count)
         if page.hasMore {
-            guard let last = page.lastID, last != place.cursor else {
-                throw StripeAPIError(.unreadable, of: "GET /v1/\(list.name)", "the list does not end")
+            guard let last = page.lastID, way.trail.follow(last), way.gone <= Self.mostGone else {
+                throw StripeAPIError(endless: list.page())
             }
             report.standing.cursor = last
         } else {

@@ -182,7 +182,7 @@ struct BackfillTests {
     @Test(
         "a store that answers anything but pages costs a bounded time and memory, and nothing is called known",
         arguments: [
-            "same", "endless", "no-token", "nothing", "huge-token", "large", "drip", "silent",
+            "same", "circle", "endless", "no-token", "nothing", "huge-token", "large", "drip", "silent",
         ])
     func hostileStore(_ mode: String) async throws {
         let server = try HostileStore(mode)

@@ -17,7 +17,7 @@ final class HostileStore: Sendable {
     /// How many requests came.
     var asked: Int { count.load(ordering: .relaxed) }
 
-    /// - Parameter mode: `same`, `endless`, `no-token`, `nothing`, `huge-token`, `large`, `drip` or `silent`.
+    /// - Parameter mode: `same`, `circle`, `endless`, `no-token`, `nothing`, `huge-token`, `large`, `drip` or `silent`.
     init(_ mode: String) throws {
         self.mode = mode
         keyFile = ScratchSpace.directory.appending(path: "hostile-\(UUID().uuidString).p8")
@@ -67,11 +67,17 @@ final class HostileStore: Sendable {
     private func serve(_ client: Int32) {
         defer { close(client) }
         var buffer = [UInt8](repeating: 0, count: 65_536)
-        guard read(client, &buffer, buffer.count) > 0 else { return }
+        let length = read(client, &buffer, buffer.count)
+        guard length > 0 else { return }
         let number = count.add(1, ordering: .relaxed).newValue
         let item = #"{"signedPayload":"a.b.c"}"#
         switch mode {
         case "same": answer(client, #"{"notificationHistory":[\#(item)],"hasMore":true,"paginationToken":"x"}"#)
+        case "circle":
+            let isAtFirst = String(decoding: buffer[..<length], as: UTF8.self).contains("paginationToken=1")
+            answer(
+                client,
+                #"{"notificationHistory":[\#(item)],"hasMore":true,"paginationToken":"\#(isAtFirst ? 2 : 1)"}"#)
         case "endless": answer(client, #"{"notificationHistory":[],"hasMore":true,"paginationToken":"\#(number)"}"#)
         case "no-token": answer(client, #"{"notificationHistory":[\#(item)],"hasMore":true}"#)
         case "huge-token":

@@ -153,6 +153,59 @@ struct StripeImportTests {
         await rig.stop()
     }
 
+    @Test("a list that leads in a circle is not followed for long, by the next run neither", arguments: [1, 2, 7])
+    func circle(length: Int) async throws {
+        let server = try HostileServer { request, _ in
+            let after = request.target.firstRange(of: "starting_after=cs_").flatMap {
+                Int(request.target[$0.upperBound...])
+            }
+            return Self.page(after.map { ($0 + 1) % length } ?? 0)
+        }
+        try await Self.expectNoEnd(server, atMost: 3 * length + 1)
+    }
+
+    @Test("a list is not followed for long that leads in a circle since whatever it goes on after is gone")
+    func circleOfGone() async throws {
+        let server = try HostileServer { request, count in
+            guard request.target.contains("starting_after=") else { return Self.page(count % 4) }
+            return .answer(
+                400,
+                #"{"error":{"type":"invalid_request_error","message":"No such session","param":"starting_after"}}"#)
+        }
+        try await Self.expectNoEnd(server, atMost: 300)
+    }
+
+    /// One session that nobody went through, and more to come.
+    private static func page(_ number: Int) -> HostileServer.Reply {
+        .answer(
+            200,
+            """
+            {"object":"list","url":"/v1/x","has_more":true,"data":[{"id":"cs_\(number)","object":"checkout.session",
+            "status":"open","livemode":true,"created":\(StripeRig.noon - 60)}]}
+            """)
+    }
+
+    private static func expectNoEnd(_ server: HostileServer, atMost requests: Int) async throws {
+        defer { server.stop() }
+        let rig = try await StripeRig.make(api: server.url).rig
+        let lists = StripeImport(
+            rig.stripeDesk, try #require(rig.stripeDesk.client(.production)),
+            register: WebImportRegister(
+                pool: rig.pool, environment: .production, ownerMetadata: nil, holder: "test"), intervals: .impatient)
+        for _ in 1...2 {
+            let before = server.requests.count
+            await #expect {
+                _ = try await lists.run()
+            } throws: {
+                "\($0)".contains("the list does not end")
+            }
+            #expect((1...requests).contains(server.requests.count - before))
+            let state = try #require(try await WebImportRegister.states(rig.pool).first)
+            #expect(state.standing.list == 0 && state.completedAt == nil && !state.isHeld)
+            #expect(state.lastError?.contains("the list does not end") == true, "\(state)")
+        }
+    }
+
     @Test("one process reads at a time; what one left that was killed is taken up when it is silent")
     func leased() async throws {
         let rig = try await StripeAccountRig()
