@@ -201,7 +201,7 @@ package final class ConsumptionAnswerer: Sendable {
         metrics.count(.consumption, ["failed"])
         logger.log(
             .error, "the store cannot be told now how much was used; it is tried again until its 12 hours are over",
-            Self.name(stream) + [("error", .string("\(error)"))])
+            stream.logged + [("error", .string("\(error)"))])
     }
 
     // MARK: - One question
@@ -248,7 +248,7 @@ package final class ConsumptionAnswerer: Sendable {
         let recorded = try await fact.recorded(in: request.stream.environment, source: .serverAPI, append)
         guard !recorded.isDuplicate else { return }
         metrics.count(.consumption, [outcome.word])
-        var values = Self.name(request.stream) + [("event", .integer(recorded.position))]
+        var values = request.stream.logged + [("event", .integer(recorded.position))]
         if let words { values.append(("error", .string(words))) }
         switch outcome {
         case .accepted, .withheld, .pending:
@@ -258,10 +258,6 @@ package final class ConsumptionAnswerer: Sendable {
             logger.log(
                 .warning, "a consumption request was not answered within 12 hours; the store decides without", values)
         }
-    }
-
-    private static func name(_ stream: StoreStream) -> [(String, LogValue)] {
-        [("app", .string(stream.app)), ("environment", .string(stream.environment.rawValue))]
     }
 }
 

@@ -78,8 +78,7 @@ package struct NotificationSweep: Sendable {
                 return report
             }
             if let warning = sweep.warning {
-                logger.log(
-                    .warning, warning, [("app", .string(app)), ("environment", .string(environment.rawValue))])
+                logger.log(.warning, warning, StoreStream(app: app, environment: environment).logged)
             }
             isResumed = sweep.isResumed
             try await finish(sweep, &report, progress)
@@ -210,8 +209,7 @@ package struct NotificationSweep: Sendable {
         if let reason = refusals.last, refusalLines.passes() {
             logger.log(
                 .warning, "notifications of the store's history are refused",
-                [
-                    ("app", .string(sweep.app)), ("environment", .string(sweep.environment.rawValue)),
+                StoreStream(app: sweep.app, environment: sweep.environment).logged + [
                     ("of_page", .integer(Int64(refusals.count))), ("reason", .string(reason)),
                 ])
         }

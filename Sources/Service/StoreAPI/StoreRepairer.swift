@@ -93,9 +93,7 @@ package struct StoreRepairer: Sendable {
 
     private func round(_ check: StoreCheck, _ environment: StoreEnvironment) async -> Round {
         let stream = StoreStream(app: check.app, environment: environment)
-        let name: [(String, LogValue)] = [
-            ("app", .string(stream.app)), ("environment", .string(environment.rawValue)),
-        ]
+        let name = stream.logged
         do {
             guard try await register.hold(stream) else { return .elsewhere }
             let signs = Task { [register] in

@@ -1,5 +1,6 @@
 import AppStoreServer
 package import EntitlementCore
+import Ledger
 
 /// Sweeps the store's history when the service starts, and from time to time, behind it.
 package struct StoreSweeper: Sendable {
@@ -31,9 +32,7 @@ package struct StoreSweeper: Sendable {
     }
 
     private func run(_ sweep: NotificationSweep, _ environment: StoreEnvironment) async -> Repetition.Outcome {
-        let name: [(String, LogValue)] = [
-            ("app", .string(sweep.client.credentials.bundleID)), ("environment", .string(environment.rawValue)),
-        ]
+        let name = StoreStream(app: sweep.client.credentials.bundleID, environment: environment).logged
         do {
             let report = try await sweep.run(in: environment)
             guard report.isComplete else { return .elsewhere }

@@ -2,6 +2,11 @@ import EntitlementCore
 import Ledger
 import Synchronization
 
+extension StoreStream {
+    /// How lines of the log name it.
+    var logged: [(String, LogValue)] { [("app", .string(app)), ("environment", .string(environment.rawValue))] }
+}
+
 /// Remembers when each stream delivered last, also what was known already and so became no event.
 package final class StreamEars: Sendable {
     /// The last delivery that the store had signed and that was refused all the same.

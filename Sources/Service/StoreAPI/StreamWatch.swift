@@ -139,8 +139,8 @@ package final class StreamWatch: Sendable {
         }
         // Testers come and go, and the sandbox tries once: nobody is to be woken for it.
         let level: LogLevel = stream.environment == .production ? .warning : .info
-        var values: [(String, LogValue)] = [
-            ("app", .string(stream.app)), ("environment", .string(stream.environment.rawValue)),
+        var values: [(String, LogValue)] = stream.logged
+        values += [
             ("last_heard_at", .string(standing.lastHeardAt?.description ?? "never")),
             ("overdue", .integer(standing.overdue)),
         ]
