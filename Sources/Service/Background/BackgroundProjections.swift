@@ -110,7 +110,7 @@ package struct BackgroundProjections: Sendable {
     ) async {
         let end = time.map { ContinuousClock.now + $0 }
         while !Task.isCancelled, end.map({ .now < $0 }) ?? true {
-            let hasSucceeded = await watch.watch(work, catchUp)
+            let hasSucceeded = await watch.watch(work, catchUp) != nil
             if isDone, hasSucceeded { return }
             try? await Task.sleep(for: intervals.follow)
         }

@@ -40,7 +40,7 @@ package struct CheckpointWriter: Sendable {
     /// - Returns: whether there is one now.
     @discardableResult
     package func write() async -> Bool {
-        await watch.watch(.checkpoints) {
+        let written: Void? = await watch.watch(.checkpoints) {
             let (checkpoint, note) = try await signer.sign()
             let name = Self.name(size: checkpoint.size)
             try await withCheckedThrowingContinuation { continuation in
@@ -49,6 +49,7 @@ package struct CheckpointWriter: Sendable {
                 }
             }
         }
+        return written != nil
     }
 
     /// Names sort by size.

@@ -40,23 +40,24 @@ package actor WorkWatch {
     /// Forgets what an earlier service of this machine noted.
     package func begin() async { try? await failures.clear(on: host) }
 
-    /// Does some work; returns whether it succeeded.
+    /// Does some work; returns what came of it, `nil` where it failed.
     ///
     /// While the database is away nothing is noted: every request says so, and the work goes on when it is back.
     @discardableResult
-    package func watch(_ work: Work, _ body: @Sendable () async throws -> Void) async -> Bool {
+    package func watch<Value: Sendable>(_ work: Work, _ body: @Sendable () async throws -> Value) async -> Value? {
+        let value: Value
         do {
-            try await body()
+            value = try await body()
         } catch is CancellationError {
-            return false
+            return nil
         } catch let error as LedgerError where error.code == .unavailable {
-            return false
+            return nil
         } catch {
             await note(work, "\(error)")
-            return false
+            return nil
         }
         await noteSuccess(of: work)
-        return true
+        return value
     }
 
     private func note(_ work: Work, _ reason: String) async {

@@ -80,16 +80,12 @@ package final class StreamWatch: Sendable {
         await withDiscardingTaskGroup { group in
             while !Task.isCancelled {
                 let start = ContinuousClock.now
-                let canaries = Mutex<[Watched]>([])
-                let look: @Sendable () async throws -> Void = {
-                    let due = try await self.look()
-                    canaries.withLock { $0 = due }
-                }
-                if let watch { await watch.watch(.streams, look) } else { try? await look() }
+                let canaries =
+                    if let watch { await watch.watch(.streams) { try await self.look() } } else { try? await look() }
                 // Where a million are overdue, to count them takes a while.
                 let rest = min(intervals.longestRest, max(intervals.look, start.duration(to: .now) * 20))
                 // The store may take its time to answer, or never do.
-                for canary in canaries.withLock({ $0 }) { group.addTask { await self.sendCanary(canary) } }
+                for canary in canaries ?? [] { group.addTask { await self.sendCanary(canary) } }
                 try? await Task.sleep(for: rest)
             }
         }
