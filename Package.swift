@@ -57,7 +57,7 @@ let modules = [
         "Service",
         imports: [
             "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "StripePayloads", "StripeAPI",
-            "EntitlementCore", "HTTPServer", "OpenSSLCrypto",
+            "EntitlementCore", "HTTPServer", "OpenSSLCrypto", "OutgoingHTTP",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),

@@ -1,11 +1,11 @@
+package import OutgoingHTTP
+
 /// When a request that failed is sent again.
 package struct StripeRetry: Sendable {
     /// How often a request is sent at most.
     package var attempts = 4
-    /// The pause before the second attempt; doubled before each further one.
-    package var firstPause = Duration.milliseconds(500)
-    /// The longest pause between two attempts that Stripe did not ask for.
-    package var longestPause = Duration.seconds(5)
+    /// The pauses between attempts that Stripe did not ask for.
+    package var backoff = Backoff(first: .milliseconds(500), longest: .seconds(5))
 
     package init() {}
 
@@ -18,8 +18,6 @@ package struct StripeRetry: Sendable {
     ///   - fraction: from 0 to 1, chosen by chance: services that failed together do not come back together.
     func pause(after error: StripeAPIError, attempt: Int, fraction: Double) -> Duration? {
         guard attempt < attempts, error.isPassing else { return nil }
-        let whole = min(longestPause, firstPause * (1 << min(attempt - 1, 16)))
-        let own = whole / 2 + whole / 2 * fraction
-        return max(own, .seconds(error.retryAfter ?? 0))
+        return max(backoff.pause(after: attempt, fraction: fraction), .seconds(error.retryAfter ?? 0))
     }
 }

@@ -4,6 +4,7 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 import OpenSSLCrypto
+import OutgoingHTTP
 import PostgresClient
 import StoreSimulator
 import StripeAPI
@@ -185,7 +186,7 @@ extension StripeImport.Intervals {
     static var impatient: StripeImport.Intervals {
         var intervals = StripeImport.Intervals()
         intervals.outage = .milliseconds(50)
-        intervals.firstPause = .milliseconds(20)
+        intervals.backoff.first = .milliseconds(20)
         return intervals
     }
 }

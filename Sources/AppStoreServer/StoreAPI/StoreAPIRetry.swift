@@ -1,13 +1,12 @@
 package import EntitlementCore
+package import OutgoingHTTP
 
 /// When a request that failed is sent again.
 package struct StoreAPIRetry: Sendable {
     /// For how long a request that fails is sent again, after its first failure.
     package var persistence = Duration.seconds(8)
-    /// The pause before the second attempt; doubled before each further one.
-    package var firstPause = Duration.milliseconds(500)
-    /// The longest pause between two attempts that the store did not ask for.
-    package var longestPause = Duration.seconds(30)
+    /// The pauses between attempts that the store did not ask for.
+    package var backoff = Backoff(first: .milliseconds(500), longest: .seconds(30))
 
     package init() {}
 
@@ -26,10 +25,9 @@ package struct StoreAPIRetry: Sendable {
         if !request.isRepeatable, error.kind == .unavailable || error.kind == .unreadable { return nil }
         if case .limited(let until?) = error.kind {
             // A little later than allowed, so that not everybody comes in the same millisecond.
-            return .milliseconds(max(0, until.milliseconds - now.milliseconds)) + firstPause * fraction
+            return .milliseconds(max(0, until.milliseconds - now.milliseconds)) + backoff.first * fraction
         }
-        let whole = min(longestPause, firstPause * (1 << min(attempt - 1, 16)))
-        let pause = whole / 2 + whole / 2 * fraction
+        let pause = backoff.pause(after: attempt, fraction: fraction)
         return failing + pause <= persistence ? pause : nil
     }
 }

@@ -1,7 +1,9 @@
 /// Whether whoever holds a row of work is still at it, in SQL: one rule for everything that one process does at a time.
-enum Lease {
+package enum Lease {
     /// How long a holder may be silent before another may take over.
     static let seconds = 30.0
+    /// Between signs of life: several of them before a silent holder is taken for dead.
+    package static let heartbeat = Duration.seconds(10)
 
     /// True while the sign of life in `column` is a fresh one, by the database's clock.
     ///
@@ -11,5 +13,31 @@ enum Lease {
     static func isFresh(_ column: String, _ parameter: String) -> String {
         "\(column) BETWEEN clock_timestamp() - make_interval(secs => \(parameter)) "
             + "AND clock_timestamp() + make_interval(secs => \(parameter))"
+    }
+
+    /// Runs work of which one process does it at a time, and gives signs of life while it takes its time.
+    ///
+    /// One that fails has no consequence: where another has taken over, whatever the work writes into its row fails. None is
+    /// given any more when this returns, so that the row can be let go.
+    package static func keepAlive<Value, Failure: Error>(
+        every interval: Duration = heartbeat, by sign: @escaping @Sendable () async throws -> Void,
+        while work: () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let signs = Task {
+            while !Task.isCancelled {
+                try await Task.sleep(for: interval)
+                try? await sign()
+            }
+        }
+        do {
+            let value = try await work()
+            signs.cancel()
+            _ = await signs.result
+            return value
+        } catch {
+            signs.cancel()
+            _ = await signs.result
+            throw error
+        }
     }
 }

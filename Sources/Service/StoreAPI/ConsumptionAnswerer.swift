@@ -1,6 +1,7 @@
 package import AppStoreServer
 package import EntitlementCore
 package import Ledger
+package import OutgoingHTTP
 import Synchronization
 
 /// Answers the store's questions about refund requests, of those apps alone whose configuration says that their customers
@@ -29,9 +30,8 @@ package final class ConsumptionAnswerer: Sendable {
     package struct Intervals: Sendable {
         /// Between looks.
         package var look = Duration.seconds(5)
-        /// After the store could not be told, in milliseconds; doubled for each further time.
-        package var retry: Int64 = 60_000
-        package var longestRetry: Int64 = 900_000
+        /// After the store could not be told.
+        package var backoff = Backoff(first: .seconds(60), longest: .seconds(900))
 
         package init() {}
     }
@@ -54,8 +54,8 @@ package final class ConsumptionAnswerer: Sendable {
     /// How long what failed is left alone.
     fileprivate struct Rest {
         var until: Timestamp
-        /// In milliseconds.
-        var pause: Int64
+        /// How often it failed in a row.
+        var failures: Int
     }
 
     private let desks: [Desk]
@@ -122,7 +122,7 @@ package final class ConsumptionAnswerer: Sendable {
     private func rank(_ request: ConsumptionRequest, _ state: State, _ now: Timestamp) -> (Int, Timestamp, Int64) {
         let isLast =
             state.failed[request.position] != nil
-            && request.deadline > now.adding(milliseconds: intervals.longestRetry)
+            && request.deadline > now.adding(intervals.backoff.longest)
         return (isLast ? 1 : 0, request.askedAt, request.position)
     }
 
@@ -191,10 +191,11 @@ package final class ConsumptionAnswerer: Sendable {
     /// The next rest, which leaves time for an attempt before a deadline.
     private func rest(after last: Rest?, before deadline: Timestamp?) -> Rest {
         let now = now()
-        let pause = min(intervals.longestRetry, last.map { $0.pause * 2 } ?? intervals.retry)
-        var until = now.adding(milliseconds: pause)
-        if let deadline { until = min(until, max(now, deadline).adding(milliseconds: -intervals.retry)) }
-        return Rest(until: max(until, now.adding(milliseconds: intervals.retry)), pause: pause)
+        let failures = (last?.failures ?? 0) + 1
+        let shortest = intervals.backoff.first
+        var until = now.adding(intervals.backoff.pause(after: failures))
+        if let deadline { until = min(until, max(now, deadline).adding(.zero - shortest)) }
+        return Rest(until: max(until, now.adding(shortest)), failures: failures)
     }
 
     private func report(_ error: StoreAPIError, _ stream: StoreStream) {

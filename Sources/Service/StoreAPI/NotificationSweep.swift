@@ -94,58 +94,10 @@ package struct NotificationSweep: Sendable {
         _ begun: Sweep, _ report: inout Report, _ progress: @Sendable (Sweep, Report) -> Void
     ) async throws {
         var sweep = begun
-        let signs = Task { [register] in
-            while !Task.isCancelled {
-                try await Task.sleep(for: Self.heartbeat)
-                try? await register.touch(begun)
-            }
-        }
-        defer { signs.cancel() }
         var unread: StoreAPIError?
         do {
-            var trouble = Trouble(trail: ListTrail(from: begun.cursor))
-            var isComplete = false
-            while !isComplete {
-                try Task.checkCancellation()
-                let page: NotificationPage
-                do {
-                    unread = nil
-                    page = try await self.page(of: sweep, &trouble)
-                } catch let error as StoreAPIError {
-                    unread = error.isOfHistory ? error : nil
-                    switch try await cure(error, &sweep, &trouble) {
-                    case .readOn: continue
-                    case .givenUp(let isEnd, let reason):
-                        report.gap = reason
-                        isComplete = isEnd
-                        continue
-                    case .nothing: throw error
-                    }
-                }
-                if let doubt = try await doubt(page, of: sweep) {
-                    report.pages += 1
-                    report.from = min(report.from ?? sweep.from, sweep.from)
-                    report.gap = doubt
-                    try await register.stopShort(of: sweep, doubt)
-                    break
-                }
-                let found = try await record(page.items, of: sweep)
-                report.from = min(report.from ?? sweep.from, sweep.from)
-                isComplete = try await register.finishPage(
-                    &sweep, next: page.hasMore ? page.paginationToken : nil, read: page.items.count,
-                    recorded: found.missing, refused: found.refusals.count, reason: found.refusals.last)
-                report.pages += 1
-                report.read += page.items.count
-                report.recorded += found.missing
-                report.early += found.early
-                report.refused += found.refusals.count
-                report.reason = found.refusals.last ?? report.reason
-                progress(sweep, report)
-                guard isComplete || report.pages < Self.mostPages else {
-                    throw StoreAPIError(
-                        .unreadable, of: .notificationHistory,
-                        "the store's history does not end, after \(report.pages) pages; it goes on from here next time")
-                }
+            try await Lease.keepAlive(by: { [register] in try await register.touch(begun) }) {
+                try await readOn(&sweep, &unread, &report, progress)
             }
         } catch {
             let isStopped = error is CancellationError || Task.isCancelled
@@ -158,11 +110,59 @@ package struct NotificationSweep: Sendable {
         }
     }
 
+    /// - Parameter unread: why the part under way cannot be read, where it cannot.
+    private func readOn(
+        _ sweep: inout Sweep, _ unread: inout StoreAPIError?, _ report: inout Report,
+        _ progress: @Sendable (Sweep, Report) -> Void
+    ) async throws {
+        var trouble = Trouble(trail: ListTrail(from: sweep.cursor))
+        var isComplete = false
+        while !isComplete {
+            try Task.checkCancellation()
+            let page: NotificationPage
+            do {
+                unread = nil
+                page = try await self.page(of: sweep, &trouble)
+            } catch let error as StoreAPIError {
+                unread = error.isOfHistory ? error : nil
+                switch try await cure(error, &sweep, &trouble) {
+                case .readOn: continue
+                case .givenUp(let isEnd, let reason):
+                    report.gap = reason
+                    isComplete = isEnd
+                    continue
+                case .nothing: throw error
+                }
+            }
+            if let doubt = try await doubt(page, of: sweep) {
+                report.pages += 1
+                report.from = min(report.from ?? sweep.from, sweep.from)
+                report.gap = doubt
+                try await register.stopShort(of: sweep, doubt)
+                break
+            }
+            let found = try await record(page.items, of: sweep)
+            report.from = min(report.from ?? sweep.from, sweep.from)
+            isComplete = try await register.finishPage(
+                &sweep, next: page.hasMore ? page.paginationToken : nil, read: page.items.count,
+                recorded: found.missing, refused: found.refusals.count, reason: found.refusals.last)
+            report.pages += 1
+            report.read += page.items.count
+            report.recorded += found.missing
+            report.early += found.early
+            report.refused += found.refusals.count
+            report.reason = found.refusals.last ?? report.reason
+            progress(sweep, report)
+            guard isComplete || report.pages < Self.mostPages else {
+                throw StoreAPIError(
+                    .unreadable, of: .notificationHistory,
+                    "the store's history does not end, after \(report.pages) pages; it goes on from here next time")
+            }
+        }
+    }
+
     /// In one reading: ten million notifications, which take half a day.
     private static let mostPages = 500_000
-
-    /// Well below the time after which a silent holder is taken for dead.
-    private static let heartbeat = Duration.seconds(10)
 
     /// The next page.
     ///

@@ -1,6 +1,7 @@
 import AppStoreServer
 package import EntitlementCore
 package import Ledger
+package import OutgoingHTTP
 
 /// Brings customers whom another system knew into the ledger: asks the store about each of a list of transaction ids.
 ///
@@ -17,9 +18,8 @@ package struct StoreImport: Sendable {
         package var persistence = Duration.seconds(8)
         /// How long an outage is waited out.
         package var outage = Duration.seconds(900)
-        /// Between attempts during one; doubled for each further one.
-        package var firstPause = Duration.seconds(5)
-        package var longestPause = Duration.seconds(30)
+        /// Between attempts during one.
+        package var backoff = Backoff(first: .seconds(5), longest: .seconds(30))
 
         package init() {}
     }
@@ -30,8 +30,6 @@ package struct StoreImport: Sendable {
     private static let width = 8
     /// How many ids are remembered of which an answer spoke.
     private static let mostRemembered = 500_000
-    /// Well below the time after which a silent holder is taken for dead.
-    private static let heartbeat = Duration.seconds(10)
     /// How many ids that the store does not know are named.
     private static let mostNamed = 20
     /// After so many different ids in a row that the store could not be asked about, it is the store.
@@ -85,39 +83,40 @@ package struct StoreImport: Sendable {
     ) async throws -> Report? {
         guard let standing = try await register.begin(total: Int64(ids.count), isAnew: isAnew) else { return nil }
         var report = Report(standing: standing)
-        let signs = Task { [register] in
-            while !Task.isCancelled {
-                try await Task.sleep(for: Self.heartbeat)
-                try? await register.touch()
-            }
-        }
-        defer { signs.cancel() }
         do {
-            var work = Work(mostInARow: min(Self.mostInARow, ids.count))
-            let failed = report.standing.failed
-            for start in stride(from: 0, to: failed.count, by: Self.page) {
-                let page = Array(failed[start..<min(failed.count, start + Self.page)])
-                // Until their page is noted they are still set aside.
-                let rest = report.standing.failed.filter { !page.contains($0) }
-                report.standing.failed = rest
-                try await importPage(page, &report, &work, progress)
-                try await register.note(report.standing)
-                progress(report)
-            }
-            while report.standing.done < Int64(ids.count) {
-                let page = ids.dropFirst(Int(report.standing.done)).prefix(Self.page)
-                let count = page.count
-                try await importPage(page.map(String.init), &report, &work, progress)
-                report.standing.done += Int64(count)
-                try await register.note(report.standing)
-                progress(report)
-            }
+            try await Lease.keepAlive(by: register.touch) { try await importAll(ids, &report, progress) }
             try await register.release()
             return report
         } catch {
             let isStopped = error is CancellationError || Task.isCancelled
             await Task { [register] in try? await register.release() }.value
             throw isStopped ? CancellationError() : error
+        }
+    }
+
+    /// Asks about what was set aside, and then about the rest of the list.
+    private func importAll(
+        _ ids: some RandomAccessCollection<Substring> & Sendable, _ report: inout Report,
+        _ progress: @Sendable (Report) -> Void
+    ) async throws {
+        var work = Work(mostInARow: min(Self.mostInARow, ids.count))
+        let failed = report.standing.failed
+        for start in stride(from: 0, to: failed.count, by: Self.page) {
+            let page = Array(failed[start..<min(failed.count, start + Self.page)])
+            // Until their page is noted they are still set aside.
+            let rest = report.standing.failed.filter { !page.contains($0) }
+            report.standing.failed = rest
+            try await importPage(page, &report, &work, progress)
+            try await register.note(report.standing)
+            progress(report)
+        }
+        while report.standing.done < Int64(ids.count) {
+            let page = ids.dropFirst(Int(report.standing.done)).prefix(Self.page)
+            let count = page.count
+            try await importPage(page.map(String.init), &report, &work, progress)
+            report.standing.done += Int64(count)
+            try await register.note(report.standing)
+            progress(report)
         }
     }
 
@@ -148,27 +147,20 @@ package struct StoreImport: Sendable {
         _ ids: [String], _ report: inout Report, _ work: inout Work, _ progress: @Sendable (Report) -> Void
     ) async throws {
         var page = Page(waiting: ids)
-        var pause = intervals.firstPause
-        var end: ContinuousClock.Instant?
+        var outage = Outage(patience: intervals.outage, intervals.backoff)
         while true {
             try Task.checkCancellation()
             let isProbe = page.outage != nil
             page.outage = nil
             try await ask(&page, isProbe: isProbe, &report, &work)
             guard let error = page.outage else { break }
-            guard error.isPassing, .now < end ?? .now + intervals.outage else { throw error }
-            end = end ?? .now + intervals.outage
-            if case .limited(let until?) = error.kind {
-                // However long that is: the store itself said so.
-                let wait = Duration.milliseconds(until.milliseconds - check.now().milliseconds)
-                pause = max(pause, min(StoreAPIPace.longestBlock, wait))
-                end = .now + pause + intervals.outage
+            guard error.isPassing, let pause = outage.pause(at: .now, wish: error.wish(at: check.now())) else {
+                throw error
             }
             report.outage = error.description
             progress(report)
             try await Task.sleep(for: pause)
             report.outage = nil
-            pause = min(intervals.longestPause, pause * 2)
         }
         for (id, error) in page.failed.sorted(by: { $0.key < $1.key }) {
             guard report.standing.failed.count < Self.mostFailed else { throw error }
@@ -263,5 +255,13 @@ package struct StoreImport: Sendable {
             work.known.insert(transaction.transactionID)
             work.known.insert(transaction.originalTransactionID)
         }
+    }
+}
+
+extension StoreAPIError {
+    /// How long the store wants to be left alone; `nil` where it does not say.
+    fileprivate func wish(at now: Timestamp) -> Duration? {
+        guard case .limited(let until?) = kind else { return nil }
+        return .milliseconds(until.milliseconds - now.milliseconds)
     }
 }

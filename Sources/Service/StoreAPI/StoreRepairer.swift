@@ -2,6 +2,7 @@ import AppStoreServer
 import EntitlementAPI
 package import EntitlementCore
 package import Ledger
+import OutgoingHTTP
 
 /// Asks the store, behind the service, about what is overdue, disputed or was announced by half, some original transactions
 /// at a time.
@@ -10,17 +11,8 @@ package import Ledger
 /// crash goes on with it. One that the store cannot be asked about waits by itself, and keeps no other from its turn.
 package struct StoreRepairer: Sendable {
     /// When it works.
-    package struct Intervals: Sendable {
-        /// While nothing is due.
-        package var idle = Duration.seconds(60)
-        /// While another process is at work, which may die.
-        package var elsewhere = Duration.seconds(15)
-        /// After the store could not be asked; doubled for each further time.
-        package var retry = Duration.seconds(60)
-        package var longestRetry = Duration.seconds(900)
-
-        package init() {}
-    }
+    package static let intervals = Repetition(
+        regular: .seconds(60), elsewhere: .seconds(15), retry: .seconds(60), longestRetry: .seconds(900))
 
     /// What one round came to.
     package enum Round: Sendable, Equatable {
@@ -35,8 +27,6 @@ package struct StoreRepairer: Sendable {
     private static let width = 8
     /// After so many different ones in a row that the store could not be asked about, it is the store.
     private static let mostInARow = 5
-    /// Well below the time after which a silent holder is taken for dead.
-    private static let heartbeat = Duration.seconds(10)
     /// How long the store may take for one.
     private static let patience = Duration.seconds(120)
 
@@ -45,13 +35,14 @@ package struct StoreRepairer: Sendable {
     private let reader: LedgerReader
     private let metrics: Metrics
     private let logger: Logger
-    private let intervals: Intervals
+    private let intervals: Repetition
     private let now: @Sendable () -> Timestamp
 
     /// - Parameter checks: one for each app and each of its environments.
     package init(
         _ checks: [(check: StoreCheck, environment: StoreEnvironment)], register: CheckRegister, reader: LedgerReader,
-        metrics: Metrics, logger: Logger, intervals: Intervals = Intervals(), now: @escaping @Sendable () -> Timestamp
+        metrics: Metrics, logger: Logger, intervals: Repetition = StoreRepairer.intervals,
+        now: @escaping @Sendable () -> Timestamp
     ) {
         self.checks = checks
         self.register = register
@@ -67,16 +58,12 @@ package struct StoreRepairer: Sendable {
         await withTaskGroup(of: Void.self) { group in
             for (check, environment) in checks {
                 group.addTask {
-                    var retry = intervals.retry
-                    while !Task.isCancelled {
+                    await intervals.run {
                         switch await round(check, environment) {
-                        case .checked(let count):
-                            retry = intervals.retry
-                            if count == 0 { try? await Task.sleep(for: intervals.idle) }
-                        case .elsewhere: try? await Task.sleep(for: intervals.elsewhere)
-                        case .failed:
-                            try? await Task.sleep(for: retry)
-                            retry = min(intervals.longestRetry, retry * 2)
+                        case .checked(0): .done
+                        case .checked: .more
+                        case .elsewhere: .elsewhere
+                        case .failed: .failed
                         }
                     }
                 }
@@ -96,16 +83,10 @@ package struct StoreRepairer: Sendable {
         let name = stream.logged
         do {
             guard try await register.hold(stream) else { return .elsewhere }
-            let signs = Task { [register] in
-                while !Task.isCancelled {
-                    try await Task.sleep(for: Self.heartbeat)
-                    _ = try? await register.hold(stream)
-                }
+            let tally = try await Lease.keepAlive(by: { [register] in _ = try await register.hold(stream) }) {
+                let due = try await register.due(stream, now: now(), limit: Self.page)
+                return try await ask(check, due, name)
             }
-            defer { signs.cancel() }
-            let due = try await register.due(stream, now: now(), limit: Self.page)
-            let tally = try await ask(check, due, name)
-            signs.cancel()
             if let error = tally.error { try await register.fail(stream, error) }
             try await register.release(stream)
             if tally.repaired > 0 {
@@ -197,8 +178,7 @@ package struct StoreRepairer: Sendable {
     }
 
     private func postpone(_ item: DueCheck, _ error: StoreAPIError, _ name: [(String, LogValue)]) async throws {
-        let pause = min(Self.longestPause, Self.firstRetry << Int64(min(item.attempts, 20)))
-        let again = now().adding(milliseconds: pause)
+        let again = now().adding(Self.unanswered.pause(after: item.attempts + 1))
         try await register.postpone(item, again: again, error.description)
         logger.log(
             .error, "the store cannot be asked about a subscription; the others go on",
@@ -216,7 +196,7 @@ package struct StoreRepairer: Sendable {
         if let subscription = known.subscription, try await reader.isForgotten(subscription) {
             // The answer would name them again.
             try await register.finish(
-                item, again: now().adding(milliseconds: Self.longestPause), isRepaired: false, isSettled: true)
+                item, again: now().adding(Self.settled.longest), isRepaired: false, isSettled: true)
             return .told(isRepaired: false)
         }
         let finding: StoreCheck.Finding
@@ -230,9 +210,8 @@ package struct StoreRepairer: Sendable {
         let isRepaired = finding.recorded.contains { $0.originalTransactionID == item.originalTransactionID }
         metrics.count(
             .storeChecks, [item.reason.rawValue, isRepaired ? "recorded" : isKnown ? "known" : "unknown"])
-        let pause = min(Self.longestPause, Self.firstPause << Int64(min(item.attempts, 20)))
         try await register.finish(
-            item, again: now().adding(milliseconds: pause), isRepaired: isRepaired,
+            item, again: now().adding(Self.settled.pause(after: item.attempts + 1)), isRepaired: isRepaired,
             isSettled: try await isSettled(item, finding))
         return .told(isRepaired: isRepaired)
     }
@@ -251,9 +230,8 @@ package struct StoreRepairer: Sendable {
         return word.state != nil && word.state == state
     }
 
-    /// After the store had nothing new to say; doubled for each further time, in milliseconds.
-    private static let firstPause: Int64 = 6 * 3_600_000
-    /// After the store could not be asked about one, though about others; doubled likewise.
-    private static let firstRetry: Int64 = 10 * 60_000
-    private static let longestPause: Int64 = 30 * Timestamp.millisecondsPerDay
+    /// After the store had nothing new to say.
+    private static let settled = Backoff(first: .seconds(6 * 3600), longest: .seconds(30 * 86_400))
+    /// After the store could not be asked about one, though about others.
+    private static let unanswered = Backoff(first: .seconds(600), longest: .seconds(30 * 86_400))
 }

@@ -1,6 +1,7 @@
 import AppStorePayloads
 import EntitlementCore
 package import Ledger
+package import OutgoingHTTP
 package import StripeAPI
 import StripePayloads
 
@@ -17,9 +18,8 @@ package struct StripeImport: Sendable {
         package var patience = Duration.seconds(60)
         /// How long an outage is waited out.
         package var outage = Duration.seconds(900)
-        /// Between attempts during one; doubled for each further one.
-        package var firstPause = Duration.seconds(5)
-        package var longestPause = Duration.seconds(30)
+        /// Between attempts during one.
+        package var backoff = Backoff(first: .seconds(5), longest: .seconds(30))
 
         package init() {}
     }
@@ -47,11 +47,9 @@ package struct StripeImport: Sendable {
 
     /// How many objects are looked up at once: more would only wait for their turn under Stripe's limits.
     private static let width = 8
-    /// Well below the time after which a silent holder is taken for dead.
-    private static let heartbeat = Duration.seconds(10)
     /// How many objects are set aside; more point to a cause that is to be mended first.
     private static let mostFailed = 1000
-    /// How often what failed beside others is read again at once.
+    /// How often an object is read in a row, beside others that can be read, before it is set aside.
     private static let attempts = 2
     /// How often the object may be gone in one run after which a list goes on; only what is deleted meanwhile is gone.
     private static let mostGone = 100
@@ -96,18 +94,13 @@ package struct StripeImport: Sendable {
     ) async throws -> Report? {
         guard let standing = try await register.begin(isAnew: isAnew) else { return nil }
         var report = Report(standing: standing, list: "")
-        let signs = Task { [register] in
-            while !Task.isCancelled {
-                try await Task.sleep(for: Self.heartbeat)
-                try? await register.touch()
-            }
-        }
-        defer { signs.cancel() }
         do {
-            while report.standing.list < lists.count {
-                try await readList(lists[report.standing.list], &report, progress)
+            try await Lease.keepAlive(by: register.touch) {
+                while report.standing.list < lists.count {
+                    try await readList(lists[report.standing.list], &report, progress)
+                }
+                try await readFailed(&report, progress)
             }
-            try await readFailed(&report, progress)
             if report.standing.failed.isEmpty {
                 try await register.complete()
             } else {
@@ -332,29 +325,28 @@ package struct StripeImport: Sendable {
     private func waitingOut<Value: Sendable>(
         _ report: inout Report, _ progress: @Sendable (Report) -> Void, _ body: () async throws -> Value
     ) async throws -> Value {
-        var pause = intervals.firstPause
-        var end: ContinuousClock.Instant?
+        var outage = Outage(patience: intervals.outage, intervals.backoff)
         while true {
             do {
                 return try await body()
             } catch let error as StripeAPIError where error.isPassing || error.kind == .outOfTime {
                 try Task.checkCancellation()
-                guard .now < end ?? .now + intervals.outage else { throw error }
-                end = end ?? .now + intervals.outage
-                var wait = pause
-                if case .limited(let until?) = error.kind {
-                    // However long that is: Stripe itself said so.
-                    wait = max(pause, .milliseconds(until.milliseconds - desk.now().milliseconds))
-                    end = .now + wait + intervals.outage
-                }
+                guard let pause = outage.pause(at: .now, wish: error.wish(at: desk.now())) else { throw error }
                 report.outage = error.description
                 try await register.note(outage: error.description)
                 progress(report)
-                try await Task.sleep(for: wait)
+                try await Task.sleep(for: pause)
                 report.outage = nil
-                pause = min(intervals.longestPause, pause * 2)
             }
         }
+    }
+}
+
+extension StripeAPIError {
+    /// How long Stripe wants to be left alone; `nil` where it does not say.
+    fileprivate func wish(at now: Timestamp) -> Duration? {
+        guard case .limited(let until?) = kind else { return nil }
+        return .milliseconds(until.milliseconds - now.milliseconds)
     }
 }
 

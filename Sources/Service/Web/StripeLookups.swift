@@ -1,6 +1,7 @@
 import AppStorePayloads
 import EntitlementCore
 package import Ledger
+import OutgoingHTTP
 import StripeAPI
 import StripePayloads
 import Synchronization
@@ -253,24 +254,21 @@ package struct StripeLookups: Sendable {
             if let since = owed.failingSince, now.milliseconds - since.milliseconds > Self.longestFailing {
                 return try await giveUp(owed, "it could not be read for thirty days", reason)
             }
-            let pause =
-                isOwn ? min(Self.longestPause, Self.firstPause << Int64(min(owed.attempts, 20))) : Self.firstPause
-            try await register.postpone(
-                owed, to: now.adding(milliseconds: pause), isOwn: isOwn, fault: fault, reason)
+            let again = now.adding(Self.backoff.pause(after: isOwn ? owed.attempts + 1 : 1))
+            try await register.postpone(owed, to: again, isOwn: isOwn, fault: fault, reason)
             // What only the operator can mend is said once for all that wait for it.
             guard isOwn, fault == nil else { return }
             logger.log(
                 .warning, "something of Stripe's cannot be read; it is tried again, and the others go on",
                 [
                     ("position", .integer(owed.position)), ("error", .string(reason)),
-                    ("next_try_at", .string(now.adding(milliseconds: pause).description)),
+                    ("next_try_at", .string(again.description)),
                 ])
         }.value
     }
 
-    /// After one could not be read, though others might; doubled for each further time, in milliseconds.
-    private static let firstPause: Int64 = 10_000
-    private static let longestPause: Int64 = 6 * 3_600_000
+    /// After one could not be read, though others might.
+    private static let backoff = Backoff(first: .seconds(10), longest: .seconds(6 * 3600))
     /// Stripe itself keeps events for as long.
     private static let longestFailing: Int64 = 30 * Timestamp.millisecondsPerDay
 }

@@ -3,7 +3,6 @@ import EntitlementCore
 package import Ledger
 package import StripeAPI
 import StripePayloads
-import Synchronization
 
 /// Reads Stripe's own list of events when the service starts, and from time to time, so that a webhook that never came is
 /// recorded all the same.
@@ -57,31 +56,20 @@ package struct StripeSweep: Sendable {
                 let isLive = client.environment == .production
                 group.addTask {
                     await intervals.run {
-                        await outcome(watch, isLive ? .stripeEventsProduction : .stripeEventsSandbox) {
+                        await watch.watch(isLive ? .stripeEventsProduction : .stripeEventsSandbox) {
                             try await sweep(client) == nil ? .elsewhere : .done
-                        }
+                        } ?? .failed
                     }
                 }
                 group.addTask {
                     await listIntervals.run {
-                        await outcome(watch, isLive ? .stripeListsProduction : .stripeListsSandbox) {
+                        await watch.watch(isLive ? .stripeListsProduction : .stripeListsSandbox) {
                             try await fillGap(client)
-                        }
+                        } ?? .failed
                     }
                 }
             }
         }
-    }
-
-    private func outcome(
-        _ watch: WorkWatch, _ work: WorkWatch.Work, _ body: @Sendable () async throws -> Repetition.Outcome
-    ) async -> Repetition.Outcome {
-        let outcome = Mutex(Repetition.Outcome.failed)
-        await watch.watch(work) {
-            let came = try await body()
-            outcome.withLock { $0 = came }
-        }
-        return outcome.withLock { $0 }
     }
 
     /// Reads everything up to now, once, in every environment, and where the list of events does not reach back far enough
@@ -138,18 +126,9 @@ package struct StripeSweep: Sendable {
                 ])
         }
         do {
-            var report = Report()
-            repeat {
-                let until = min(sweep.end, sweep.from.adding(milliseconds: Self.part))
-                let part = try await read(from: sweep.from, until: until, of: sweep, client)
-                // Its first answer may be the first that tells the time.
-                sweep.end(noLaterThan: client.clock.reading(at: desk.now()))
-                try await register.advance(
-                    &sweep, to: min(until, sweep.end), read: part.read, recorded: part.recorded, refused: part.refused)
-                report.read += part.read
-                report.recorded += part.recorded
-                report.refused += part.refused
-            } while sweep.from < sweep.end
+            let report = try await Lease.keepAlive(by: { [register, sweep] in try await register.touch(sweep) }) {
+                try await readOn(&sweep, client)
+            }
             desk.logger.log(
                 report.recorded > 0 || report.refused > 0 ? .warning : .info,
                 report.recorded > 0
@@ -165,23 +144,34 @@ package struct StripeSweep: Sendable {
             await Task { [register, sweep] in
                 try? await register.letGo(of: sweep, isStopped ? nil : "\(error)")
             }.value
-            throw error
+            throw isStopped ? CancellationError() : error
         }
     }
 
+    private func readOn(_ sweep: inout WebSweep, _ client: StripeClient) async throws -> Report {
+        var report = Report()
+        repeat {
+            let until = min(sweep.end, sweep.from.adding(milliseconds: Self.part))
+            let part = try await read(from: sweep.from, until: until, client)
+            // Its first answer may be the first that tells the time.
+            sweep.end(noLaterThan: client.clock.reading(at: desk.now()))
+            try await register.advance(
+                &sweep, to: min(until, sweep.end), read: part.read, recorded: part.recorded, refused: part.refused)
+            report.read += part.read
+            report.recorded += part.recorded
+            report.refused += part.refused
+        } while sweep.from < sweep.end
+        return report
+    }
+
     /// Reads and records what was made within some hours.
-    private func read(
-        from: Timestamp, until: Timestamp, of sweep: WebSweep, _ client: StripeClient
-    ) async throws -> Report {
+    private func read(from: Timestamp, until: Timestamp, _ client: StripeClient) async throws -> Report {
         var report = Report()
         for types in StripeEventType.lists {
             try await desk.pages(
                 client, within: Self.patience,
                 path: { StripeEventType.page(types, from: from, until: until, after: $0) }
-            ) { page in
-                try await record(page, client.environment, &report)
-                try await register.touch(sweep)
-            }
+            ) { try await record($0, client.environment, &report) }
         }
         return report
     }
