@@ -66,7 +66,7 @@ package struct WebConflicts: Sendable {
                 [("position", .integer(position))])
         }
         guard count > 0 else { return }
-        for _ in 0..<count { metrics.count(.conflicts, []) }
+        metrics.count(.conflicts, [], by: count)
         metrics.count(.remarks, ["ownership_conflict"])
         logger.log(
             .warning, "a purchase on the web names two customers",
