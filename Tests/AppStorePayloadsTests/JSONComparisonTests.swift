@@ -26,10 +26,10 @@ struct JSONComparisonTests {
             "\"\\ud83d\\u0041\"", "\"\\ude00\\ud83d\"", "1e400", "-1e400", "1e-400",
         ])
     func values(text: String) {
-        Self.compare(Array(#"{"v":\#(text)}"#.utf8), "\(text)")
-        Self.compare(Array(#"{"\#(text)":1}"#.utf8), "name \(text)")
-        Self.compare(Array(text.utf8), "alone \(text)")
-        Self.compare(Array(#" {"v":[1,\#(text),{"w":\#(text)}]} "#.utf8), "inside \(text)")
+        Self.expectSame(Array(#"{"v":\#(text)}"#.utf8), "\(text)")
+        Self.expectSame(Array(#"{"\#(text)":1}"#.utf8), "name \(text)")
+        Self.expectSame(Array(text.utf8), "alone \(text)")
+        Self.expectSame(Array(#" {"v":[1,\#(text),{"w":\#(text)}]} "#.utf8), "inside \(text)")
     }
 
     @Test("every byte before such as matter to JSON or UTF-8, inside quotes and outside", arguments: 0..<16)
@@ -39,8 +39,8 @@ struct JSONComparisonTests {
             let first = UInt8(upper * 16 + lower)
             for second in seconds {
                 let text = [first, second]
-                Self.compare(Array(#"{"v":""#.utf8) + text + Array(#""}"#.utf8), "quoted \(text)")
-                Self.compare(Array(#"{"v":1"#.utf8) + text + Array("}".utf8), "bare \(text)")
+                Self.expectSame(Array(#"{"v":""#.utf8) + text + Array(#""}"#.utf8), "quoted \(text)")
+                Self.expectSame(Array(#"{"v":1"#.utf8) + text + Array("}".utf8), "bare \(text)")
             }
         }
     }
@@ -53,7 +53,7 @@ struct JSONComparisonTests {
                 for third in edges {
                     for last in [[], [0x7F], [0x80], [0xBF], [0xC0]] as [[UInt8]] {
                         let text = [first, second, third] + last
-                        Self.compare(Array(#"{"v":""#.utf8) + text + Array(#""}"#.utf8), "\(text)")
+                        Self.expectSame(Array(#"{"v":""#.utf8) + text + Array(#""}"#.utf8), "\(text)")
                     }
                 }
             }
@@ -63,18 +63,18 @@ struct JSONComparisonTests {
     @Test("a byte order mark of UTF-8 may stand before the text, and nothing else of its kind")
     func byteOrderMark() throws {
         let text = Array(#"{"v":1}"#.utf8)
-        Self.compare([0xEF, 0xBB, 0xBF] + text, "once")
+        Self.expectSame([0xEF, 0xBB, 0xBF] + text, "once")
         #expect(try JSONObject(parsing: [0xEF, 0xBB, 0xBF] + text)["v"]?.int64 == 1)
-        Self.compare([0xEF, 0xBB, 0xBF, 0xEF, 0xBB, 0xBF] + text, "twice")
-        Self.compare([0xEF, 0xBB] + text, "cut")
+        Self.expectSame([0xEF, 0xBB, 0xBF, 0xEF, 0xBB, 0xBF] + text, "twice")
+        Self.expectSame([0xEF, 0xBB] + text, "cut")
     }
 
     @Test("nesting is allowed as deep, and no deeper", arguments: [1, 100, 509, 510, 511, 512, 513, 514, 2000])
     func depth(levels: Int) {
         let arrays = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
-        Self.compare(Array(#"{"v":\#(arrays)}"#.utf8), "\(levels) arrays")
+        Self.expectSame(Array(#"{"v":\#(arrays)}"#.utf8), "\(levels) arrays")
         let objects = String(repeating: #"{"v":"#, count: levels) + "1" + String(repeating: "}", count: levels)
-        Self.compare(Array(objects.utf8), "\(levels) objects")
+        Self.expectSame(Array(objects.utf8), "\(levels) objects")
     }
 
     @Test("mutated payloads are read alike", arguments: (200 as UInt64)..<208)
@@ -94,7 +94,7 @@ struct JSONComparisonTests {
                 default: text.insert(piece, at: index)
                 }
             }
-            Self.compare(text, "seed \(seed), round \(round)")
+            Self.expectSame(text, "seed \(seed), round \(round)")
         }
     }
 
@@ -102,7 +102,7 @@ struct JSONComparisonTests {
     ///
     /// Only what no Foundation value can hold, a number beyond `Double` or half of a surrogate pair, is taken by ours
     /// alone; that it is read well is said by other tests.
-    private static func compare(_ text: [UInt8], _ name: @autoclosure () -> String) {
+    private static func expectSame(_ text: [UInt8], _ name: @autoclosure () -> String) {
         let theirs = (try? JSONSerialization.jsonObject(with: Data(text))) as? Members
         let ours = try? JSONObject(parsing: text)
         guard let theirs, let ours else {

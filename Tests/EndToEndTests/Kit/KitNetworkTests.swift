@@ -45,10 +45,12 @@ struct KitNetworkTests {
             let kit = await device.launch()
             _ = await kit.purchase(Product.lifetime)
             let bought = try rig.id(Product.lifetime, device)
+            #expect(rig.store.finishCount(bought, on: device.number) == 0)
             device.proxy.weather = .fair
             await kit.networkDidReturn()
             await rig.store.waitForFinish(bought, on: device.number)
             await device.live("premium", gives: true)
+            #expect(rig.store.finishCount(bought, on: device.number) == 1)
         }
     }
 

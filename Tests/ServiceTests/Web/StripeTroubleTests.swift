@@ -11,20 +11,39 @@ import Testing
 /// What only an operator can mend, and many webhooks at one instant.
 @Suite("Trouble with reading Stripe's API", .timeLimit(.minutes(5)))
 struct StripeTroubleTests {
-    /// A service, and a server that stands in for Stripe.
-    private struct Trouble {
+    /// A service, and a server that stands in for Stripe for as long as this is there.
+    private final class Trouble: Sendable {
         let stripe: StripeRig
         let shelf: StripeShelf
         let server: HostileServer
 
         var rig: ServiceRig { stripe.rig }
 
-        static func make() async throws -> Trouble {
+        init() async throws {
             let shelf = StripeShelf()
             let server = try HostileServer { request, _ in shelf.reply(to: request) }
             // The key is of the account that sends the webhooks.
             shelf.put(StripeShelf.refunded, at: "/v1/events/evt_refund")
-            return Trouble(stripe: try await StripeRig.make(api: server.url), shelf: shelf, server: server)
+            (self.shelf, self.server) = (shelf, server)
+            stripe = try await StripeRig.make(api: server.url)
+        }
+
+        deinit { server.stop() }
+
+        /// A customer has paid.
+        ///
+        /// - Parameter isRefunded: whether Stripe answers what there is to read of a refund.
+        static func paid(isRefunded: Bool = true) async throws -> Trouble {
+            let trouble = try await Trouble()
+            if isRefunded { trouble.refund() }
+            #expect(try await trouble.stripe.deliver(StripeBody.paid).status == 200)
+            return trouble
+        }
+
+        /// Stripe knows the refund, and for which invoice it was made.
+        func refund() {
+            shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+            shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
         }
 
         /// What another process, or the same one started again, would read with.
@@ -64,8 +83,7 @@ struct StripeTroubleTests {
 
     @Test("each of thirty refunds of one instant is read before it is answered")
     func many() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
+        let trouble = try await Trouble()
         let count = 30
         for number in 1...count {
             let invoice = StripeBody.invoice("c-\(number)", subscription: "sub_\(number)")
@@ -98,11 +116,7 @@ struct StripeTroubleTests {
 
     @Test("a refund is answered when it is read, also while another process notes what is owed")
     func noting() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
-        trouble.shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
-        trouble.shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
-        #expect(try await trouble.stripe.deliver(StripeBody.paid).status == 200)
+        let trouble = try await Trouble.paid()
         _ = try await trouble.lookups().round()
         let answer = try await trouble.rig.pool.withConnection { connection in
             try connection.transaction { connection in
@@ -120,11 +134,7 @@ struct StripeTroubleTests {
 
     @Test("a refund that is being read already is answered when that is done")
     func held() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
-        trouble.shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
-        trouble.shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
-        #expect(try await trouble.stripe.deliver(StripeBody.paid).status == 200)
+        let trouble = try await Trouble.paid()
         trouble.shelf.hold(true)
         let first = Task { try await trouble.stripe.deliver(StripeShelf.refunded).status }
         while trouble.server.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
@@ -141,11 +151,7 @@ struct StripeTroubleTests {
 
     @Test("a permission that is missing is shown, and soon after it is given what waited for it is read")
     func permission() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
-        trouble.shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
-        trouble.shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
-        #expect(try await trouble.stripe.deliver(StripeBody.paid).status == 200)
+        let trouble = try await Trouble.paid()
         trouble.shelf.fail(Self.missing)
         #expect(try await trouble.stripe.deliver(StripeShelf.refunded).status == 200)
         let lookups = trouble.lookups()
@@ -166,11 +172,7 @@ struct StripeTroubleTests {
 
     @Test("a service that is started again tries at once what only the operator could mend")
     func restarted() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
-        trouble.shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
-        trouble.shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
-        #expect(try await trouble.stripe.deliver(StripeBody.paid).status == 200)
+        let trouble = try await Trouble.paid()
         let unauthorized =
             #"{"error":{"type":"invalid_request_error","message":"Expired API Key provided: sk_live_1"}}"#
         trouble.shelf.fail(.answer(401, unauthorized))
@@ -184,10 +186,8 @@ struct StripeTroubleTests {
 
     @Test("what Stripe told of and does not know is not called foreign: the key of another account is named")
     func anotherAccount() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
+        let trouble = try await Trouble.paid(isRefunded: false)
         trouble.shelf.take("/v1/events/evt_refund")
-        #expect(try await trouble.stripe.deliver(StripeBody.paid).status == 200)
         #expect(try await trouble.stripe.deliver(StripeShelf.refunded).status == 200)
         #expect(try await trouble.owed() == 2)
         let lookups = trouble.lookups()
@@ -196,8 +196,7 @@ struct StripeTroubleTests {
         #expect(trouble.server.requests.contains { $0.target == "/v1/events/evt_refund" })
         // The operator configures the right one.
         trouble.shelf.put(StripeShelf.refunded, at: "/v1/events/evt_refund")
-        trouble.shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
-        trouble.shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
+        trouble.refund()
         trouble.advance(seconds: 3600)
         try await trouble.work(trouble.lookups()) { try await trouble.owed() == 0 }
         #expect(try await trouble.stripe.access("c-1") == ["web_checkout revoked"])
@@ -206,8 +205,7 @@ struct StripeTroubleTests {
 
     @Test("test data that was deleted at Stripe is asked for some times, and then given up with a line of log")
     func deleted() async throws {
-        let trouble = try await Trouble.make()
-        defer { trouble.server.stop() }
+        let trouble = try await Trouble()
         #expect(try await trouble.stripe.deliver(StripeShelf.refunded).status == 200)
         let lookups = trouble.lookups()
         var rounds = 0
