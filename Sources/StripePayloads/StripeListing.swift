@@ -75,7 +75,8 @@ package struct StripeListed: Hashable, Sendable {
     package let created: Timestamp?
     /// `cus_…`: who paid.
     package let customer: String?
-    /// Whether nothing that is recorded can come of it: a checkout that nobody went through, or an invoice or a payment that is not paid.
+    /// Whether nothing that is recorded can come of it: a checkout that nobody went through, or an invoice or a payment that
+    /// is not paid.
     package let isUnfinished: Bool
     /// Of a payment, whether some of it was given back, or it was disputed.
     package let isTakenBack: Bool

@@ -155,12 +155,12 @@ package enum FactCodec {
         case 21: fact = .storeRequest(try reader.storeRequest())
         case 22: fact = .catalog(try reader.webCatalog())
         case 23: fact = .web(try reader.web())
+        case 24: fact = .transfer(try reader.annotatedTransfer())
         case 25:
             let original = try reader.text()
             var forgetting = try reader.forgetting()
             forgetting.originalTransactionID = original
             fact = .forgetting(forgetting)
-        case 24: fact = .transfer(try reader.annotatedTransfer())
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

@@ -55,8 +55,8 @@ package struct StatedRenewal: Hashable, Sendable {
 /// Everything known about one original transaction of one environment: the join of all signed statements.
 ///
 /// The join is a set union followed by dropping what can no longer matter, or what devices repeat beyond any measure, so
-/// permuting, duplicating or delaying deliveries cannot change what is kept, apart from positions. Catalog, policy and ownership are applied when the
-/// state is read.
+/// permuting, duplicating or delaying deliveries cannot change what is kept, apart from positions. Catalog, policy and
+/// ownership are applied when the state is read.
 package struct OriginalState: Hashable, Sendable {
     /// Changes whenever the fold could answer differently from the same facts.
     package static let foldVersion = 1

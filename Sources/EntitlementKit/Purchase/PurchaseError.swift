@@ -42,12 +42,13 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         /// on the web to come back to the page, or call ``EntitlementStore/abandonCheckout(of:)`` with this error's product when
         /// the customer does not want it any more.
         public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
-        /// The app sells on the web, refuses unknown ownership (``WebCheckout/refusesUnknownOwnership``), and nobody can say now what was bought there: the server has never answered this device about
-        /// this customer, and cannot be reached.
+        /// The app sells on the web and refuses unknown ownership (``WebCheckout/refusesUnknownOwnership``), and nobody can
+        /// say now what was bought there: the server has never answered this device about this customer, and cannot be
+        /// reached.
         ///
-        /// Whoever subscribed on the web would be charged once more.
-        /// It can be bought when the server has answered once. ``PurchaseOptions/evenIfOwned`` buys it all the same, for a
-        /// customer who says that they have bought nothing on the web.
+        /// Whoever subscribed on the web would be charged once more. It can be bought when the server has answered once.
+        /// ``PurchaseOptions/evenIfOwned`` buys it all the same, for a customer who says that they have bought nothing on the
+        /// web.
         public static let ownershipUnknown = Reason(rawValue: "ownership_unknown")
         /// The App Store has a purchase of it under way, which waits for somebody's approval or could not be verified yet.
         public static let purchasePending = Reason(rawValue: "purchase_pending")

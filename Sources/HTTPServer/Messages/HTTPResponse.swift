@@ -1,7 +1,7 @@
 /// An answer to a request.
 ///
-/// The server itself adds `Content-Length`, where it applies `Connection`, and `Date` unless there is one. A header field with an empty
-/// value is left out; a field name or value that HTTP does not allow makes the whole answer a 500.
+/// The server itself adds `Content-Length`, where it applies `Connection`, and `Date` unless there is one. A header field
+/// with an empty value is left out; a field name or value that HTTP does not allow makes the whole answer a 500.
 package struct HTTPResponse: Sendable {
     /// From 200 to 599.
     package var status: Int

@@ -1,7 +1,8 @@
 import EntitlementCore
 import PostgresClient
 
-/// Whom the bodies of Stripe's webhooks, and the answers of its API, name, as regular expressions over evidence that PostgreSQL spells as text.
+/// Whom the bodies of Stripe's webhooks, and the answers of its API, name, as regular expressions over evidence that
+/// PostgreSQL spells as text.
 ///
 /// That spelling doubles each backslash, and gives bytes of 128 and more in octal, such as `\303`.
 enum WebEvidence {

@@ -2,7 +2,9 @@ import PostgresClient
 
 /// A row of work that one process holds at a time.
 ///
-/// It is taken, shows signs of life, is changed by its holder alone, and is let go. Times are the database's own. In its statements `$1` is the ledger, then come the columns that name the row, then the holder, then the values.
+/// It is taken, shows signs of life, is changed by its holder alone, and is let go. Times are the database's own.
+///
+/// In its statements `$1` is the ledger, then come the columns that name the row, then the holder, then the values.
 struct LeasedRow: Sendable {
     private let pool: PostgresPool
     private let table: String
