@@ -25,8 +25,8 @@ package final class HTTPServer: Sendable {
     ///   - bodyLimit: the largest body for a method and a percent-encoded path, in bytes. It must not block either.
     ///   - gate: says of a request with a body, from its head, whether the body may come. It must not block either.
     ///   - trusts: whether a peer, by its numeric address, stands for many clients, so that no limit of one address holds.
-    ///   - immediate: makes what is offered each request without a body before `handler`; called on the event loop's
-    ///     thread.
+    ///   - immediate: makes what is offered each request without a body before `handler`; called when the server starts,
+    ///     before the event loop's thread does.
     ///   - handler: answers every other request. It is cancelled when the server stops and the grace is over; what
     ///     it returns after that is thrown away.
     package init(

@@ -19,12 +19,12 @@ final class RunningServer: Sendable {
         let mailbox = LoopMailbox()
         port = socket.port
         self.mailbox = mailbox
-        let start = LoopStart(core, socket)
-        // A thread of its own for as long as the server runs, since the loop waits in system calls.
-        DispatchQueue(label: "http-loop").async { start.serve(mailbox) }
-        guard start.succeeds() else {
+        guard mailbox.descriptor >= 0, let loop = EventLoop(core, listeningOn: socket, mailbox: mailbox) else {
             throw HTTPServerError(.systemFailure, "The system has no file descriptors left for an event loop.")
         }
+        let start = LoopStart(loop)
+        // A thread of its own for as long as the server runs, since the loop waits in system calls.
+        DispatchQueue(label: "http-loop").async { start.serve() }
     }
 
     /// Ends the server, and returns when the loop has ended and everything it held is gone; to be called once.
@@ -33,43 +33,23 @@ final class RunningServer: Sendable {
     }
 }
 
-/// Carries to the loop's thread what the loop is made of, and back whether it could be made, which takes microseconds.
+/// Carries the loop to its thread.
 private final class LoopStart: Sendable {
     /// Taken out by the thread, so that nothing of the server is left when its loop is gone.
-    private let parts: Mutex<(core: ServerCore, socket: ListeningSocket)?>
-    private let semaphore = DispatchSemaphore(value: 0)
-    private let hasLoop = Atomic(false)
+    private let loop: Mutex<EventLoop?>
 
-    init(_ core: ServerCore, _ socket: ListeningSocket) { parts = Mutex((core, socket)) }
+    init(_ loop: sending EventLoop) { self.loop = Mutex(loop) }
 
-    func succeeds() -> Bool {
-        semaphore.wait()
-        return hasLoop.load(ordering: .acquiring)
-    }
-
-    /// Makes the loop, runs it, and tells who waits for its end when nothing of it is left.
-    func serve(_ mailbox: LoopMailbox) {
-        guard let (waiters, lingering) = run(mailbox) else { return }
+    /// Runs the loop, and tells who waits for its end when nothing of it is left.
+    func serve() {
+        guard let (waiters, lingering) = run() else { return }
         Task {
             await lingering.stop()
             for waiter in waiters { waiter.resume() }
         }
     }
 
-    private func run(
-        _ mailbox: LoopMailbox
-    ) -> (waiters: [CheckedContinuation<Void, Never>], lingering: LingeringSockets)? {
-        let loop = mailbox.descriptor >= 0 ? makeLoop(mailbox) : nil
-        hasLoop.store(loop != nil, ordering: .releasing)
-        semaphore.signal()
-        return loop?.run()
-    }
-
-    /// Leaves nothing behind that refers to the listening socket, which the loop closes.
-    private func makeLoop(_ mailbox: LoopMailbox) -> EventLoop? {
-        parts.withLock { parts in
-            defer { parts = nil }
-            return parts.flatMap { EventLoop($0.core, listeningOn: $0.socket, mailbox: mailbox) }
-        }
+    private func run() -> (waiters: [CheckedContinuation<Void, Never>], lingering: LingeringSockets)? {
+        loop.withLock { $0.take() }?.run()
     }
 }

@@ -12,7 +12,7 @@ struct ServerCore: Sendable {
     let trusts: @Sendable (_ address: String) -> Bool
     /// Answers requests, on Swift's own threads.
     let handler: @Sendable (HTTPRequest) async -> HTTPResponse
-    /// Makes what is offered each request first, on the loop's thread; `nil` for nothing.
+    /// Makes what is offered each request first, before the loop's thread begins; `nil` for nothing.
     let makeImmediateHandler: (@Sendable (LoopWaker) -> any ImmediateHandler)?
     /// Renders what the server answers by itself.
     let refuse: @Sendable (HTTPRefusal, HTTPRequestHead) -> HTTPResponse

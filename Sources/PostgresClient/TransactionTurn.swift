@@ -9,6 +9,7 @@ package final class TransactionTurn: Sendable {
     private static let longest = DispatchTimeInterval.seconds(60)
 
     private let isCommitted = Mutex<Bool?>(nil)
+    /// Blocks the queue of the connection that waits, never one of Swift's own threads.
     private let finished = DispatchSemaphore(value: 0)
 
     package init() {}

@@ -4,13 +4,14 @@ import Glibc
 /// The program: measures what the product does, each figure beside its limit on the same machine in the same run.
 @main
 struct RightfulBench {
-    static func main() async {
+    /// On the process's first thread, which may block as long as it likes: Swift's own few are for asynchronous work.
+    static func main() {
         // A connection that the other side closes is an error of the write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
         let words = Array(CommandLine.arguments.dropFirst())
         do {
             switch words.first {
-            case "worker": try await Workers.run(Array(words.dropFirst()))
+            case "worker": try Workers.run(Array(words.dropFirst()))
             case "page": try Page(Array(words.dropFirst())).write()
             default: try measure(words)
             }

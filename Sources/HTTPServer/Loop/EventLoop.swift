@@ -4,7 +4,8 @@ import Glibc
 /// Serves every socket, on one thread, without ever waiting for anything but the next thing to do.
 ///
 /// A turn takes what has come: connections, requests, responses of handlers, and whatever the immediate handler waits
-/// for. All objects that it owns are used by its thread alone, so they have no locks; `LoopMailbox` is the way in.
+/// for. All objects that it owns are used by its thread alone once that has begun, so they have no locks; `LoopMailbox` is
+/// the way in.
 final class EventLoop {
     let core: ServerCore
     let mailbox: LoopMailbox

@@ -1,4 +1,3 @@
-import Dispatch
 import EntitlementCore
 import Foundation
 import HTTPServer
@@ -33,12 +32,5 @@ final class AskedStore {
     }
 
     /// Blocks until it has stopped.
-    func stop() {
-        let stopped = DispatchSemaphore(value: 0)
-        Task.detached { [server] in
-            await server.stop(graceSeconds: 0)
-            stopped.signal()
-        }
-        stopped.wait()
-    }
+    func stop() { try? Threads.wait { [server] in await server.stop(graceSeconds: 0) } }
 }

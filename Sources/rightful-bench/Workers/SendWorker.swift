@@ -32,7 +32,7 @@ struct SendWorker {
     }
 }
 
-/// Blocking work on threads of its own.
+/// Blocking work on threads of its own, and waiting for it: the semaphores block threads that are none of Swift's own.
 enum Threads {
     /// Runs so many at once and waits for all; the first error is thrown.
     static func run<Value: Sendable>(
@@ -49,5 +49,22 @@ enum Threads {
         }
         for _ in 0..<count { done.wait() }
         return try results.withLock { $0 }.map { try $0.get() }
+    }
+
+    /// Blocks until asynchronous work has ended; its error is thrown.
+    static func wait<Value: Sendable>(for work: @escaping @Sendable () async throws -> Value) throws -> Value {
+        let result = Mutex<Result<Value, any Error>>(.failure(CancellationError()))
+        let done = DispatchSemaphore(value: 0)
+        Task.detached {
+            do {
+                let value = try await work()
+                result.withLock { $0 = .success(value) }
+            } catch {
+                result.withLock { $0 = .failure(error) }
+            }
+            done.signal()
+        }
+        done.wait()
+        return try result.withLock { $0 }.get()
     }
 }

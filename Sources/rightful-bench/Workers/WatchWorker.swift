@@ -22,6 +22,7 @@ struct WatchWorker {
 
     func run() throws -> WorkerResult {
         let probes = Mutex<(waiting: [Probe], isOver: Bool)>(([], false))
+        // What waits for it are threads of this worker's own.
         let arrived = DispatchSemaphore(value: 0)
         let (request, start) = (request, MonotonicClock.now())
         Thread.detachNewThread {

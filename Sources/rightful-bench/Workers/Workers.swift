@@ -4,13 +4,13 @@ import Glibc
 /// The processes that make load: this program, started again with `worker`.
 enum Workers {
     /// Runs one.
-    static func run(_ words: [String]) async throws {
+    static func run(_ words: [String]) throws {
         guard words.count == 2 else { throw UsageError("a worker takes its name and what to do") }
         let text = Data(words[1].utf8)
         switch words[0] {
-        case "keep": try await Keeper.run(dataDirectory: words[1])
-        case "append": try answer(await AppendWorker(try decode(text)).run())
-        case "insert": try answer(await InsertWorker(try decode(text)).run())
+        case "keep": try Threads.wait { try await Keeper.run(dataDirectory: words[1]) }
+        case "append": try answer(Threads.wait { try await AppendWorker(try decode(text)).run() })
+        case "insert": try answer(Threads.wait { try await InsertWorker(try decode(text)).run() })
         case "send": try answer(SendWorker(try decode(text)).run())
         case "post": try answer(PostWorker(try decode(text)).run())
         case "watch": try answer(WatchWorker(try decode(text)).run())
