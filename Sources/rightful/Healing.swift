@@ -1,6 +1,5 @@
 import AppStoreServer
 import EntitlementCore
-import Foundation
 import Ledger
 import Service
 
@@ -31,9 +30,8 @@ struct Healing: Sendable {
         writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
     ) {
         let clock = session.clock
-        let holder = "\(ProcessInfo.processInfo.hostName)/\(UUID())"
         register = StreamRegister(pool: session.pool)
-        consumption = ConsumptionRegister(pool: session.pool, holder: holder)
+        consumption = ConsumptionRegister(pool: session.pool, holder: session.holder)
         projector = WatchProjector(pool: session.pool)
         driftProjector = DriftProjector(pool: session.pool)
         let clients = Dictionary(checks.map { ($0.app, $0.client) }) { first, _ in first }
@@ -42,7 +40,7 @@ struct Healing: Sendable {
         let environments = Dictionary(accesses.map { ($0.app.bundleID, $0.app.environments) }) { first, _ in first }
         repairer = StoreRepairer(
             checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } },
-            register: CheckRegister(pool: session.pool, holder: holder), reader: reader, metrics: metrics,
+            register: CheckRegister(pool: session.pool, holder: session.holder), reader: reader, metrics: metrics,
             logger: logger, now: clock.now)
         desks = accesses.flatMap { access -> [ConsumptionAnswerer.Desk] in
             guard let policy = access.app.consumption, let client = clients[access.app.bundleID] else { return [] }

@@ -81,7 +81,7 @@ struct StoreAccess: Sendable {
     ) -> NotificationSweep {
         NotificationSweep(
             client: client(session, now: now),
-            register: SweepRegister(pool: session.pool, holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())"),
+            register: SweepRegister(pool: session.pool, holder: session.holder),
             verifier: verifier, logger: logger, now: now
         ) { try await writer.append($0) }
     }

@@ -1,5 +1,4 @@
 import EntitlementCore
-import Foundation
 import Ledger
 import Service
 import StripeAPI
@@ -18,7 +17,7 @@ struct StripeWork: Sendable {
     ) {
         let desk = Self.desk(
             files, sharing: paces, session, writer: writer, reader: reader, metrics: metrics, logger: logger)
-        let holder = Self.holder()
+        let holder = session.holder
         self.desk = desk
         register = WebSweepRegister(pool: session.pool, holder: holder)
         lookups = StripeLookups(
@@ -43,7 +42,4 @@ struct StripeWork: Sendable {
             now: session.clock.now
         ) { try await conflicts.append($0) { try await writer.append($0) } }
     }
-
-    /// A name that no other process has.
-    static func holder() -> String { "\(ProcessInfo.processInfo.hostName)/\(UUID())" }
 }

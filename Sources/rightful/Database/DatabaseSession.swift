@@ -14,6 +14,8 @@ struct DatabaseSession: Sendable {
     let cluster: EmbeddedCluster?
     /// The clock that all instances share.
     let clock: LedgerClock
+    /// What this process calls itself where one process at a time does something: no other has that name.
+    let holder = "\(ProcessInfo.processInfo.hostName)/\(UUID())"
 
     /// Opens the configured database.
     ///

@@ -1,6 +1,5 @@
 import AppStoreServer
 import EntitlementCore
-import Foundation
 import Ledger
 import Service
 
@@ -25,26 +24,28 @@ struct ImportCommand: Command {
             CommandUsage.Option("--again", nil, "begin at the beginning, also where some or all was imported before"),
         ],
         details: """
-            From the App Store: each id brings the whole history of its Apple account in the app: every transaction that the store still knows,
-            refunds and consumables included, and how each subscription stands. Ids of which an answer spoke already are
-            passed over, so one id for each subscription or purchase is right. In a table the first column counts.
+            From the App Store: each id brings the whole history of its Apple account in the app: every transaction that
+            the store still knows, refunds and consumables included, and how each subscription stands. Ids of which an
+            answer spoke already are passed over, so one id for each subscription or purchase is right. In a table the
+            first column counts.
 
-            An id that the store cannot be asked about is named and set aside, and asked about first by the next run of the
-            same list; exit status 1. An outage of the store is waited out for a quarter of an hour.
+            An id that the store cannot be asked about is named and set aside, and asked about first by the next run of
+            the same list; exit status 1. An outage of the store is waited out for a quarter of an hour.
 
             It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5.
 
-            From Stripe (--stripe with --environment): checkout sessions, payments, subscriptions, invoices, refunds and disputes are
-            read, a hundred at a time, with at most 20 requests a second, in the sandbox 10. What each belongs to is looked up. How
-            everything stands comes in; how a past grace period went no list of Stripe's tells. Whose a purchase is stands in
-            its metadata: see --owner-metadata. That key is looked for in the metadata of subscriptions, payment intents,
-            sessions and invoices, and then of Stripe's customers; rightful_customer_id counts before it. Where all of that names
-            nobody, the list of --owners counts: a subscription or payment by its own id before that of Stripe's customer. Of a
-            payment (pi_…) a third column names the product of the catalog, where its metadata does not. An outage is waited
-            out for a quarter of an hour; what cannot be read alone is named, and read again by the next run.
+            From Stripe (--stripe with --environment): checkout sessions, payments, subscriptions, invoices, refunds and
+            disputes are read, a hundred at a time, with at most 20 requests a second, in the sandbox 10. What each
+            belongs to is looked up. How everything stands comes in; how a past grace period went no list of Stripe's
+            tells. Whose a purchase is stands in its metadata: see --owner-metadata. That key is looked for in the
+            metadata of subscriptions, payment intents, sessions and invoices, and then of Stripe's customers;
+            rightful_customer_id counts before it. Where all of that names nobody, the list of --owners counts: a
+            subscription or payment by its own id before that of Stripe's customer. Of a payment (pi_…) a third column
+            names the product of the catalog, where its metadata does not. An outage is waited out for a quarter of an
+            hour; what cannot be read alone is named, and read again by the next run.
 
-            What is stopped or killed goes on where it was when the same is imported again, and what is known already is not
-            recorded again. A running service may work beside it.
+            What is stopped or killed goes on where it was when the same is imported again, and what is known already is
+            not recorded again. A running service may work beside it.
             """)
 
     private static let connections = 6
@@ -91,7 +92,7 @@ struct ImportCommand: Command {
                 check, in: environment,
                 register: ImportRegister(
                     pool: session.pool, stream: StoreStream(app: app, environment: environment), file: file.hash,
-                    holder: "\(ProcessInfo.processInfo.hostName)/\(UUID())"))
+                    holder: session.holder))
             let meter = ImportMeter(total: total, environment)
             if context.isTerminal { context.draw(meter.estimate) }
             defer { if context.isTerminal { context.draw("") } }

@@ -54,7 +54,7 @@ struct StripeImporting: Sendable {
                 desk, client,
                 register: WebImportRegister(
                     pool: session.pool, environment: environment, ownerMetadata: ownerMetadata, owners: owners?.hash,
-                    holder: StripeWork.holder()), ownerMetadata: ownerMetadata,
+                    holder: session.holder), ownerMetadata: ownerMetadata,
                 owners: owners?.list ?? StripeOwnerList())
             let meter = RunMeter()
             defer { if context.isTerminal { context.draw("") } }
