@@ -34,6 +34,13 @@ final class CatalogWatch: Sendable {
         return []
     }
 
+    /// What is odd about the product of ours that a one-time payment on the web names: such a payment gives nothing.
+    func remarks(on fact: WebFact) async -> [String] {
+        guard let productID = fact.payment?.catalogProductID, let catalog = await current() else { return [] }
+        if catalog.product(productID) == nil { return ["unknown_product"] }
+        return catalog.isEndlessByMistake(productID) ? ["subscription_sold_once"] : []
+    }
+
     private func current() async -> Catalog? {
         let now = ContinuousClock.now
         if let known = known.withLock({ $0 }), known.readAt.duration(to: now) < lifetime { return known.catalog }

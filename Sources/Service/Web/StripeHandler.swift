@@ -76,16 +76,13 @@ extension Application {
     /// Counts what it is and what is odd about it, and says the latter.
     private func note(_ event: StripeEvent, _ outcome: AppendOutcome) async {
         metrics.count(.notifications, [event.label])
-        let odd = await oddProduct(of: event)
         tell(
-            event.fact.remarks, and: [odd].compactMap(\.self), of: "an event of Stripe's", outcome,
+            event.fact.remarks, and: await catalogWatch.remarks(on: event.fact), of: "an event of Stripe's", outcome,
             in: event.environment)
         await WebConflicts(reader: reader, metrics: metrics, logger: logger)
             .note(event.fact, event.environment, at: outcome.position)
     }
-}
 
-extension Application {
     /// How long the answer to a webhook waits for what its event cannot take effect without; then that is read behind it.
     private static let longestLookup = Duration.seconds(5)
 
@@ -104,20 +101,6 @@ extension Application {
                 [("position", .integer(position)), ("error", .string("\(error)"))])
         }
     }
-}
-
-extension Application {
-    /// What is odd about the product of ours that a one-time payment names: such a payment gives nothing.
-    private func oddProduct(of event: StripeEvent) async -> String? {
-        guard let productID = event.fact.payment?.catalogProductID,
-            let catalog = try? await within(Self.patience, { [reader] in try await reader.catalog().catalog })
-        else { return nil }
-        if catalog.product(productID) == nil { return "unknown_product" }
-        return catalog.isEndlessByMistake(productID) ? "subscription_sold_once" : nil
-    }
-
-    /// How long the answer to a webhook waits for what is looked at for an operator's eyes alone.
-    private static let patience = Duration.milliseconds(250)
 }
 
 extension EventDraft {
