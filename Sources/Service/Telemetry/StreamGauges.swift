@@ -3,18 +3,10 @@ import Ledger
 
 /// How the store's streams stood at the last look, and how far its history was read.
 struct StreamGauges: Sendable {
-    private struct Gauge {
-        let name: String
-        let help: String
-        var samples: [(labels: [(String, String)], value: String)] = []
-    }
+    private var samples: [Family: [(labels: [(String, String)], value: String)]] = [:]
 
-    private var gauges: [Gauge] = []
-
-    /// The families, without a sample.
-    init() {
-        gauges = Family.allCases.map { Gauge(name: $0.rawValue, help: $0.help) }
-    }
+    /// Without a sample.
+    init() {}
 
     private enum Family: String, CaseIterable {
         case silent = "rightful_stream_silent"
@@ -39,13 +31,10 @@ struct StreamGauges: Sendable {
     }
 
     private mutating func add(_ family: Family, _ labels: [(String, String)], _ value: String) {
-        for index in gauges.indices where gauges[index].name == family.rawValue {
-            gauges[index].samples.append((labels, value))
-        }
+        samples[family, default: []].append((labels, value))
     }
 
     init(_ standings: [StreamStanding], _ sweeps: [SweepStanding], at now: Timestamp) {
-        self.init()
         for standing in standings {
             let labels = Self.labels(standing.stream) + [("source", "app_store")]
             add(.silent, labels, standing.isSilent(at: now) ? "1" : "0")
@@ -63,7 +52,6 @@ struct StreamGauges: Sendable {
 
     /// Stripe's streams, which are of no app.
     init(_ standings: [WebStreamStanding], at now: Timestamp) {
-        self.init()
         for standing in standings {
             let labels = [("environment", standing.environment.rawValue), ("source", "stripe")]
             add(.silent, labels, standing.isSilent(at: now) ? "1" : "0")
@@ -77,14 +65,15 @@ struct StreamGauges: Sendable {
     /// This and what another has, family by family.
     func merging(_ other: StreamGauges) -> StreamGauges {
         var merged = self
-        for index in merged.gauges.indices { merged.gauges[index].samples += other.gauges[index].samples }
+        merged.samples.merge(other.samples, uniquingKeysWith: +)
         return merged
     }
 
     func write(to page: inout PrometheusPage) {
-        for gauge in gauges where !gauge.samples.isEmpty {
-            page.family(gauge.name, "gauge", gauge.help)
-            for sample in gauge.samples { page.sample(gauge.name, sample.labels, sample.value) }
+        for family in Family.allCases {
+            guard let samples = samples[family] else { continue }
+            page.family(family.rawValue, "gauge", family.help)
+            for sample in samples { page.sample(family.rawValue, sample.labels, sample.value) }
         }
     }
 
