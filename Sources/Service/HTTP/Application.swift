@@ -45,7 +45,7 @@ package struct Application: Sendable {
         package var reconcileBytes = 4 << 20
         /// The largest body of a checkout or portal, in bytes: an app transaction, and some more.
         package var checkoutBytes = 64 << 10
-        /// The largest body of any other request, in bytes; none of them reads it.
+        /// The largest body of any other request, in bytes: of a command, or of what reads none.
         package var otherBytes = 16 << 10
 
         package init() {}
@@ -110,13 +110,11 @@ package struct Application: Sendable {
         schemaRefusal: @escaping @Sendable () async throws -> String?,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
         limits: Limits = Limits(), deviceTrust: DeviceTrustTable = DeviceTrustTable(), passKeys: PassKeyRing = .empty,
-        passTTL: Duration = PassDocument.defaultTTL,
-        ledgerID: String? = nil, logKey: LogKey? = nil, trustedProxies: [NetworkRange] = [],
-        storeChecks: StoreChecks = StoreChecks([]), streams: StreamsReading? = nil,
-        streamEars: StreamEars = StreamEars(), stripe: StripeWebhooks = StripeWebhooks([]),
-        stripeLookups: StripeLookups? = nil,
-        shops: [StoreEnvironment: StripeShop] = [:],
-        now: @escaping @Sendable () -> Timestamp
+        passTTL: Duration = PassDocument.defaultTTL, ledgerID: String? = nil, logKey: LogKey? = nil,
+        trustedProxies: [NetworkRange] = [], storeChecks: StoreChecks = StoreChecks([]),
+        streams: StreamsReading? = nil, streamEars: StreamEars = StreamEars(),
+        stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
+        shops: [StoreEnvironment: StripeShop] = [:], now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader

@@ -195,7 +195,7 @@ package struct StripeLookups: Sendable {
     }
 
     /// Whether what Stripe does not know any more was deleted there: the key is of the right account, and it was asked for
-    /// over more than an hour.
+    /// again and again for forty minutes.
     private func isGone(_ owed: OwedLookup) async throws -> Bool {
         guard owed.attempts >= Self.attemptsAtObject else { return false }
         return try await keyWatches[owed.environment]?.isOfRightAccount() ?? false

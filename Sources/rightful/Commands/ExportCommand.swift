@@ -15,9 +15,8 @@ struct ExportCommand: Command {
         details: """
             It holds the customer's events with their facts and signed evidence, the customer's identities, and the
             catalogs; of others, those included who were linked with the customer and are not any more, only the numbers
-            that stand for them. A checkpoint of the log is signed together with
-            it, so that nobody without the log's key can change it. `rightful explain --from FILE` folds it without a
-            database.
+            that stand for them. A checkpoint of the log is signed together with it, so that nobody without the log's
+            key can change it. `rightful explain --from FILE` folds it without a database.
             """)
 
     private let arguments: ParsedArguments

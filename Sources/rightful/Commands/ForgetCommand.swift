@@ -65,9 +65,14 @@ struct ForgetCommand: Command {
         }
     }
 
-    /// What goes on being charged, a line each.
-    private func charges(_ reader: LedgerReader, _ session: DatabaseSession) async throws -> [String] {
-        var lines: [String] = []
+    /// What goes on being charged, and how that ends.
+    private struct Charge {
+        let what: String
+        let end: String
+    }
+
+    private func charges(_ reader: LedgerReader, _ session: DatabaseSession) async throws -> [Charge] {
+        var charges: [Charge] = []
         for environment in StoreEnvironment.allCases {
             let (facts, _) = try await reader.customerFacts(customer, environment: environment)
             for charge in facts.runningCharges(at: session.clock.now()) {
@@ -75,18 +80,19 @@ struct ForgetCommand: Command {
                 let seller = charge.isOfWeb ? "Stripe" : "the App Store"
                 let end =
                     charge.isOfWeb
-                    ? "cancel it there first"
-                    : "let the customer cancel it in their Apple account's subscriptions first"
-                lines.append(
-                    "\(charge.originalTransactionID) (\(product)\(environment.rawValue)) goes on being charged by \(seller); \(end)"
-                )
+                    ? "cancel it there" : "let the customer cancel it in their Apple account's subscriptions"
+                charges.append(
+                    Charge(
+                        what:
+                            "\(charge.originalTransactionID) (\(product)\(environment.rawValue)) goes on being charged "
+                            + "by \(seller)", end: end))
             }
         }
-        return lines
+        return charges
     }
 
     private func forget(
-        _ forgetter: Forgetter, _ charges: [String], _ context: CommandContext
+        _ forgetter: Forgetter, _ charges: [Charge], _ context: CommandContext
     ) async throws -> String {
         let meter = Throttle(.seconds(1))
         let preview = try await forgetter.preview(customer) { done, all in
@@ -96,7 +102,7 @@ struct ForgetCommand: Command {
         if context.isTerminal { context.draw("") }
         guard let preview else { throw Self.unknown }
         // Before the question, and where none is asked all the same: nobody can look it up by the customer afterwards.
-        for charge in charges { context.complain(charge) }
+        for charge in charges { context.complain("\(charge.what); \(charge.end) first") }
         if !arguments.has("--yes") { try await confirm(preview.scope, context) }
         // Whoever was asked and said yes is not left half-way.
         let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer, known: preview) }
@@ -111,7 +117,7 @@ struct ForgetCommand: Command {
             line +=
                 "\(outcome.sharedMailAddresses) mail address(es) are other customers', too, and nothing was erased by them\n"
         }
-        for charge in charges { line += charge.replacing(" first", with: ", if it is still to end") + "\n" }
+        for charge in charges { line += "\(charge.what); \(charge.end), if it is still to end\n" }
         return line
     }
 

@@ -50,8 +50,7 @@ struct ServeCommand: Command {
             ) { cluster in
                 var files = try await ServingFiles(
                     configuration, trusting: anchors, passKeys: passKeys, storeAccess: storeAccess, stripe: stripe,
-                    cluster: cluster, for: account,
-                    now: context.now())
+                    cluster: cluster, for: account, now: context.now())
                 if let account {
                     try Privileges.giveUp(for: account)
                     try files.check(configuration, as: account)
@@ -124,23 +123,18 @@ struct ServeCommand: Command {
             }
             let healing = Healing(
                 configuration, files.storeAccess, checks: storeChecks, session, writer: writer, reader: reader,
-                metrics: metrics,
-                logger: logger)
+                metrics: metrics, logger: logger)
             let stripePaces = files.stripe.paces
             let stripe = StripeWork(
                 files.stripe, sharing: stripePaces, session, writer: writer, reader: reader, metrics: metrics,
                 logger: logger)
             let application = Application(
-                writer: writer, reader: reader,
-                keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens, commandKeys: commandKeys,
-                verifier: verifier,
-                statements: StatementVerifier(jws: jws, apps: apps),
+                writer: writer, reader: reader, keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens,
+                commandKeys: commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
                 deviceTrust: configuration.apps.deviceTrust, passKeys: files.passKeys.ring,
-                passTTL: configuration.passTTL,
-                ledgerID: ledgerID,
-                logKey: logKey,
+                passTTL: configuration.passTTL, ledgerID: ledgerID, logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
                 streams: healing.streams.with(web: stripe.desk.environments, register: stripe.register),

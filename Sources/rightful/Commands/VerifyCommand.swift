@@ -22,14 +22,15 @@ struct VerifyCommand: Command {
         details: """
             It checks that positions have no gaps, that every event has the hash its columns give and names the hash of
             the one before, that the evidence is the bytes each event names (or was erased by an event that says so),
-            that every webhook of Stripe's was signed with a secret that is configured, as far as it still is,
-            that every signature leads to a root that is configured, or that `serve` trusted before (it keeps them in the
-            data directory), that every fact and every person it names is what the evidence says, that every identity is the one its number was given to, that every statement is
-            known by its key, and that every view row is the fold of its events. At the first difference it says where,
-            and exits 1.
+            that every webhook of Stripe's was signed with a secret that is configured, as far as it still is, that
+            every signature leads to a root that is configured, or that `serve` trusted before (it keeps them in the
+            data directory), that every fact and every person it names is what the evidence says, that every identity is
+            the one its number was given to, that every statement is known by its key, and that every view row is the
+            fold of its events. At the first difference it says where, and exits 1.
 
-            All this shows that the store signed what the log says, and that the database agrees with itself. With a checkpoint that was kept elsewhere it shows too
-            that nothing was rewritten or cut off since, and that no older backup was restored.
+            All this shows that the store signed what the log says, and that the database agrees with itself. With a
+            checkpoint that was kept elsewhere it shows too that nothing was rewritten or cut off since, and that no
+            older backup was restored.
 
             It reads in short transactions, locks nothing and writes nothing: it may run, and be stopped, at any time.
             """)

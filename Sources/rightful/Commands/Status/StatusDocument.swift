@@ -8,7 +8,7 @@ import Service
 /// What `rightful status --json` prints.
 struct StatusDocument: Encodable {
     struct SchemaStanding: Encodable {
-        /// `current`, `behind`, `ahead` or `changed`.
+        /// `current`, `behind`, `ahead`, `changed` or `unreleased`.
         let standing: String
         /// What to do about it.
         @Nullable var refusal: String?
@@ -153,10 +153,7 @@ extension StatusDocument {
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
         sweeps: [Sweep], streams: [Stream], drift: [Drift], catalog: Catalog, cluster: EmbeddedCluster?,
-        transport: Transport,
-        servingAs: [String],
-        weakness: String?,
-        guardsOff: [String], clock: LedgerClock
+        transport: Transport, servingAs: [String], weakness: String?, guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
         let reachedBy =

@@ -12,9 +12,10 @@ struct BackfillCommand: Command {
             CommandUsage.Option("--app", "B", "of this bundle id alone; else of every app with app_store_api"),
         ],
         details: """
-            It goes on where the last sweep ended, and the first time begins as far back as the store keeps its history: 180
-            days, in the sandbox 30. --since reads further back than that, never less. A running service sweeps by itself, at its start and each hour; one
-            process at a time reads the history of an app. What is known already is not recorded again.
+            It goes on where the last sweep ended, and the first time begins as far back as the store keeps its history:
+            180 days, in the sandbox 30. --since reads further back than that, never less. A running service sweeps by
+            itself, at its start and each hour; one process at a time reads the history of an app. What is known already
+            is not recorded again.
             """)
 
     private let arguments: ParsedArguments

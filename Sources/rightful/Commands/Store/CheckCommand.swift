@@ -16,14 +16,13 @@ struct CheckCommand: Command {
             CommandUsage.Option("--json", nil, "print the answers of POST /v1/subscriptions/ORIGINAL/actions/check"),
         ],
         details: """
-            The App Store is asked for the state of the subscription and for the whole history of that Apple account in the app.
-            Every signed statement of the answer is verified; what the ledger did not know becomes events of source
-            app_store_api. One answer speaks of all that the Apple account bought. Of what was bought on the web (sub_…, pi_…,
-            cs_…) Stripe is asked: for the subscription and its invoices or the payment, and for what was refunded or is
-            disputed; what the ledger did not know becomes events of source stripe_api. Of a customer with both, both are
-            asked. Exit status 1 where the ledger still reads
-            otherwise than the store says, where the store does not know what the ledger knows, and where it could not be
-            asked.
+            The App Store is asked for the state of the subscription and for the whole history of that Apple account in
+            the app. Every signed statement of the answer is verified; what the ledger did not know becomes events of
+            source app_store_api. One answer speaks of all that the Apple account bought. Of what was bought on the web
+            (sub_…, pi_…, cs_…) Stripe is asked: for the subscription and its invoices or the payment, and for what was
+            refunded or is disputed; what the ledger did not know becomes events of source stripe_api. Of a customer
+            with both, both are asked. Exit status 1 where the ledger still reads otherwise than the store says, where
+            the store does not know what the ledger knows, and where it could not be asked.
             """)
 
     /// How long the store may take for one original transaction.
@@ -131,19 +130,25 @@ struct CheckCommand: Command {
 
     /// Which store is not asked any more.
     private struct GivenUp {
-        /// How often each could not be asked in a row: the App Store, and Stripe.
-        private var failures: [Bool: Int] = [:]
+        private enum Store: Hashable {
+            case appStore
+            case stripe
+
+            init(of original: String) { self = StoreChecks.isOfWeb(original) ? .stripe : .appStore }
+        }
+
+        /// How often each could not be asked in a row.
+        private var failures: [Store: Int] = [:]
         private(set) var passedOver: [String] = []
 
         mutating func note(_ original: String, isOfEveryRequest: Bool) {
-            let isOfWeb = StoreChecks.isOfWeb(original)
-            failures[isOfWeb, default: 0] += isOfEveryRequest ? CheckCommand.mostInARow : 1
+            failures[Store(of: original), default: 0] += isOfEveryRequest ? CheckCommand.mostInARow : 1
         }
 
-        mutating func forget(_ original: String) { failures[StoreChecks.isOfWeb(original)] = 0 }
+        mutating func forget(_ original: String) { failures[Store(of: original)] = 0 }
 
         mutating func passes(over original: String) -> Bool {
-            guard failures[StoreChecks.isOfWeb(original), default: 0] >= CheckCommand.mostInARow else { return false }
+            guard failures[Store(of: original), default: 0] >= CheckCommand.mostInARow else { return false }
             passedOver.append(original)
             return true
         }
