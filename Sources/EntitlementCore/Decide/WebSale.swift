@@ -17,7 +17,7 @@ extension CustomerFacts {
             if let held = alone.answers(at: instant).first(where: { $0.goesOn(with: product.productID) }) {
                 return .held(held.reading.source)
             }
-            guard let web = state.web, owner(of: web) == customer,
+            guard let web = state.web, ownership.currentOwner(of: web) == customer,
                 let last = web.subscriptions.last(where: { $0.statedAt <= instant })?.value, last.isCharged
             else { continue }
             if last.items.contains(where: { catalog.isSame($0.product, as: product) }) {
@@ -34,7 +34,7 @@ extension CustomerFacts {
     package func paidOnWeb() -> [WebOriginal] {
         originals.values.compactMap { state in
             guard let web = state.web, let stated = web.statedOwner,
-                ownership.customer(of: stated) == customer, owner(of: web) == customer
+                ownership.customer(of: stated) == customer, ownership.currentOwner(of: web) == customer
             else { return nil }
             return (web, state.lastPosition)
         }.sorted { (left: (WebOriginal, Int64), right: (WebOriginal, Int64)) in
@@ -46,7 +46,8 @@ extension CustomerFacts {
     /// What this customer has ordered of a product on the web, and not paid as far as is known: the newest first.
     package func unpaid(of product: CatalogProduct, at instant: Timestamp) -> [String] {
         originals.compactMap { id, state -> (id: String, position: Int64)? in
-            guard let web = state.web, owner(of: web) == customer, web.isOrdered(product, in: catalog, at: instant)
+            guard let web = state.web, ownership.currentOwner(of: web) == customer,
+                web.isOrdered(product, in: catalog, at: instant)
             else {
                 return nil
             }
@@ -54,10 +55,6 @@ extension CustomerFacts {
         }.sorted { $0.position > $1.position }.map(\.id)
     }
 
-    private func owner(of web: WebOriginal) -> IdentityRef? {
-        (ownership.transferInForce(of: web.originalTransactionID)?.customer ?? web.statedOwner)
-            .map(ownership.customer(of:))
-    }
 }
 
 extension WebOriginal {
@@ -76,7 +73,8 @@ extension WebOriginal {
     /// How long a payment may take that does not fail, in milliseconds; of a subscription's first Stripe says so after a day.
     private static let longestPayment = 14 * Timestamp.millisecondsPerDay
 
-    /// Whether it is of a product, and nothing was paid for it yet that may still be.
+    /// Whether it is of a product, or of another price of the same product of Stripe's, and nothing was paid for it yet that
+    /// may still be.
     fileprivate func isOrdered(_ product: CatalogProduct, in catalog: Catalog, at instant: Timestamp) -> Bool {
         let stated = subscriptions.last?.statedAt ?? payments.last?.statedAt
         guard let stated, stated > instant.adding(milliseconds: -Self.longestPayment) else { return false }

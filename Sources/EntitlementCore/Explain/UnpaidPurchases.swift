@@ -136,10 +136,7 @@ private struct UnpaidFinder {
 
     /// A subscription that was never paid, or not for what it is for now.
     func subscription() -> UnpaidPurchase? {
-        let told = web.subscriptions.filter { stated in
-            guard case .known = stated.value.status else { return false }
-            return stated.statedAt <= instant
-        }
+        let told = web.subscriptions.filter { $0.statedAt <= instant && $0.value.status.isKnown }
         guard let newest = told.last, case .known(let status) = newest.value.status,
             let item = newest.value.items.first(where: { gives($0.product) }),
             let productID = catalog.productID(of: item.product),

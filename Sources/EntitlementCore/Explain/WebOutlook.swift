@@ -149,9 +149,6 @@ extension OutlookFinder {
 extension WebOriginal {
     /// What was said last of the subscription by an instant, in words that this version knows.
     func statement(at instant: Timestamp) -> WebSubscription? {
-        subscriptions.last { stated in
-            guard case .known = stated.value.status else { return false }
-            return stated.statedAt <= instant
-        }?.value
+        subscriptions.last { $0.statedAt <= instant && $0.value.status.isKnown }?.value
     }
 }

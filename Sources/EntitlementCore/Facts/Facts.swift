@@ -49,6 +49,14 @@ where Value.RawValue == String {
         case .unknown(let raw): raw
         }
     }
+
+    /// Whether this version knows the value.
+    package var isKnown: Bool {
+        switch self {
+        case .known: true
+        case .unknown: false
+        }
+    }
 }
 
 /// Apple's `type` of a transaction (JWSTransactionDecodedPayload).

@@ -362,15 +362,6 @@ extension Entitlement.ExpirationReason {
     }
 }
 
-extension Known {
-    fileprivate var isKnown: Bool {
-        switch self {
-        case .known: true
-        case .unknown: false
-        }
-    }
-}
-
 extension OriginalState {
     /// When anything of it was first bought.
     fileprivate var firstPurchaseDate: Timestamp? {

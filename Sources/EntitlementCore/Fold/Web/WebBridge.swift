@@ -162,7 +162,7 @@ extension WebOriginal {
         let periods = chains(.empty).flatMap(\.periods).filter { $0.web?.isBridged == true }
         guard let last = periods.max(by: { $0.end < $1.end }), last.ending == .ranOut, ending == nil else { return nil }
         let paidEnd = last.end
-        let newest = subscriptions.last { !$0.value.status.isUnknown }
+        let newest = subscriptions.last { $0.value.status.isKnown }
         guard let newest, newest.statedAt >= paidEnd else { return NextEvent(.periodEnd, at: paidEnd) }
         switch word(of: newest.value, after: last) {
         case .goesOn, .goesOnWithoutPeriod:
@@ -176,7 +176,7 @@ extension WebOriginal {
 
     /// Whether the newest statement by an instant says that the subscription renews; `nil` where none does.
     package func willRenew(at instant: Timestamp) -> Bool? {
-        subscriptions.last { $0.statedAt <= instant && !$0.value.status.isUnknown }?.value.willRenew
+        subscriptions.last { $0.statedAt <= instant && $0.value.status.isKnown }?.value.willRenew
     }
 }
 
@@ -213,15 +213,6 @@ extension WebSubscription {
         if let own = items.first(where: { $0.item == item }) { return own.periodEnd }
         let ofHeirs = items.filter { heirs.contains($0.item) }
         return ofHeirs.isEmpty ? latestPeriodEnd : ofHeirs.compactMap(\.periodEnd).max()
-    }
-}
-
-extension Known {
-    fileprivate var isUnknown: Bool {
-        switch self {
-        case .known: false
-        case .unknown: true
-        }
     }
 }
 
