@@ -119,7 +119,7 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
     /// When the subscription, or the product, was first bought, as far as known; `nil` for what was given by hand.
     public let originalPurchaseDate: Date?
 
-    /// What else gives it and renews, beside the purchase that is shown: the customer is charged for it as well.
+    /// What else gives it and is charged for again, beside the purchase that is shown: the customer pays for it as well.
     ///
     /// Such as an App Store subscription after an upgrade on the web, or a web subscription beside what was bought for good. Each
     /// ends only where it was bought: in the system's settings, or on the page of ``EntitlementStore/managementURL(returningTo:)``.
@@ -157,7 +157,7 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
     }
 }
 
-/// A subscription that renews by itself.
+/// A subscription that is charged for again by itself, perhaps for the last time.
 public struct RenewingPurchase: Sendable, Hashable, Identifiable {
     /// What it is called.
     public var id: String { originalTransactionID }

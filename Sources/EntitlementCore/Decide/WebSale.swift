@@ -2,7 +2,8 @@
 package enum WebSaleObstacle: Hashable, Sendable {
     /// They have it, and it goes on for good or until it is paid again.
     case held(EntitlementOrigin)
-    /// They subscribed to it on the web, and Stripe charges them for it, or tries to: another would be paid beside it.
+    /// They subscribed to it on the web, and Stripe charges them for it, tries to, or will when it goes on: another would be
+    /// paid beside it.
     case charged(originalTransactionID: String)
 }
 
@@ -18,7 +19,7 @@ extension CustomerFacts {
                 return .held(held.reading.source)
             }
             guard let web = state.web, ownership.currentOwner(of: web) == customer,
-                let last = web.subscriptions.last(where: { $0.statedAt <= instant })?.value, last.isCharged
+                let last = web.statement(at: instant), last.charging?.goesOn == true
             else { continue }
             if last.items.contains(where: { catalog.isSame($0.product, as: product) }) {
                 return .charged(originalTransactionID: id)
@@ -95,31 +96,6 @@ extension Catalog {
         if productID(of: sold) == product.productID { return true }
         guard let name = sold.product, let stripe = product.stripe else { return false }
         return [stripe.product, stripe.sandboxProduct].contains(name)
-    }
-}
-
-extension WebSubscription {
-    /// Whether Stripe will charge for it by itself, at once or when it goes on again.
-    fileprivate var isCharged: Bool {
-        guard endedAt == nil else { return false }
-        switch status {
-        // The card is tried again, whether or not it is to end then.
-        case .known(.pastDue): return true
-        case .known(.active), .known(.trialing): return !cancelsAtPeriodEnd && !endsWithPeriod
-        case .known(.incomplete), .known(.incompleteExpired), .known(.canceled), .known(.unpaid), .known(.paused),
-            .unknown:
-            return false
-        }
-    }
-}
-
-extension WebSubscription {
-    /// Whether it is to be cancelled before another period is charged: a date further ahead is the end of a commitment.
-    private var endsWithPeriod: Bool {
-        guard let cancelAt else { return false }
-        guard let periodEnd = items.compactMap(\.periodEnd).max() else { return true }
-        // Stripe's instants are whole seconds.
-        return cancelAt <= periodEnd.adding(milliseconds: 1000)
     }
 }
 

@@ -95,14 +95,13 @@ struct Alternatives {
             loss = .laterInOrder
             why = "it reads the same, and comes later in the order of sources"
         }
-        if renews(reading), renews(shown) { why += "; both renew, so both are paid for" }
+        if renews(reading), renews(shown) { why += "; both are to be charged for again, so both are paid for" }
         return alternative(loss, reading, state: reading.state, "\(Self.capitalized(clause)); \(why).")
     }
 
     /// Whether something that gives access is to be charged for again.
     private func renews(_ reading: Reading) -> Bool {
-        guard reading.isSubscription, facts.catalog.policy.givesAccess(reading.state) else { return false }
-        return reading.originalTransactionID.flatMap { facts.originals[$0]?.willRenew(at: instant) } ?? false
+        facts.catalog.policy.givesAccess(reading.state) && facts.isCharged(reading, at: instant)
     }
 
     /// For a no: what would read as something here, were it mapped or the customer's.

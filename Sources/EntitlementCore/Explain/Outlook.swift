@@ -160,20 +160,22 @@ struct OutlookFinder {
         var outlook: [Outlook] = []
         // Where anything but plain expiry follows, `knownNext` says so.
         if shown.next.map({ [.expired, .leeway, .renewalPending].contains($0.reason) }) ?? true {
-            if period.isSubscription, answer?.willRenew == true {
-                outlook.append(
-                    period.web == nil ? renewal(product, by: period.expiry) : charge(product, period))
-            }
-            if let paused = paused(product, period) {
-                outlook += paused
-            } else {
+            switch (period.isSubscription, period.web) {
+            case (false, _):
+                outlook.append(expiry(at: end, "It"))
+            case (true, nil):
+                if answer?.willRenew == true { outlook.append(renewal(product, by: period.expiry)) }
                 let renews = answer?.willRenew == false ? "It is set not to renew, and" : "Without a renewal"
-                let word = period.isSubscription ? "\(renews) the paid period" : "It"
-                outlook.append(
-                    Outlook(code: .expiry, at: end, sentence: "\(word) ends on \(end.inWords)."))
+                outlook.append(expiry(at: end, "\(renews) the paid period"))
+            case (true, _?):
+                outlook += ofPaidTime(product, period, until: end)
             }
         }
         return outlook + announcedEnd(product, period, before: end) + refund(product, shown)
+    }
+
+    func expiry(at end: Timestamp, _ subject: String) -> Outlook {
+        Outlook(code: .expiry, at: end, sentence: "\(subject) ends on \(end.inWords).")
     }
 
     private func grace(_ shown: ShownReading, _ product: String) -> [Outlook] {

@@ -61,7 +61,7 @@ extension OutlookFinder {
     }
 
     /// The charge that Stripe is to make when a paid period is over.
-    func charge(_ product: String, _ period: Period) -> Outlook {
+    private func charge(_ product: String, _ period: Period) -> Outlook {
         let date = period.expiry.inWords
         let due = period.isFreeTrial ? "is to be charged for the first time" : "is to be renewed"
         return Outlook(
@@ -69,32 +69,36 @@ extension OutlookFinder {
             sentence: "\(product) \(due) on \(date); that payment has not been heard of yet.")
     }
 
-    /// What follows a paid period whose subscription is paused; `nil` where it is not.
-    func paused(_ product: String, _ period: Period) -> [Outlook]? {
-        guard let said = words.web(period)?.statement(at: instant), said.endedAt == nil,
-            said.collectionPause != nil || said.status == .known(.paused)
-        else { return nil }
-        return [
-            Outlook(
-                code: .expiry, at: period.end,
-                sentence: "The subscription is paused: unless it is resumed, the paid period ends on "
-                    + "\(period.end.inWords)."),
-            Outlook(
-                code: .resumption, at: nil,
-                sentence: "When the subscription to \(product) is resumed and paid for, it goes on."),
-        ]
+    /// What follows a paid period of a subscription.
+    func ofPaidTime(_ product: String, _ period: Period, until end: Timestamp) -> [Outlook] {
+        let renewal = words.web(period)?.charging(at: instant)?.renewal
+        switch renewal {
+        case .charged:
+            return [charge(product, period), expiry(at: end, "Without a renewal the paid period")]
+        case .paused, .awaitsCard:
+            return [
+                expiry(at: period.end, "The subscription is paused: unless it is resumed, the paid period"),
+                Outlook(
+                    code: .resumption, at: nil,
+                    sentence: "When the subscription to \(product) is resumed and paid for, it goes on."),
+            ]
+        case .cancelled, .awaitsPayment:
+            return [expiry(at: end, "It is set not to renew, and the paid period")]
+        case nil:
+            return [expiry(at: end, "Without a renewal the paid period")]
+        }
     }
 
-    /// That Stripe has announced an end inside the time that is paid for.
+    /// That Stripe has announced an end inside the time that is paid for, or after further charges.
     func announcedEnd(_ product: String, _ period: Period, before end: Timestamp) -> [Outlook] {
-        guard let date = words.web(period)?.statement(at: instant)?.cancelAt, instant < date, date < end else {
-            return []
-        }
+        guard let said = words.web(period)?.statement(at: instant), let date = said.cancelAt, instant < date,
+            date < end || said.charging?.renewal == .charged
+        else { return [] }
         return [
             Outlook(
                 code: .knownNext, at: date,
-                sentence: "Stripe has announced that it ends the subscription to \(product) on \(date.inWords), before "
-                    + "the paid time is over.")
+                sentence: "Stripe has announced that it ends the subscription to \(product) on \(date.inWords)"
+                    + "\(date < end ? ", before the paid time is over" : "").")
         ]
     }
 
@@ -129,26 +133,28 @@ extension OutlookFinder {
 
     /// That Stripe goes on to charge for what was taken back: a refund or a dispute ends no subscription there.
     private func nextCharge(after period: Period) -> [Outlook] {
-        guard let subscription = words.web(period)?.statement(at: instant), subscription.willRenew else { return [] }
+        guard let subscription = words.web(period)?.statement(at: instant), let charging = subscription.charging,
+            charging.goesOn
+        else { return [] }
         let giving = subscription.items.filter { item in
             facts.catalog.productID(of: item.product).flatMap { facts.catalog.product($0) }?.entitlements
                 .contains(entitlementID) ?? false
         }
         guard let item = giving.first, let product = facts.catalog.productID(of: item.product) else { return [] }
-        let date = giving.compactMap(\.periodEnd).filter { $0 > instant }.min()
-        let on = date.map { " on \($0.inWords)" } ?? ""
-        return [
-            Outlook(
-                code: .renewal, at: date,
-                sentence: "Stripe is to charge for \(product) again\(on), which would open it; to end it, cancel the "
-                    + "subscription \(period.fact.originalTransactionID) there.")
-        ]
-    }
-}
-
-extension WebOriginal {
-    /// What was said last of the subscription by an instant, in words that this version knows.
-    func statement(at instant: Timestamp) -> WebSubscription? {
-        subscriptions.last { $0.statedAt <= instant && $0.value.status.isKnown }?.value
+        let end = "to end it, cancel the subscription \(period.fact.originalTransactionID) there."
+        if charging.renewal == .charged {
+            let date = giving.compactMap(\.periodEnd).filter { $0 > instant }.min()
+            let on = date.map { " on \($0.inWords)" } ?? ""
+            return [
+                Outlook(
+                    code: .renewal, at: date,
+                    sentence: "Stripe is to charge for \(product) again\(on), which would open it; \(end)")
+            ]
+        }
+        let sentence =
+            charging.isRetried
+            ? "Stripe tries to collect what is due for \(product), which would open it; \(end)"
+            : "When the subscription to \(product) is resumed and paid for, it opens again; \(end)"
+        return [Outlook(code: charging.isRetried ? .payment : .resumption, at: nil, sentence: sentence)]
     }
 }

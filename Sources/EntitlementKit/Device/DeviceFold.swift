@@ -339,13 +339,10 @@ extension Entitlement.ExpirationReason {
 
     /// What the payment provider last said of a subscription that was not renewed; `nil` where that is no reason.
     private init?(lastWordOf web: WebOriginal) {
-        guard let last = web.subscriptions.last(where: { $0.value.status.isKnown })?.value else { return nil }
-        if last.endedAt == nil, last.collectionPause != nil || last.status == .known(.paused) {
-            self = .paused
-        } else if last.cancelsAtPeriodEnd || last.cancelAt != nil || last.status == .known(.canceled) {
-            self = .cancelled
-        } else {
-            return nil
+        switch web.charging(at: .endless)?.renewal {
+        case .paused, .awaitsCard: self = .paused
+        case .cancelled: self = .cancelled
+        case .charged, .awaitsPayment, nil: return nil
         }
     }
 

@@ -77,15 +77,8 @@ struct ForgetCommand: Command {
             let (facts, _) = try await reader.customerFacts(customer, environment: environment)
             for charge in facts.runningCharges(at: session.clock.now()) {
                 let product = charge.productID.map { "\($0), " } ?? ""
-                let seller = charge.isOfWeb ? "Stripe" : "the App Store"
-                let end =
-                    charge.isOfWeb
-                    ? "cancel it there" : "let the customer cancel it in their Apple account's subscriptions"
-                charges.append(
-                    Charge(
-                        what:
-                            "\(charge.originalTransactionID) (\(product)\(environment.rawValue)) goes on being charged "
-                            + "by \(seller)", end: end))
+                let name = "\(charge.originalTransactionID) (\(product)\(environment.rawValue))"
+                charges.append(Charge(what: "\(name) \(charge.words)", end: charge.end))
             }
         }
         return charges
@@ -148,5 +141,20 @@ struct ForgetCommand: Command {
             continuation.finish()
         }
         return await lines.first { _ in true }
+    }
+}
+
+extension RunningCharge {
+    fileprivate var words: String {
+        switch (isOfWeb, isPaused) {
+        case (true, false): "goes on being charged by Stripe"
+        case (true, true): "is paused, and charged again by Stripe when that ends"
+        case (false, _): "goes on being charged by the App Store"
+        }
+    }
+
+    /// How it is ended.
+    fileprivate var end: String {
+        isOfWeb ? "cancel it there" : "let the customer cancel it in their Apple account's subscriptions"
     }
 }

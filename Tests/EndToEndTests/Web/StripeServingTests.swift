@@ -26,6 +26,20 @@ struct StripeServingTests {
             """
     }
 
+    /// What `paid` paid for is paused.
+    private static func paused(of id: String) -> String {
+        let now = Int64(Date().timeIntervalSince1970)
+        return """
+            {"id":"evt_paused","object":"event","created":\(now - 2),"livemode":false,"pending_webhooks":1,"request":null,
+            "type":"customer.subscription.updated","data":{"object":{"id":"sub_\(id)","object":"subscription",
+            "status":"active","customer":"cus_\(id)","livemode":false,"cancel_at":null,"cancel_at_period_end":false,
+            "ended_at":null,"pause_collection":{"behavior":"void","resumes_at":null},"trial_start":null,"trial_end":null,
+            "metadata":{},"items":{"object":"list","has_more":false,"data":[{"id":"si_1","object":"subscription_item",
+            "current_period_start":\(now - 3600),"current_period_end":\(now + 86_400),
+            "price":{"id":"price_1","object":"price","product":"prod_1"}}]}}}}
+            """
+    }
+
     private static func deliver(
         _ body: String, signedWith secret: String, to client: HTTPClient
     ) async throws -> HTTPClient.Answer {
@@ -92,6 +106,8 @@ struct StripeServingTests {
         client = HTTPClient(both.url, key: key)
         #expect(
             try await Self.deliver(Self.paid("c-2", id: "evt_2"), signedWith: "whsec_second", to: client).status == 200)
+        #expect(
+            try await Self.deliver(Self.paused(of: "evt_1"), signedWith: "whsec_second", to: client).status == 200)
         #expect(both.stop() == 0)
 
         try Self.configure(["second"], of: installation)
@@ -99,6 +115,8 @@ struct StripeServingTests {
         #expect(rolled.contains("every signature checked but 1 of webhooks"), "\(rolled)")
         let said = try await installation.rightful("forget", "c-1", "--yes")
         #expect(said.hasPrefix("forgotten at position "), "\(said)")
+        let paused = "sub_evt_1 (pro, sandbox) is paused, and charged again by Stripe when that ends; cancel it there"
+        #expect(said.contains("\n\(paused), if it is still to end\n"), "\(said)")
         let erased = try await installation.rightful("verify")
         #expect(erased.contains("every signature checked,"), "\(erased)")
         for log in [first.logText, both.logText] {

@@ -169,20 +169,22 @@ struct UnpaidPurchaseTests {
         #expect(explanation.considered.map(\.loss) == [.unpaid])
     }
 
-    @Test("two that renew are told apart, with what goes on when one is refunded")
+    @Test("two that are charged again are told apart, with what goes on when one is refunded")
     func twice() {
         let told = ["sub_0", "sub_1"].flatMap { original in
             [
                 paidLine("1", from: 0, to: 30).with {
                     $0.originalTransactionID = original
                     $0.owners = [WebOwner(place: .purchase, customer: alice)]
-                }, says("active", at: 0, until: 30, of: original),
+                },  // That one of them is to end some day stops no charge before.
+                says("active", at: 0, until: 30, cancelAt: original == "sub_1" ? 90 : nil, of: original),
             ]
         }
         let explanation = Self.history(told).explanation(at: 3)
         #expect(explanation.considered.map(\.originalTransactionID) == ["sub_1"])
         #expect(
-            explanation.considered.first?.sentence.hasSuffix("; both renew, so both are paid for.")
+            explanation.considered.first?.sentence.hasSuffix(
+                "; both are to be charged for again, so both are paid for.")
                 == true)
         #expect(
             explanation.outlook.map(\.sentence).contains(

@@ -87,6 +87,26 @@ struct WebExplanationTests {
                     + "time is over."
             ]),
         Case(
+            testDescription: "to be ended two periods later",
+            told: [month, says("active", at: 2, until: 30, cancelAt: 90)], at: 3,
+            expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
+            outlook: [.renewal, .expiry, .knownNext, .refund],
+            outlookSays: [
+                "pro is to be renewed on 31 January 2026, 00:00 UTC; that payment has not been heard of yet.",
+                "Without a renewal the paid period ends on 31 January 2026, 00:00 UTC.",
+                "Stripe has announced that it ends the subscription to pro on 1 April 2026, 00:00 UTC.",
+            ]),
+        Case(
+            testDescription: "paused, and to end with the paid time",
+            told: [month, says("active", at: 2, until: 30, cancelsAtEnd: true, pause: "void")], at: 3,
+            expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
+            outlook: [.expiry, .refund],
+            outlookSays: [
+                "It is set not to renew, and the paid period ends on 31 January 2026, 00:00 UTC."
+            ]),
+        Case(
             testDescription: "a part refunded", told: [month, refunded(at: 10, 300)], at: 12,
             expected: "no refunded [1, 2, 3, 4]",
             because: "a part of what was paid for pro was refunded on 11 January 2026, 00:00 UTC, and by the catalog's "
@@ -173,6 +193,29 @@ struct WebExplanationTests {
             told: [says("active", at: 0, until: 30, cancelsAtEnd: true), month, refunded(at: 10)], at: 12,
             expected: "no refunded [1, 2, 4, 5]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
             outlook: [.refundReversal, .purchase]),
+        Case(
+            testDescription: "refunded, and set to end two periods later",
+            told: [says("active", at: 0, until: 30, cancelAt: 90), month, refunded(at: 10)], at: 12,
+            expected: "no refunded [1, 2, 4, 5]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
+            outlook: [.refundReversal, .renewal, .purchase], outlookSays: [chargesAgain, others]),
+        Case(
+            testDescription: "refunded, and the card is tried again before it ends",
+            told: [says("past_due", at: 0, until: 30, cancelsAtEnd: true), month, refunded(at: 10)], at: 12,
+            expected: "no refunded [1, 2, 4, 5]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
+            outlook: [.refundReversal, .payment, .purchase],
+            outlookSays: [
+                "Stripe tries to collect what is due for pro, which would open it; to end it, cancel the subscription sub_1 "
+                    + "there.", others,
+            ]),
+        Case(
+            testDescription: "refunded, and paused",
+            told: [says("active", at: 0, until: 30, pause: "void"), month, refunded(at: 10)], at: 12,
+            expected: "no refunded [1, 2, 4, 5]", because: "pro was refunded on 11 January 2026, 00:00 UTC",
+            outlook: [.refundReversal, .resumption, .purchase],
+            outlookSays: [
+                "When the subscription to pro is resumed and paid for, it opens again; to end it, cancel the subscription "
+                    + "sub_1 there.", others,
+            ]),
         Case(
             testDescription: "a dispute that was lost", told: [month, disputed(at: 10, told: 20, "lost")], at: 21,
             expected: "no dispute [1, 2, 3, 4]",

@@ -13,7 +13,8 @@ struct RenewingBesideTests {
         var inStore: Double?
         var renewsInStore = true
         var isOnWeb = true
-        var renewsOnWeb = true
+        /// What the payment provider says of the web's.
+        var onWeb: @Sendable (inout WebSubscription) -> Void = { _ in }
         var isGrantedForEver = false
         let shown: Entitlement.Source
         let beside: [Entitlement.Source]
@@ -31,7 +32,19 @@ struct RenewingBesideTests {
         Situation(
             name: "the store's does not renew and ends later", inStore: 300, renewsInStore: false, shown: .appStore,
             beside: [.webCheckout]),
-        Situation(name: "the web's does not renew", inStore: 300, renewsOnWeb: false, shown: .appStore, beside: []),
+        Situation(
+            name: "the web's ends with its period", inStore: 300, onWeb: { $0.cancelsAtPeriodEnd = true },
+            shown: .appStore, beside: []),
+        Situation(
+            name: "the web's ends after two more", inStore: 300,
+            onWeb: { $0.cancelAt = Timestamp(Statements.date(91)) }, shown: .appStore, beside: [.webCheckout]),
+        Situation(
+            name: "the web's card is tried again before it ends", inStore: 300,
+            onWeb: { ($0.status, $0.cancelsAtPeriodEnd) = (.known(.pastDue), true) }, shown: .appStore,
+            beside: [.webCheckout]),
+        Situation(
+            name: "the web's is paused", inStore: 300, onWeb: { $0.collectionPause = "void" }, shown: .appStore,
+            beside: []),
         Situation(name: "given for ever, and the web's", isGrantedForEver: true, shown: .grant, beside: [.webCheckout]),
         Situation(
             name: "given for ever, and both", inStore: 20, isGrantedForEver: true, shown: .grant,
@@ -58,8 +71,9 @@ struct RenewingBesideTests {
                 periodEnd: end)
             rig.server.edit {
                 $0.tellWeb("customer.subscription.updated", page, at: now) {
-                    $0.subscription = WebSubscription(
-                        status: .known(.active), items: [item], cancelsAtPeriodEnd: !situation.renewsOnWeb)
+                    var said = WebSubscription(status: .known(.active), items: [item])
+                    situation.onWeb(&said)
+                    $0.subscription = said
                 }
             }
         }

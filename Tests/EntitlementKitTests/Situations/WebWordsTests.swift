@@ -47,6 +47,12 @@ struct WebWordsTests {
             name: "cancelled for the period's end", reason: .cancelled,
             subscription: says(.active) { $0.cancelAt = day(31) }),
         Ending(
+            name: "cancelled two periods on, and nothing more is heard", reason: .ranOut,
+            subscription: says(.active) { $0.cancelAt = day(91) }),
+        Ending(
+            name: "paused, and cancelled at the period's end", reason: .cancelled,
+            subscription: says(.active) { ($0.collectionPause, $0.cancelsAtPeriodEnd) = ("void", true) }),
+        Ending(
             name: "ended when the period did", reason: .cancelled, said: 31,
             subscription: says(.canceled) { $0.endedAt = day(31) }),
         Ending(

@@ -116,14 +116,19 @@ struct ForgottenSubscriberTests {
             return try await reader.isForgotten(known)
         }
         #expect(try await charges() == ["sub_1 pro"])
+        // Two periods are charged before that.
+        let later = StripeBody.subscription("gone").replacing(
+            #""cancel_at":null"#, with: #""cancel_at":\#(StripeRig.noon + 3 * 86_400)"#)
+        try await Self.deliver("evt_3", later, to: stripe)
+        #expect(try await charges() == ["sub_1 pro"])
         #expect(try await !isForgotten())
         _ = try await Self.forget("gone", stripe)
         #expect(try await isForgotten())
         #expect(try await charges() == [])
-        try await Self.deliver("evt_3", Self.renewal("gone"), to: stripe)
+        try await Self.deliver("evt_4", Self.renewal("gone"), to: stripe)
         #expect(try await !isForgotten())
         let ended = StripeBody.subscription("gone", status: "canceled", endedAt: StripeRig.noon - 30)
-        try await Self.deliver("evt_4", ended, to: stripe)
+        try await Self.deliver("evt_6", ended, to: stripe)
         #expect(try await charges() == [])
     }
 }

@@ -173,11 +173,6 @@ extension WebOriginal {
             return nil
         }
     }
-
-    /// Whether the newest statement by an instant says that the subscription renews; `nil` where none does.
-    package func willRenew(at instant: Timestamp) -> Bool? {
-        subscriptions.last { $0.statedAt <= instant && $0.value.status.isKnown }?.value.willRenew
-    }
 }
 
 extension BridgeWord {
@@ -190,7 +185,7 @@ extension BridgeWord {
 }
 
 extension WebSubscription {
-    /// Whether it renews by itself, as far as this statement says.
+    /// Whether it renews by itself, as far as this statement says: what answers give as `will_renew`.
     package var willRenew: Bool {
         let isRunning =
             switch status {

@@ -1,0 +1,90 @@
+// Whether Stripe charges for a subscription again. `will_renew` is another question: it is no wherever an end or a pause is set,
+// though Stripe may charge many times before that end, and tries a card again whatever is set.
+
+/// What Stripe charges for a subscription by itself, as far as one statement says.
+package struct WebCharging: Hashable, Sendable {
+    /// What becomes of the next period.
+    package enum Renewal: Hashable, Sendable, CaseIterable {
+        /// It is charged when the present one is over.
+        case charged
+        /// Collection is paused: it is charged when that goes on.
+        case paused
+        /// There is none until somebody brings a card: a trial ended without one.
+        case awaitsCard
+        /// There is none until what is due is paid, and that is not tried any more.
+        case awaitsPayment
+        /// There is none: it is over, or is cancelled before another period begins.
+        case cancelled
+    }
+
+    package let renewal: Renewal
+    /// What is due was not paid, and the card is tried again, whatever becomes of the next period.
+    package let isRetried: Bool
+
+    /// Whether the customer is charged again without anybody doing anything.
+    package var isCharged: Bool { isRetried || renewal == .charged }
+
+    /// Whether the customer is charged again, at once or when collection goes on.
+    package var goesOn: Bool { isCharged || renewal == .paused }
+}
+
+extension WebSubscription {
+    /// What Stripe charges for it by itself; `nil` for a status that this version does not know, which says nothing.
+    package var charging: WebCharging? {
+        if endedAt != nil { return WebCharging(renewal: .cancelled, isRetried: false) }
+        guard case .known(let status) = status else { return nil }
+        return WebCharging(renewal: renewal(status), isRetried: status == .pastDue)
+    }
+
+    private func renewal(_ status: WebSubscriptionStatus) -> WebCharging.Renewal {
+        if endsBeforeNextPeriod { return .cancelled }
+        switch status {
+        case .active, .trialing, .pastDue: return collectionPause == nil ? .charged : .paused
+        case .paused: return .awaitsCard
+        case .unpaid, .incomplete: return .awaitsPayment
+        case .canceled, .incompleteExpired: return .cancelled
+        }
+    }
+
+    /// Whether it is to be cancelled before another period of anything in it is charged: a date further ahead is the end of a
+    /// commitment.
+    private var endsBeforeNextPeriod: Bool {
+        if cancelsAtPeriodEnd { return true }
+        guard let cancelAt else { return false }
+        guard let next = items.compactMap(\.periodEnd).min() else { return true }
+        // Stripe's instants are whole seconds.
+        return cancelAt <= next.adding(milliseconds: 1000)
+    }
+}
+
+extension WebOriginal {
+    /// What was said last of the subscription by an instant, in words that this version knows; that it is over is terminal, and
+    /// needs no others.
+    package func statement(at instant: Timestamp) -> WebSubscription? {
+        let told = subscriptions.prefix { $0.statedAt <= instant }
+        return (told.last { $0.value.endedAt != nil } ?? told.last { $0.value.status.isKnown })?.value
+    }
+
+    /// Whether the newest statement by an instant says that the subscription renews, in the sense of `will_renew`; `nil` where
+    /// none does.
+    package func willRenew(at instant: Timestamp) -> Bool? { statement(at: instant)?.willRenew }
+
+    /// What Stripe charges by itself, by what was said up to an instant; `nil` where nothing was.
+    package func charging(at instant: Timestamp) -> WebCharging? { statement(at: instant)?.charging }
+}
+
+extension CustomerFacts {
+    /// Whether something that reads like this goes on being charged for without anybody doing anything, as far as is known.
+    package func isCharged(_ reading: Reading, at instant: Timestamp) -> Bool {
+        guard reading.isSubscription, let original = reading.originalTransactionID.flatMap({ originals[$0] }) else {
+            return false
+        }
+        switch reading.state {
+        case .expired, .revoked:
+            return false
+        case .active, .inGracePeriod, .inBillingRetry:
+            guard let web = original.web else { return original.willRenew(at: instant) ?? false }
+            return web.charging(at: instant)?.isCharged ?? false
+        }
+    }
+}
