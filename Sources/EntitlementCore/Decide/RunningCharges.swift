@@ -16,7 +16,9 @@ extension CustomerFacts {
             let stated = state.web?.statedOwner.map(ownership.customer(of:)) == customer
             let named = state.winningStatements().contains { ownership.owner(of: $0.fact) == customer }
             guard stated || named || holds(original), state.goesOn(after: instant) else { return nil }
-            let latest = state.chains(catalog).flatMap(\.periods).max { ($0.start, $0.end) < ($1.start, $1.end) }
+            let periods = state.chains(catalog).flatMap(\.periods)
+            let charged = periods.filter { state.web?.charging(of: $0.web, at: instant)?.goesOn ?? true }
+            let latest = (charged.isEmpty ? periods : charged).max { ($0.start, $0.end) < ($1.start, $1.end) }
             return RunningCharge(
                 originalTransactionID: original, productID: latest?.fact.productID, isOfWeb: state.web != nil,
                 isPaused: state.web?.charging(at: instant).map { !$0.isCharged } ?? false)

@@ -19,9 +19,10 @@ extension CustomerFacts {
                 return .held(held.reading.source)
             }
             guard let web = state.web, ownership.currentOwner(of: web) == customer,
-                let last = web.statement(at: instant), last.charging?.goesOn == true
+                let last = web.statement(at: instant)
             else { continue }
-            if last.items.contains(where: { catalog.isSame($0.product, as: product) }) {
+            let charged = last.items.filter { last.charging(of: $0)?.goesOn == true }
+            if charged.contains(where: { catalog.isSame($0.product, as: product) }) {
                 return .charged(originalTransactionID: id)
             }
         }

@@ -31,7 +31,7 @@ extension OutlookFinder {
         case .billingGivenUp:
             return (isEnded(period) ? [] : [openInvoice()]) + purchases() + [grant()]
         case .expired where period.isSubscription:
-            guard !isEnded(period) else { return purchases() + [grant()] }
+            guard !isEnded(period), isPart(period) else { return purchases() + [grant()] }
             let renewal = Outlook(
                 code: .renewal, at: nil,
                 sentence: "A renewal of \(product) would open it from when it is paid; none has been heard of.")
@@ -71,8 +71,12 @@ extension OutlookFinder {
 
     /// What follows a paid period of a subscription.
     func ofPaidTime(_ product: String, _ period: Period, until end: Timestamp) -> [Outlook] {
-        let renewal = words.web(period)?.charging(at: instant)?.renewal
-        switch renewal {
+        guard isPart(period) else {
+            let subject =
+                "It is no longer part of the subscription \(period.fact.originalTransactionID), and the paid period"
+            return [expiry(at: end, subject)]
+        }
+        switch words.web(period)?.charging(of: period.web, at: instant)?.renewal {
         case .charged:
             return [charge(product, period), expiry(at: end, "Without a renewal the paid period")]
         case .paused, .awaitsCard:
@@ -92,7 +96,7 @@ extension OutlookFinder {
     /// That Stripe has announced an end inside the time that is paid for, or after further charges.
     func announcedEnd(_ product: String, _ period: Period, before end: Timestamp) -> [Outlook] {
         guard let said = words.web(period)?.statement(at: instant), let date = said.cancelAt, instant < date,
-            date < end || said.charging?.renewal == .charged
+            date < end || said.charging(of: period.web)?.renewal == .charged
         else { return [] }
         return [
             Outlook(
@@ -104,6 +108,11 @@ extension OutlookFinder {
 
     private func isEnded(_ period: Period) -> Bool {
         words.web(period)?.ending?.value.endedAt.map { $0 <= instant } ?? false
+    }
+
+    /// Whether Stripe's last word has the period's item in the subscription, or what took its place.
+    private func isPart(_ period: Period) -> Bool {
+        words.web(period)?.statement(at: instant)?.goesOn(with: period.web) ?? true
     }
 
     private func payment(_ product: String) -> Outlook {
@@ -133,14 +142,15 @@ extension OutlookFinder {
 
     /// That Stripe goes on to charge for what was taken back: a refund or a dispute ends no subscription there.
     private func nextCharge(after period: Period) -> [Outlook] {
-        guard let subscription = words.web(period)?.statement(at: instant), let charging = subscription.charging,
-            charging.goesOn
-        else { return [] }
+        guard let subscription = words.web(period)?.statement(at: instant) else { return [] }
         let giving = subscription.items.filter { item in
-            facts.catalog.productID(of: item.product).flatMap { facts.catalog.product($0) }?.entitlements
-                .contains(entitlementID) ?? false
+            subscription.charging(of: item)?.goesOn == true
+                && facts.catalog.productID(of: item.product).flatMap { facts.catalog.product($0) }?.entitlements
+                    .contains(entitlementID) ?? false
         }
-        guard let item = giving.first, let product = facts.catalog.productID(of: item.product) else { return [] }
+        guard let item = giving.first, let product = facts.catalog.productID(of: item.product),
+            let charging = subscription.charging(of: item)
+        else { return [] }
         let end = "to end it, cancel the subscription \(period.fact.originalTransactionID) there."
         if charging.renewal == .charged {
             let date = giving.compactMap(\.periodEnd).filter { $0 > instant }.min()

@@ -235,6 +235,7 @@ extension Reading {
             source: item.period.origin, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
             ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
             isSubscription: item.period.isSubscription, positions: item.segment.positions,
-            periodEnd: min(item.period.end, item.heldUntil), sourceID: fact.originalTransactionID)
+            periodEnd: min(item.period.end, item.heldUntil), sourceID: fact.originalTransactionID,
+            sold: item.period.sold)
     }
 }

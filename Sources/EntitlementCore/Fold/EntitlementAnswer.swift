@@ -74,13 +74,16 @@ extension CustomerFacts {
         case .expired, .revoked:
             return false
         case .active, .inGracePeriod, .inBillingRetry:
-            return originals[originalID]?.willRenew(at: instant)
+            guard let original = originals[originalID] else { return nil }
+            guard let web = original.web else { return original.willRenew(at: instant) }
+            return web.willRenew(reading.sold?.value, at: instant)
         }
     }
 }
 
 extension OriginalState {
-    /// What the newest statement about the renewal by an instant says; `nil` where nothing is known.
+    /// What the newest statement about the renewal by an instant says, of a subscription on the web as a whole; `nil` where
+    /// nothing is known.
     package func willRenew(at instant: Timestamp) -> Bool? {
         if let web { return web.willRenew(at: instant) }
         return renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact.autoRenews

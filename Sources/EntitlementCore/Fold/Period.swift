@@ -30,7 +30,7 @@ package struct Period: Hashable, Sendable {
     package fileprivate(set) var positions: [Int64]
     /// A device states that a revocation is gone which the store itself stated.
     package let needsStoreCheck: Bool
-    private let sold: Shared<WebPeriod>?
+    let sold: Shared<WebPeriod>?
 
     /// The winning statement; of what was bought on the web, what was paid, in the terms of a transaction.
     package var fact: TransactionFact { statement.value }

@@ -29,6 +29,8 @@ package struct Reading: Hashable, Sendable {
     package var periodEnd: Timestamp
     /// Orders sources of one kind: the original transaction, or the grant.
     var sourceID: String
+    /// What is so only of what was bought on the web.
+    var sold: Shared<WebPeriod>?
 
     /// Whether the two would be shown as one interval.
     func continues(_ earlier: Reading) -> Bool {

@@ -290,7 +290,7 @@ extension Entitlement {
             ownership: reading.ownership.map { Ownership($0) },
             originalTransactionID: reading.originalTransactionID, willRenew: answer.willRenew,
             offer: reading.offer.map { PurchaseOffer($0) },
-            expirationReason: answer.givesAccess ? nil : ExpirationReason(reading.reason, original),
+            expirationReason: answer.givesAccess ? nil : ExpirationReason(reading, original),
             originalPurchaseDate: original?.firstPurchaseDate?.date,
             alsoRenews: renewing.filter { $0.originalTransactionID != reading.originalTransactionID })
     }
@@ -316,8 +316,8 @@ extension Entitlement {
 
 extension Entitlement.ExpirationReason {
     /// Why a reading gives no access, with what the store last said about the renewal.
-    fileprivate init?(_ reason: ReasonCode, _ original: OriginalState?) {
-        switch reason {
+    fileprivate init?(_ reading: Reading, _ original: OriginalState?) {
+        switch reading.reason {
         case .refunded: self = .refunded
         case .familyRevoked: self = .familyRevoked
         case .grantRevoked: self = .grantRevoked
@@ -329,7 +329,7 @@ extension Entitlement.ExpirationReason {
         case .ownedByAnother: self = .ownedByAnother
         case .expired:
             if let web = original?.web {
-                self = Self(lastWordOf: web) ?? .ranOut
+                self = Self(lastWordOf: web, about: reading) ?? .ranOut
             } else {
                 self.init(intent: original?.renewals.last?.fact.expirationIntent)
             }
@@ -337,9 +337,9 @@ extension Entitlement.ExpirationReason {
         }
     }
 
-    /// What the payment provider last said of a subscription that was not renewed; `nil` where that is no reason.
-    private init?(lastWordOf web: WebOriginal) {
-        switch web.charging(at: .endless)?.renewal {
+    /// What the payment provider last said of what was not renewed; `nil` where that is no reason.
+    private init?(lastWordOf web: WebOriginal, about reading: Reading) {
+        switch web.charging(of: reading, at: .endless)?.renewal {
         case .paused, .awaitsCard: self = .paused
         case .cancelled: self = .cancelled
         case .charged, .awaitsPayment, nil: return nil

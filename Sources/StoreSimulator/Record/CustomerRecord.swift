@@ -96,19 +96,29 @@ package struct RecordAnswer: Sendable, Equatable {
     }
 }
 
+/// What was bought on the web and is shown from an instant on; nil where something else is.
+struct ShownStrand: Sendable {
+    let from: Int64
+    let holding: WebHolding?
+}
+
 /// One customer's true timelines, worked out once and read at many instants.
 package struct CustomerRecord: Sendable {
     /// Entitlement → its intervals: in order, disjoint, without gaps from the first on, the last without end.
     package let timelines: [String: [RecordInterval]]
     private let stories: [String: Record.Story]
     private let webStories: [String: WebStory]
+    /// Entitlement → what of the web is shown from when on, in order.
+    private let strands: [String: [ShownStrand]]
 
     init(
-        timelines: [String: [RecordInterval]], stories: [String: Record.Story], webStories: [String: WebStory] = [:]
+        timelines: [String: [RecordInterval]], stories: [String: Record.Story], webStories: [String: WebStory] = [:],
+        strands: [String: [ShownStrand]] = [:]
     ) {
         self.timelines = timelines
         self.stories = stories
         self.webStories = webStories
+        self.strands = strands
     }
 
     /// What is true at an instant: one answer for each entitlement whose timeline has begun, ordered by entitlement.
@@ -127,7 +137,8 @@ package struct CustomerRecord: Sendable {
             return RecordAnswer(
                 entitlement: entitlement, givesAccess: shown.givesAccess, state: shown.state,
                 since: intervals[first].from, until: intervals[last].until, productID: shown.productID,
-                originalTransactionID: shown.originalTransactionID, willRenew: willRenew(shown, at: instant),
+                originalTransactionID: shown.originalTransactionID,
+                willRenew: willRenew(entitlement, shown, at: instant),
                 source: shown.source)
         }
     }
@@ -144,10 +155,11 @@ package struct CustomerRecord: Sendable {
         return Set(instants.flatMap { [$0 - 1, $0, $0 + 1] }).sorted()
     }
 
-    private func willRenew(_ shown: RecordInterval, at instant: Int64) -> Bool? {
+    private func willRenew(_ entitlement: String, _ shown: RecordInterval, at instant: Int64) -> Bool? {
         if let story = webStories[shown.originalTransactionID] {
             guard !story.isOneTime else { return nil }
-            return shown.state == .expired || shown.state == .revoked ? false : story.willRenew(at: instant)
+            if shown.state == .expired || shown.state == .revoked { return false }
+            return strands[entitlement]?.last { $0.from <= instant }?.holding?.willRenew(at: instant)
         }
         guard let story = stories[shown.originalTransactionID], !story.isOneTime else { return nil }
         if shown.state == .expired || shown.state == .revoked { return false }

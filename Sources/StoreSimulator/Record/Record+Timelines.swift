@@ -15,17 +15,20 @@ extension Record {
         let entitlements = Set(holdings.flatMap(\.entitlements)).union(grants.map(\.entitlement))
             .union(strands.flatMap(\.entitlements))
         var timelines: [String: [RecordInterval]] = [:]
+        var shown: [String: [ShownStrand]] = [:]
         for entitlement in entitlements {
-            let intervals = timeline(
+            let (intervals, strands) = timeline(
                 holdings: holdings.filter { $0.entitlements.contains(entitlement) },
                 grants: grants.filter { $0.entitlement == entitlement },
                 strands: strands.filter { $0.entitlements.contains(entitlement) }, of: entitlement)
             if !intervals.isEmpty { timelines[entitlement] = intervals }
+            shown[entitlement] = strands
         }
         let mine = Set(holdings.map(\.key)).map { ($0.originalTransactionID, stories[$0]) }
         return CustomerRecord(
             timelines: timelines, stories: Dictionary(uniqueKeysWithValues: mine).compactMapValues { $0 },
-            webStories: Dictionary(uniqueKeysWithValues: bought.map { ($0.key.originalTransactionID, $0.value) }))
+            webStories: Dictionary(uniqueKeysWithValues: bought.map { ($0.key.originalTransactionID, $0.value) }),
+            strands: shown)
     }
 
     /// What is true of a customer at an instant.
@@ -68,9 +71,10 @@ extension Record {
     /// Asks what holds between every two neighbouring instants at which anything at all could change.
     private func timeline(
         holdings: [Holding], grants: [Ownership.Grant], strands: [WebHolding], of entitlement: String
-    ) -> [RecordInterval] {
+    ) -> ([RecordInterval], [ShownStrand]) {
         let ordered = edges(holdings, grants).union(strands.flatMap(\.edges)).sorted()
         var intervals: [RecordInterval] = []
+        var shownStrands: [ShownStrand] = []
         for (index, edge) in ordered.enumerated() {
             let latest = Dictionary(grouping: holdings, by: \.key).values.compactMap { holdings in
                 holdings.last { $0.tenures[0].lowerBound <= edge }
@@ -79,6 +83,7 @@ extension Record {
                 latest.map { standing(of: $0, at: edge) } + grants.compactMap { standing(of: $0, at: edge) }
                 + strands.compactMap { standing(of: $0, entitlement, at: edge) }
             guard let shown = standings.min(by: isShownBefore) else { continue }
+            shownStrands.append(ShownStrand(from: edge, holding: shown.strand))
             let until = index + 1 < ordered.count ? ordered[index + 1] : nil
             var from = edge
             if let previous = intervals.last, shown.continues(previous) {
@@ -90,7 +95,7 @@ extension Record {
                     from: from, until: until, state: shown.state, givesAccess: givesAccess(shown.state),
                     productID: shown.productID, originalTransactionID: shown.original, source: shown.source))
         }
-        return intervals
+        return (intervals, shownStrands)
     }
 
     private func edges(_ holdings: [Holding], _ grants: [Ownership.Grant]) -> Set<Int64> {
@@ -117,6 +122,8 @@ extension Record {
         let source: RecordSource
         let productID: String
         let original: String
+        /// Nil for what was not bought on the web.
+        var strand: WebHolding?
 
         func continues(_ interval: RecordInterval) -> Bool {
             state == interval.state && source == interval.source && productID == interval.productID
@@ -160,7 +167,7 @@ extension Record {
         guard let shown = holding.shown(for: entitlement, at: instant) else { return nil }
         return Standing(
             state: shown.state, end: shown.end, source: .webCheckout, productID: shown.productID,
-            original: holding.key.originalTransactionID)
+            original: holding.key.originalTransactionID, strand: holding)
     }
 
     private func state(of holding: Holding, at instant: Int64) -> RecordState {

@@ -18,6 +18,13 @@ struct WebExplanationTests {
     }
 
     private static let month = paidLine("1", from: 0, to: 30, by: "pi_1")
+    /// Something that gives nothing of `premium` is beside it, and remains.
+    private static let both = says("active", at: 1, until: 30, items: ["si_1", "si_9"]).with {
+        $0.subscription?.items[1].product = sold("basic")
+    }
+    private static let removed = says("active", at: 10, until: 30, items: ["si_9"]).with {
+        $0.subscription?.items[0].product = sold("basic")
+    }
     private static let pastDue = says("past_due", at: 30, until: 60)
 
     private static let payOpenInvoice =
@@ -105,6 +112,22 @@ struct WebExplanationTests {
             outlook: [.expiry, .refund],
             outlookSays: [
                 "It is set not to renew, and the paid period ends on 31 January 2026, 00:00 UTC."
+            ]),
+        Case(
+            testDescription: "taken out of the subscription", told: [month, both, removed], at: 12,
+            expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC",
+            outlook: [.expiry, .refund],
+            outlookSays: [
+                "It is no longer part of the subscription sub_1, and the paid period ends on 31 January 2026, 00:00 UTC."
+            ]),
+        Case(
+            testDescription: "run out after it was taken out of the subscription", told: [month, both, removed], at: 31,
+            expected: "no expired [1, 2, 3]",
+            because: "pro ran out on 31 January 2026, 00:00 UTC and no renewal of it is known",
+            outlook: [.purchase, .grant],
+            outlookSays: [
+                "A purchase of a product that gives premium would open it: coins, lifetime, pro, pro.max, pro.yearly, …."
             ]),
         Case(
             testDescription: "a part refunded", told: [month, refunded(at: 10, 300)], at: 12,

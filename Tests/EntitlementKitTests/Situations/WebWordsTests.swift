@@ -13,6 +13,8 @@ struct WebWordsTests {
         /// When it is said, and when it is asked, in days.
         var said = 5.0
         var asked = 32.0
+        /// Said before it.
+        var before: WebSubscription?
         var subscription: WebSubscription?
         var dispute: WebDisputeStatus?
         var isRefunded = false
@@ -46,6 +48,10 @@ struct WebWordsTests {
         Ending(
             name: "cancelled for the period's end", reason: .cancelled,
             subscription: says(.active) { $0.cancelAt = day(31) }),
+        Ending(
+            name: "taken out of a subscription that goes on", reason: .cancelled,
+            before: says(.active) { $0.items.append($0.items[0].besides) },
+            subscription: says(.active) { $0.items = [$0.items[0].besides] }),
         Ending(
             name: "cancelled two periods on, and nothing more is heard", reason: .ranOut,
             subscription: says(.active) { $0.cancelAt = day(91) }),
@@ -92,11 +98,10 @@ struct WebWordsTests {
         let (rig, page) = try await Self.bought()
         if ending.isRefunded { rig.server.refund(page.id) }
         rig.server.edit { script in
-            if var said = ending.subscription {
+            for (at, said) in [(2, ending.before), (ending.said, ending.subscription)] {
+                guard var said else { continue }
                 for index in said.items.indices { said.items[index].item += page.id }
-                script.tellWeb("customer.subscription.updated", page, at: Self.day(ending.said)) {
-                    $0.subscription = said
-                }
+                script.tellWeb("customer.subscription.updated", page, at: Self.day(at)) { $0.subscription = said }
             }
             if let status = ending.dispute {
                 script.tellWeb("charge.dispute.created", page, at: Self.day(ending.said)) {
@@ -154,5 +159,14 @@ struct WebWordsTests {
         let held = try #require(await rig.store.current["forever"])
         #expect(held.originalPurchaseDate == history.first?.purchaseDate && held.originalPurchaseDate != nil)
         #expect(held.originalTransactionID == "pi_\(page.id)")
+    }
+}
+
+extension WebItem {
+    /// Another product in the same subscription.
+    fileprivate var besides: WebItem {
+        var other = self
+        (other.item, other.product) = ("si_other_", WebProduct(price: "price_other", product: nil))
+        return other
     }
 }

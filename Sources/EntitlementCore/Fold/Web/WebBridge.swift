@@ -141,9 +141,7 @@ extension WebOriginal {
         case .canceled, .incomplete, .incompleteExpired: return .over(.expired)
         case .active, .trialing, .pastDue, .unpaid: break
         }
-        guard fact.holds(item) || fact.items.contains(where: { heirs.contains($0.item) }) else {
-            return .over(.expired)
-        }
+        guard fact.goesOn(with: period.web) else { return .over(.expired) }
         switch status {
         case .pastDue: return .pastDue
         case .unpaid: return .unpaid
@@ -201,6 +199,11 @@ extension WebSubscription {
     func holds(_ item: String?) -> Bool {
         guard let item else { return true }
         return hasMoreItems || items.isEmpty || items.contains { $0.item == item }
+    }
+
+    /// Whether the item of a period is part of it, or what took the item's place.
+    func goesOn(with period: WebPeriod?) -> Bool {
+        holds(period?.item) || items.contains { period?.heirs.contains($0.item) ?? false }
     }
 
     /// When the item's own period ends, or that of what took its place; where neither is listed, when the latest does.

@@ -13,7 +13,7 @@ package struct WebCharging: Hashable, Sendable {
         case awaitsCard
         /// There is none until what is due is paid, and that is not tried any more.
         case awaitsPayment
-        /// There is none: it is over, or is cancelled before another period begins.
+        /// There is none: it is over, is cancelled before another period begins, or no longer has the item.
         case cancelled
     }
 
@@ -29,15 +29,29 @@ package struct WebCharging: Hashable, Sendable {
 }
 
 extension WebSubscription {
-    /// What Stripe charges for it by itself; `nil` for a status that this version does not know, which says nothing.
-    package var charging: WebCharging? {
-        if endedAt != nil { return WebCharging(renewal: .cancelled, isRetried: false) }
-        guard case .known(let status) = status else { return nil }
-        return WebCharging(renewal: renewal(status), isRetried: status == .pastDue)
+    /// What Stripe charges for anything in it by itself; `nil` for a status that this version does not know, which says nothing.
+    package var charging: WebCharging? { charging { _ in true } }
+
+    /// The same of one item.
+    func charging(of item: WebItem) -> WebCharging? { charging { $0.item == item.item } }
+
+    /// The same of a period's item, or of what took its place.
+    package func charging(of period: WebPeriod?) -> WebCharging? {
+        guard endedAt == nil, let item = period?.item else { return charging }
+        guard goesOn(with: period) else {
+            return status.isKnown ? WebCharging(renewal: .cancelled, isRetried: false) : nil
+        }
+        return charging { $0.item == item || period?.heirs.contains($0.item) ?? false }
     }
 
-    private func renewal(_ status: WebSubscriptionStatus) -> WebCharging.Renewal {
-        if endsBeforeNextPeriod { return .cancelled }
+    private func charging(where isMeant: (WebItem) -> Bool) -> WebCharging? {
+        if endedAt != nil { return WebCharging(renewal: .cancelled, isRetried: false) }
+        guard case .known(let status) = status else { return nil }
+        return WebCharging(renewal: renewal(status, isMeant), isRetried: status == .pastDue)
+    }
+
+    private func renewal(_ status: WebSubscriptionStatus, _ isMeant: (WebItem) -> Bool) -> WebCharging.Renewal {
+        if endsBeforeNextPeriod(isMeant) { return .cancelled }
         switch status {
         case .active, .trialing, .pastDue: return collectionPause == nil ? .charged : .paused
         case .paused: return .awaitsCard
@@ -46,12 +60,14 @@ extension WebSubscription {
         }
     }
 
-    /// Whether it is to be cancelled before another period of anything in it is charged: a date further ahead is the end of a
+    /// Whether it is to be cancelled before another period of what is meant is charged: a date further ahead is the end of a
     /// commitment.
-    private var endsBeforeNextPeriod: Bool {
+    private func endsBeforeNextPeriod(_ isMeant: (WebItem) -> Bool) -> Bool {
         if cancelsAtPeriodEnd { return true }
         guard let cancelAt else { return false }
-        guard let next = items.compactMap(\.periodEnd).min() else { return true }
+        let meant = items.filter(isMeant)
+        // Of one that a list which was cut leaves out the others tell.
+        guard let next = (meant.isEmpty ? items : meant).compactMap(\.periodEnd).min() else { return true }
         // Stripe's instants are whole seconds.
         return cancelAt <= next.adding(milliseconds: 1000)
     }
@@ -69,8 +85,23 @@ extension WebOriginal {
     /// none does.
     package func willRenew(at instant: Timestamp) -> Bool? { statement(at: instant)?.willRenew }
 
+    /// Whether the same holds of a period's item: one that was taken out does not renew, though the subscription does.
+    func willRenew(_ period: WebPeriod?, at instant: Timestamp) -> Bool? {
+        statement(at: instant).map { $0.willRenew && $0.goesOn(with: period) }
+    }
+
     /// What Stripe charges by itself, by what was said up to an instant; `nil` where nothing was.
     package func charging(at instant: Timestamp) -> WebCharging? { statement(at: instant)?.charging }
+
+    /// The same for a period's item, or what took its place.
+    func charging(of period: WebPeriod?, at instant: Timestamp) -> WebCharging? {
+        statement(at: instant)?.charging(of: period)
+    }
+
+    /// The same for what something shown is of.
+    package func charging(of reading: Reading, at instant: Timestamp) -> WebCharging? {
+        charging(of: reading.sold?.value, at: instant)
+    }
 }
 
 extension CustomerFacts {
@@ -84,7 +115,7 @@ extension CustomerFacts {
             return false
         case .active, .inGracePeriod, .inBillingRetry:
             guard let web = original.web else { return original.willRenew(at: instant) ?? false }
-            return web.charging(at: instant)?.isCharged ?? false
+            return web.charging(of: reading, at: instant)?.isCharged ?? false
         }
     }
 }

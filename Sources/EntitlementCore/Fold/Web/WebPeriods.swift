@@ -29,7 +29,7 @@ extension WebOriginal {
         var drafts = items.mapValues { self.drafts(of: $0, isHeir: false) }
         let heirs = WebHeirs(of: drafts, subscriptions)
         for (item, lines) in items where heirs.isHeir(item) { drafts[item] = self.drafts(of: lines, isHeir: true) }
-        let ofItems = items.keys.sorted { ($0 ?? "") < ($1 ?? "") }.map { item in
+        let ofItems = inOrder(items.keys).map { item in
             let ofItem = drafts[item] ?? []
             let names = heirs.heirs(of: item)
             let last = ofItem.map(\.end).max() ?? .earliest
@@ -42,6 +42,14 @@ extension WebOriginal {
                 })
         }
         return (ofItems + oneTimeChains(catalog, withdrawals)).filter { !$0.periods.isEmpty }
+    }
+
+    /// What reads alike is shown by the first: an item that was taken out gives way to those that go on.
+    private func inOrder(_ items: some Sequence<String?>) -> [String?] {
+        let newest = subscriptions.last?.value
+        func isHeld(_ item: String?) -> Bool { newest?.holds(item) ?? true }
+        let sorted = items.sorted { ($0 ?? "") < ($1 ?? "") }
+        return sorted.filter(isHeld) + sorted.filter { !isHeld($0) }
     }
 
     /// The item that a line is of; one that names none is of the only item there is, or of the only one that runs there.

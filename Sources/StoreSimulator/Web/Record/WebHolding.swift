@@ -20,9 +20,11 @@ struct WebStrand: Sendable, Equatable {
 }
 
 extension WebStory {
-    /// The strands of it, in the order of their items.
+    /// The strands of it, in the order of their items, those that it no longer has behind the others.
     var strands: [WebStrand] {
-        let items = Set(stretches.map(\.item)).sorted()
+        let sorted = Set(stretches.map(\.item)).sorted()
+        func isHeld(_ item: String) -> Bool { statements.last.map { $0.periodEnds[item] != nil } ?? true }
+        let items = sorted.filter(isHeld) + sorted.filter { !isHeld($0) }
         var ofItems = items.map { item in
             WebStrand(item: item, chapters: chapters(stretches.filter { $0.item == item }))
         }
@@ -159,6 +161,15 @@ struct WebHolding {
         guard let giving, let productID = strand.chapters[giving].productID else { return nil }
         let chapter = strand.chapters[giving]
         return (giving == present ? state(of: chapter, at: instant) : .expired, end(of: chapter), productID)
+    }
+
+    /// What was last said of its renewal by an instant; what is no longer part of the subscription does not renew.
+    func willRenew(at instant: Int64) -> Bool? {
+        guard let item = strand.item, let said = story.statements.last(where: { $0.created <= instant }) else {
+            return nil
+        }
+        let end = strand.chapters.compactMap(\.end).max() ?? 0
+        return said.willRenew && periodEnd(said, item, end) != nil
     }
 
     private var leeway: Int64 { world.policy.leewaySeconds * Span.second }

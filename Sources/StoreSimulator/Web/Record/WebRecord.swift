@@ -132,9 +132,6 @@ package struct WebStory: Sendable, Equatable {
     package var possibleRivals: Set<String> {
         Set(allNames.values.flatMap(\.self)).subtracting([owner].compactMap(\.self))
     }
-
-    /// What was last said of its renewal by an instant.
-    func willRenew(at instant: Int64) -> Bool? { statements.last { $0.created <= instant }?.willRenew }
 }
 
 // What the storyteller writes.
