@@ -108,6 +108,37 @@ struct WebLineTests {
                 == ["0..5 active pro", "5..14 active pro.max", "14.. expired pro.max"])
     }
 
+    @Test(
+        "credited and sold again, as when its quantity changes, it goes on in a period of its own, whatever it costs",
+        arguments: [0, 1])
+    func quantity(price: Int64) {
+        let beside = line("2", "pro.max", from: 0, to: 30, item: "si_2")
+        let change = paid(
+            "3", line("3a", from: 10, to: 30, proration: true, amount: -666 * price),
+            line("3b", from: 10, to: 30, proration: true, amount: 1332 * price), at: 10)
+        let month = paid("1", line("1", from: 0, to: 30, amount: 999 * price), beside)
+        let given = WebGiven(month, change)
+        let periods = given.facts.originals["sub_1"]?.chains(given.facts.catalog).first?.periods ?? []
+        #expect(periods.map(\.start) == [day(0), day(10)] && periods.map(\.end) == [day(10), day(30)])
+        #expect(
+            given.timeline() == ["0..10 active pro.max", "10..30 active pro", "30.. expired pro"],
+            "until then the other one ends later")
+        let late = given.with { $0.told = [change, month] }
+        #expect(late.timeline() == given.timeline())
+    }
+
+    @Test("what is changed while a trial runs is of the trial as well", arguments: ["pro", "pro.max"])
+    func changedTrial(product: String) {
+        let given = WebGiven(
+            paidLine("1", from: 0, to: 14, amount: 0), says("trialing", at: 0, until: 14, trial: (0, 14)),
+            paid(
+                "2", line("2a", from: 5, to: 14, proration: true, amount: 0),
+                line("2b", product, from: 5, to: 14, proration: true, amount: 0), at: 5))
+        let answer = given.answer(at: 6)
+        #expect(answer?.reading.productID == product && answer?.since == day(0))
+        #expect(answer?.reading.offer?.discount == "FREE_TRIAL")
+    }
+
     @Test("a line that names no item is of the only item there is")
     func withoutItem() {
         let change = paidLine("2", "pro.max", from: 10, to: 30, item: nil, proration: true)

@@ -146,8 +146,13 @@ private struct WebTurn {
             if line.isCredit { balance[line.product, default: 0] -= 1 }
             if line.isTime, !line.isFreeProration { balance[line.product, default: 0] += 1 }
         }
-        for line in lines.map(\.value.line) where line.isFreeProration && balance[line.product] == nil {
+        /// What is sold cannot be told from what is credited; of lines that say the same the last stands for the sale.
+        var lastFree: [WebProduct: WebStated<WebPaidLine>] = [:]
+        for stated in lines {
+            let line = stated.value.line
+            guard line.isFreeProration, balance[line.product] == nil else { continue }
             free[line.product, default: 0] += 1
+            if lastFree[line.product]?.isTurn(before: stated) ?? true { lastFree[line.product] = stated }
         }
         // Of something that costs nothing the credit is nothing, too: of what ran before, the first is one.
         let isBack = free.contains { running.contains($0.key) && $0.value.isMultiple(of: 2) }
@@ -169,7 +174,11 @@ private struct WebTurn {
             let line = paid.line
             guard line.isTime else { return false }
             if line.isFreeProration {
-                guard let count = free[line.product], !running.contains(line.product) else { return false }
+                guard let count = free[line.product] else { return false }
+                if running.contains(line.product) {
+                    // Credited and sold again it goes on, in a period of its own.
+                    return count.isMultiple(of: 2) && line.lineID == lastFree[line.product]?.value.line.lineID
+                }
                 let isChanged = lines.contains { other in
                     other.value.invoiceID == paid.invoiceID && other.value.line.lineID != line.lineID
                         && other.value.line.isFreeProration && other.value.line.product == line.product
@@ -182,8 +191,9 @@ private struct WebTurn {
             return running.contains(line.product) || !isMoved && !isBack
         }
         func stays(_ line: WebLine) -> Bool {
-            if line.isFreeProration { return free[line.product].map { !$0.isMultiple(of: 2) } ?? false }
-            return (running.contains(line.product) ? 1 : 0) + (balance[line.product] ?? 0) > 0
+            let ran = running.contains(line.product)
+            if line.isFreeProration { return free[line.product].map { $0.isMultiple(of: 2) == ran } ?? false }
+            return (ran ? 1 : 0) + (balance[line.product] ?? 0) > 0
         }
         sold = lines.filter { holds($0.value) }.sorted { left, right in
             let (leftStays, rightStays) = (stays(left.value.line), stays(right.value.line))

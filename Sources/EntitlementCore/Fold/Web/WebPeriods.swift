@@ -107,7 +107,7 @@ extension WebOriginal {
 
     /// The statement by which a line that cost nothing is a trial's.
     private func trial(of line: WebLine) -> WebStated<WebSubscription>? {
-        guard line.amount == 0, !line.isProration else { return nil }
+        guard line.amount == 0 else { return nil }
         return subscriptions.first { stated in
             stated.value.trialEnd.map { line.end <= $0 && (stated.value.trialStart ?? .earliest) <= line.start }
                 ?? false
