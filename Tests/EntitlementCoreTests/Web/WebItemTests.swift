@@ -78,6 +78,21 @@ struct WebItemTests {
         #expect(paidOther.reasons()[1] == "30..33 active renewal_pending", "its own is not paid yet")
     }
 
+    @Test("when a later period of the new item is paid before the one that was due, the old one gives way to that")
+    func laterPaidFirst() {
+        let unpaid = says("unpaid", at: 34, until: 60, items: ["si_2"])
+        let later = paidLine("3", "basic", from: 60, to: 90, item: "si_2", at: 61)
+        let given = WebGiven(month, running, replaced, unpaid, later)
+        let held = [
+            "0..30 active paid_period", "30..33 active renewal_pending", "33..34 in_billing_retry billing_retry",
+            "34..61 in_billing_retry billing_retry", "61.. expired expired",
+        ]
+        #expect(given.reasons() == held)
+        let due = given.with { $0.told.append(paidLine("2", "basic", from: 30, to: 60, item: "si_2", at: 70)) }
+        #expect(due.reasons() == held, "and whatever is paid after that")
+        #expect(due.timeline("basic").first == "61..90 active basic")
+    }
+
     @Test("an item removed while what remains was paid before is over, whatever is added later")
     func removed() {
         let other = paidLine("2", "basic", from: 0, to: 30, item: "si_9")

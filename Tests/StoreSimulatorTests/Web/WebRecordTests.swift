@@ -26,4 +26,28 @@ struct WebRecordTests {
                 $0.productID == StoreWorld.ProductID.newsMonthly && $0.givesAccess
             })
     }
+
+    @Test("an item gives way to what took its place with the first payment for that, whichever period it is for")
+    func laterPaidFirst() {
+        let start = SimulatedCalendar.instant(2026, 3, 1)
+        var teller = WebStoryteller(seed: 4)
+        let buyer = teller.buyer("c-1", at: start)
+        let id = teller.subscribe(buyer, to: [SimulatedShop.newsMonthly], at: start, names: WebNames("c-1"))
+        let due = teller.subscription(id).periodEnd
+        let first = teller.beginPeriod(id, replacing: (0, SimulatedShop.proMonthly))
+        teller.fallBehind(id, first, nextAttempt: nil, at: due + Span.hour)
+        teller.stopTrying(id, first, unpaid: true, at: due + 4 * Span.day)
+        let paidAt = teller.subscription(id).periodEnd + Span.hour
+        let second = teller.beginPeriod(id)
+        teller.recover(id, second, at: paidAt)
+        teller.recover(id, first, at: paidAt + 20 * Span.day)
+        let record = WebLife(teller, seed: 4).record.customer(CustomerKey(.production, "c-1"))
+        func state(_ product: String, _ instant: Int64) -> RecordState? {
+            record.answer(at: instant).first { $0.productID == product }?.state
+        }
+        #expect(state(StoreWorld.ProductID.newsMonthly, paidAt - 1) == .inBillingRetry)
+        #expect(state(StoreWorld.ProductID.newsMonthly, paidAt) == .expired)
+        #expect(state(StoreWorld.ProductID.proMonthly, paidAt - 1) == nil)
+        #expect(state(StoreWorld.ProductID.proMonthly, paidAt) == .active)
+    }
 }

@@ -64,7 +64,8 @@ extension WebStory {
             if let stretch, !stretch.replaces {
                 strands[index].chapters[0].opening = max(first.start, stretch.paidAt)
             }
-            openings.append(strands[index].chapters[0].opening)
+            // Any of its payments is one for what goes on, also one that comes before that for an earlier period.
+            openings += strands[index].chapters.map(\.opening)
         }
         for index in strands.indices where strands[index].item == item {
             strands[index].yieldsAt = openings.min()
