@@ -25,7 +25,7 @@ extension StripeFinding {
             lookups.append(.subscriptionItems(id, after: last))
         }
         for invoice in invoices where invoice.paid != nil && invoice.subscription != nil && invoice.hasMoreLines {
-            lookups.append(.invoiceLines(invoice.id, after: lastLines[invoice.id] ?? invoice.paid?.lines.last?.lineID))
+            lookups.append(.invoiceLines(invoice.id, after: lastLines[invoice.id]))
         }
         for session in sessions where isProductMissing(of: session) {
             lookups.append(.sessionItems(session.id, after: sold[session.id]?.last))

@@ -231,6 +231,48 @@ struct ReadingTests {
         #expect(text.contains(Sample.refund()) && text.contains(tiePath))
     }
 
+    @Test(
+        "the pages of a long invoice begin behind the last line that it shows, whatever that is of, and whatever it names"
+    )
+    func firstPage() throws {
+        let byHand = """
+            {"id":"il_9","object":"line_item","amount":5,"currency":"usd","period":{"start":1,"end":1},"pricing":null,
+            "parent":{"type":"invoice_item_details","subscription_item_details":null,"invoice_item_details":{
+            "invoice_item":"ii_1","proration":false,"subscription":null}}}
+            """
+        let old = Sample.line("sli_1").replacing(#""object""#, with: #""unique_id":"il_7","object""#)
+        let pages = "/v1/invoices/in_1/lines?limit=100"
+        for (shown, first) in [
+            ([Sample.line(), byHand], "\(pages)&starting_after=il_9"), ([byHand], "\(pages)&starting_after=il_9"),
+            ([old], pages), ([], pages),
+        ] {
+            let (reading, asked) = try read(
+                Sample.event("invoice.paid", Sample.invoice(lines: shown, more: true)),
+                [first: Sample.list([Sample.line("il_12")])])
+            #expect(asked == [first])
+            #expect(try reading.fact(sha256: sha256).0.invoices.first?.lines.last?.lineID == "il_12")
+        }
+    }
+
+    @Test("an invoice is read in as many pages as a reading takes answers, and one that has more is refused")
+    func mostPages() throws {
+        let pages = StripeReading.answerLimit - 1
+        func answers(_ pages: Int) -> [String: String] {
+            Dictionary(
+                uniqueKeysWithValues: (1...pages).map { page in
+                    (
+                        "/v1/invoices/in_1/lines?limit=100&starting_after=il_\(page)",
+                        Sample.list([Sample.line("il_\(page + 1)")], more: page < pages)
+                    )
+                })
+        }
+        let invoice = Sample.event("invoice.paid", Sample.invoice(more: true))
+        let (reading, asked) = try read(invoice, answers(pages))
+        #expect(asked.count == pages)
+        #expect(try reading.fact(sha256: sha256).0.invoices.first?.lines.count == pages + 1)
+        #expect(throws: PayloadError.self) { try read(invoice, answers(pages + 1)) }
+    }
+
     @Test("a reading has a bound")
     func bound() throws {
         var reading = StripeReading(environment: .production, readAt: instant(At.later))
