@@ -78,6 +78,23 @@ struct WebItemTests {
         #expect(paidOther.reasons()[1] == "30..33 active renewal_pending", "its own is not paid yet")
     }
 
+    @Test("of an item that was not paid for, moved to another price and replaced in one instant, nothing goes on")
+    func unpaidMovedAndReplaced() {
+        let settled = paid(
+            "2", line("2a", "basic", from: 40, to: 60, proration: true, amount: -666),
+            line("2b", from: 40, to: 60, proration: true, amount: 700),
+            line("2c", from: 40, to: 60, proration: true, amount: -700),
+            line("2d", "pro.max", from: 40, to: 60, item: "si_2", proration: true, amount: 900), at: 60)
+        let given = WebGiven(
+            paidLine("1", "basic", from: 0, to: 30), running, says("active", at: 30, until: 60), settled)
+        #expect(given.timeline() == ["40..60 active pro.max", "60.. expired pro.max"])
+        let seats = paid(
+            "2", line("2a", from: 40, to: 60, proration: true, amount: -666),
+            line("2b", from: 40, to: 60, proration: true, amount: 1332), at: 60)
+        #expect(
+            WebGiven(month, running, seats).timeline().suffix(2) == ["40..60+1h active pro", "60+1h.. expired pro"])
+    }
+
     @Test("when a later period of the new item is paid before the one that was due, the old one gives way to that")
     func laterPaidFirst() {
         let unpaid = says("unpaid", at: 34, until: 60, items: ["si_2"])

@@ -156,9 +156,12 @@ private struct WebTurn {
         }
         // Of something that costs nothing the credit is nothing, too: of what ran before, the first is one.
         let isBack = free.contains { running.contains($0.key) && $0.value.isMultiple(of: 2) }
-        // What was sold instead of what ran, or for later, and is credited as often, is not sold any more. Where what ran is not
-        // known it may have been the same before: its seats were changed.
-        let isMoved = lines.contains { $0.value.line.isCredit && running.contains($0.value.line.product) }
+        // What was sold instead of what ran, or for later, and is credited as often, is not sold any more. What ran without being
+        // paid for is what is credited more often than it is sold; where there is none, the seats of the same were changed.
+        let isMoved =
+            running.isEmpty
+            ? balance.values.contains { $0 < 0 }
+            : lines.contains { $0.value.line.isCredit && running.contains($0.value.line.product) }
         let sellers = Set(lines.filter(\.value.line.isTime).map(\.value.invoiceID))
         let takenBack = Set(
             lines.filter { $0.value.line.isCredit && !sellers.contains($0.value.invoiceID) }.map(\.value.line.product))
