@@ -229,6 +229,26 @@ struct WebBridgeTests {
         #expect(given.answer(at: day(30).adding(milliseconds: 3_600_000))?.givesAccess == false)
     }
 
+    @Test("what is to end after more charges is meant to go on until then, and does not count as renewing")
+    func endAfterMoreCharges() {
+        let pending = ["0..30 active paid_period", "30..30+1h active renewal_pending", "30+1h.. expired expired"]
+        for said in [
+            says("active", at: 5, until: 30, cancelAt: 90), says("trialing", at: 5, until: 30, cancelAt: 31),
+            says("past_due", at: 5, until: 30, cancelAt: 60),
+        ] {
+            let given = WebGiven(month, said)
+            #expect(given.reasons() == pending)
+            #expect(given.answer(at: 30)?.willRenew == false)
+        }
+        #expect(WebGiven(month, says("active", at: 30, until: 30, cancelAt: 60)).reasons()[1] == pending[1])
+        let last = [
+            paidLine("2", from: 30, to: 60), says("active", at: 5, until: 30, cancelAt: 60),
+            says("active", at: 30, until: 60, cancelAt: 60),
+        ]
+        let over = WebGiven(month, running).with { $0.told += last }
+        #expect(over.timeline() == ["0..60 active pro", "60.. expired pro"], "that end has come")
+    }
+
     @Test("a status that nobody knows says nothing")
     func unknownStatus() {
         let given = WebGiven(month, running, says("hibernating", at: 30, until: 60))

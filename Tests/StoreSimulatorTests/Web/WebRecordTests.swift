@@ -50,4 +50,26 @@ struct WebRecordTests {
         #expect(state(StoreWorld.ProductID.proMonthly, paidAt - 1) == nil)
         #expect(state(StoreWorld.ProductID.proMonthly, paidAt) == .active)
     }
+
+    @Test("what is to end by a date that is two periods ahead is charged until then, and never counts as renewing")
+    func endAfterMoreCharges() {
+        let start = SimulatedCalendar.instant(2026, 3, 1)
+        var teller = WebStoryteller(seed: 5)
+        let buyer = teller.buyer("c-1", at: start)
+        let id = teller.subscribe(buyer, to: [SimulatedShop.proMonthly], at: start, names: WebNames("c-1"))
+        let due = teller.subscription(id).periodEnd
+        teller.cancel(id, .onDate(periods: 1), at: start + Span.day)
+        #expect(teller.subscription(id).cancelAt == SimulatedShop.proMonthly.end(from: due))
+        func answer(_ instant: Int64) -> RecordAnswer? {
+            WebLife(teller, seed: 5).record.customer(CustomerKey(.production, "c-1")).answer(at: instant).first {
+                $0.productID == StoreWorld.ProductID.proMonthly
+            }
+        }
+        #expect(answer(due - 1)?.state == .active && answer(due - 1)?.willRenew == false)
+        #expect(answer(due + Span.hour - 1)?.state == .active && answer(due + Span.hour)?.state == .expired)
+        let last = teller.beginPeriod(id)
+        teller.pay(last, at: due + Span.hour)
+        let end = teller.subscription(id).periodEnd
+        #expect(answer(end - 1)?.state == .active && answer(end)?.state == .expired)
+    }
 }

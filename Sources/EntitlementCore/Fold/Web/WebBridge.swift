@@ -77,7 +77,7 @@ extension WebOriginal {
                 positions = Set(period.positions + [words[first].stated.position, stated.position]).sorted()
                 append(word, after: period, until: min(bound, until), positions: positions, policy, to: &builder)
             }
-        } else if let before = words.last, before.word.isMeantToGoOn(before.stated.value) {
+        } else if let before = words.last, before.word.isMeantToGoOn(before.stated.value, with: period.web) {
             positions = Set(period.positions + [before.stated.position]).sorted()
             let until = paidEnd.adding(milliseconds: Self.unheardLimit)
             builder.append(.active, .renewalPending, until: min(bound, until), positions: positions)
@@ -148,8 +148,8 @@ extension WebOriginal {
         case .active, .trialing, .paused, .canceled, .incomplete, .incompleteExpired:
             let periodEnd = fact.periodEnd(of: item, heirs) ?? .earliest
             if periodEnd > paidEnd { return .goesOn(until: periodEnd) }
-            // It knows of no later period, and is to have none.
-            return fact.willRenew ? .goesOnWithoutPeriod : .over(.expired)
+            // It knows of no later period, and may be to have none.
+            return fact.isToBeCharged(for: period.web) ? .goesOnWithoutPeriod : .over(.expired)
         }
     }
 
@@ -174,9 +174,9 @@ extension WebOriginal {
 }
 
 extension BridgeWord {
-    fileprivate func isMeantToGoOn(_ fact: WebSubscription) -> Bool {
+    fileprivate func isMeantToGoOn(_ fact: WebSubscription, with period: WebPeriod?) -> Bool {
         switch self {
-        case .goesOn, .goesOnWithoutPeriod, .pastDue: fact.willRenew
+        case .goesOn, .goesOnWithoutPeriod, .pastDue: fact.isToBeCharged(for: period)
         case .unpaid, .over: false
         }
     }
@@ -194,6 +194,9 @@ extension WebSubscription {
             }
         return isRunning && !cancelsAtPeriodEnd && cancelAt == nil && collectionPause == nil && endedAt == nil
     }
+
+    /// Whether another period of an item follows; `willRenew` is another question: an end may be set for after that.
+    fileprivate func isToBeCharged(for period: WebPeriod?) -> Bool { charging(of: period)?.renewal == .charged }
 
     /// Whether an item is part of it; a line without an item is of all of it.
     func holds(_ item: String?) -> Bool {

@@ -210,7 +210,7 @@ struct WebHolding {
         if let endedAt = story.endedAt, endedAt <= instant { return .simplyOver }
         let words = story.statements.filter { $0.created >= end }
         guard let first = words.first else {
-            guard let last = story.statements.last, last.willRenew, periodEnd(last, item, end) != nil,
+            guard let last = story.statements.last, isToGoOn(last, item, end),
                 last.standing == .goesOn || last.standing == .pastDue
             else { return .simplyOver }
             return .reads(instant < end + Self.unheard ? .active : .expired)
@@ -218,8 +218,14 @@ struct WebHolding {
         let word = words.last { $0.created <= instant } ?? first
         let periodEnd = periodEnd(word, item, end)
         if word.standing == .over || word.standing != .paused && periodEnd == nil { return .simplyOver }
-        if word.standing == .goesOn, !word.willRenew, periodEnd ?? 0 <= end { return .simplyOver }
+        if word.standing == .goesOn, !isToGoOn(word, item, end), periodEnd ?? 0 <= end { return .simplyOver }
         return .reads(say(word, of: item, since: end, at: instant))
+    }
+
+    /// Whether another period of an item was to follow.
+    private func isToGoOn(_ statement: WebStory.Statement, _ item: String, _ end: Int64) -> Bool {
+        guard let periodEnd = periodEnd(statement, item, end) else { return false }
+        return statement.isToEndAt.map { periodEnd < $0 } ?? true
     }
 
     /// When the period of an item is over, or of what came in its place; nil where it has neither.

@@ -46,6 +46,8 @@ package struct WebStory: Sendable, Equatable {
         package let created: Int64
         let standing: Standing
         let willRenew: Bool
+        /// When somebody set it to end; nil where nobody did.
+        let isToEndAt: Int64?
         /// The end of the period of each item that it has.
         let periodEnds: [String: Int64]
     }

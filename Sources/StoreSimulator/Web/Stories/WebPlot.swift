@@ -55,7 +55,7 @@ extension WebStoryteller {
             switch random.number(in: 0...99) {
             case 0..<18:
                 let isSet = subscription.cancelsAtPeriodEnd || subscription.cancelAt != nil
-                cancelAtPeriodEnd(id, !isSet, byDate: random.chance(40), at: plot.now)
+                cancel(id, isSet ? nil : inventCancellation(isActive: subscription.status == "active"), at: plot.now)
             case 18..<42 where isRunning && subscription.pause == nil && subscription.cancelAt == nil:
                 let index = Int(random.number(in: 0...Int64(subscription.items.count - 1)))
                 changeSomehow(id, index, at: plot.now)
@@ -85,6 +85,14 @@ extension WebStoryteller {
                 say(id, at: plot.now)
             }
             plot.now += Span.hour
+        }
+    }
+
+    private mutating func inventCancellation(isActive: Bool) -> Cancellation {
+        switch random.number(in: 0...99) {
+        case 0..<25: .onDate(periods: 0)
+        case 25..<50 where isActive: .onDate(periods: Int(random.number(in: 1...2)))
+        default: .withPeriod
         }
     }
 

@@ -145,12 +145,31 @@ extension WebStoryteller {
 
     /// It is to end with the period, or is not any more.
     package mutating func cancelAtPeriodEnd(_ id: String, _ isSo: Bool, byDate: Bool = false, at instant: Int64) {
+        cancel(id, isSo ? byDate ? .onDate(periods: 0) : .withPeriod : nil, at: instant)
+    }
+
+    /// How it is set to end.
+    package enum Cancellation: Sendable {
+        case withPeriod
+        /// The same by a date, or by one so many periods later: until then it is charged.
+        case onDate(periods: Int)
+    }
+
+    /// It is to end some time, or is not any more.
+    package mutating func cancel(_ id: String, _ cancellation: Cancellation?, at instant: Int64) {
         say(id, at: instant) { subscription in
-            let end = subscription.items.map(\.end).max()
-            subscription.cancelsAtPeriodEnd = isSo && !byDate
-            subscription.cancelAt = isSo && byDate ? end : nil
-            subscription.canceledAt = isSo ? instant : nil
-            subscription.reason = isSo ? "cancellation_requested" : nil
+            (subscription.cancelsAtPeriodEnd, subscription.cancelAt) = (false, nil)
+            switch cancellation {
+            case nil: break
+            case .withPeriod: subscription.cancelsAtPeriodEnd = true
+            case .onDate(let periods):
+                let last = subscription.items.max { $0.end < $1.end }
+                subscription.cancelAt = last.map { item in
+                    (0..<periods).reduce(item.end) { end, _ in item.price.end(from: end) }
+                }
+            }
+            subscription.canceledAt = cancellation == nil ? nil : instant
+            subscription.reason = cancellation == nil ? nil : "cancellation_requested"
         }
     }
 

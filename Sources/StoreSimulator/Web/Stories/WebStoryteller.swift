@@ -167,6 +167,7 @@ package struct WebStoryteller: Sendable {
             record.stories[key(id)]?.say(
                 WebStory.Statement(
                     created: instant, standing: standing, willRenew: Self.willRenew(subscription),
+                    isToEndAt: subscription.cancelsAtPeriodEnd ? subscription.periodEnd : subscription.cancelAt,
                     periodEnds: Dictionary(uniqueKeysWithValues: subscription.items.map { ($0.id, $0.end) })))
         }
         return instant
