@@ -158,9 +158,12 @@ extension WebOriginal {
     /// A catalog is not asked: a renewal of what it does not know is due as well.
     var nextEvent: NextEvent? {
         let periods = chains(.empty).flatMap(\.periods).filter { $0.web?.isBridged == true }
-        guard let last = periods.max(by: { $0.end < $1.end }), last.ending == .ranOut, ending == nil else { return nil }
-        let paidEnd = last.end
         let newest = subscriptions.last { $0.value.status.isKnown }
+        // Of an item that was taken out nothing is to come, however long it is paid.
+        let held = periods.filter { newest?.value.goesOn(with: $0.web) ?? true }
+        let longest = (held.isEmpty ? periods : held).max { $0.end < $1.end }
+        guard let last = longest, last.ending == .ranOut, ending == nil else { return nil }
+        let paidEnd = last.end
         guard let newest, newest.statedAt >= paidEnd else { return NextEvent(.periodEnd, at: paidEnd) }
         switch word(of: newest.value, after: last) {
         case .goesOn, .goesOnWithoutPeriod:
