@@ -72,4 +72,19 @@ struct WebRecordTests {
         let end = teller.subscription(id).periodEnd
         #expect(answer(end - 1)?.state == .active && answer(end)?.state == .expired)
     }
+
+    @Test(
+        "all items of a subscription are charged in the same intervals, as old versions of the API could say no other")
+    func intervals() {
+        var several = 0
+        for seed in 280...330 as ClosedRange<UInt64> {
+            for event in WebLife.random(seed: seed, customers: ["c-1", "c-2"]).events {
+                guard case .subscription(let subscription) = event.object else { continue }
+                several += subscription.items.count > 1 ? 1 : 0
+                let intervals = Set(subscription.items.map(\.price.interval))
+                #expect(intervals.count == 1, "seed \(seed) \(subscription.id)")
+            }
+        }
+        #expect(several > 0)
+    }
 }

@@ -59,7 +59,10 @@ extension WebStoryteller {
             case 18..<42 where isRunning && subscription.pause == nil && subscription.cancelAt == nil:
                 let index = Int(random.number(in: 0...Int64(subscription.items.count - 1)))
                 changeSomehow(id, index, at: plot.now)
-            case 42..<47 where mayHaveMore && subscription.status == "active" && subscription.items.count < 3:
+            // Before periods were of items, all items of a subscription had one.
+            case 42..<47
+            where mayHaveMore && subscription.status == "active" && subscription.items.count < 3
+                && subscription.items.allSatisfy { $0.price.interval == "P1M" }:
                 addItem(id, random.pick(Self.sidePrices), at: plot.now)
             case 47..<52 where subscription.status == "active" && subscription.items.count > 1:
                 removeItem(id, Int(random.number(in: 0...Int64(subscription.items.count - 1))), at: plot.now)
