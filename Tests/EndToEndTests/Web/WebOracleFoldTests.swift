@@ -114,7 +114,8 @@ struct WebOracleFoldTests {
             var instant = life.world.start
             while instant < life.end + 20 * Span.day {
                 instant += random.number(in: 1...29) * Span.day
-                try folded.sweep(life, at: instant, pageLimit: Int(random.number(in: 2...100)))
+                // Stripe gives as much as is asked for; of less than three the longest invoice has more pages than are read.
+                try folded.sweep(life, at: instant, pageLimit: Int(random.number(in: 3...100)))
             }
             try folded.expect(life.record, seed: seed, "swept")
         }
