@@ -86,8 +86,8 @@ struct FrozenServerTests {
     @Test("a statement that runs long while its server lives is not taken for frozen")
     func slow() async throws {
         let connection = try await TestDatabase.connect(
-            ConnectionOptions(statementTimeoutMilliseconds: 3_000, graceMilliseconds: 200))
-        _ = try await connection.run { try $0.query("SELECT pg_sleep(1.5)") }
+            ConnectionOptions(statementTimeoutMilliseconds: 3_000, graceMilliseconds: 2_000))
+        _ = try await connection.run { try $0.query("SELECT pg_sleep(2.5)") }
         let error = await #expect(throws: PostgresError.self) {
             _ = try await connection.run { try $0.query("SELECT pg_sleep(10)") }
         }
