@@ -38,6 +38,8 @@ let modules = [
             "Foundation", "FoundationNetworking", "Combine", "CoreFoundation", "CryptoKit", "Dispatch", "Network",
             "Observation", "Security", "StoreKit", "SwiftUI", "os",
         ]),
+    // RevenueCat's documents, made from the ledger's facts; pure, and the server alone links it.
+    Module("RevenueCatAPI", imports: ["EntitlementAPI", "EntitlementCore"]),
     // Thin wrappers over C libraries.
     Module("OpenSSLCrypto", imports: ["COpenSSL"]),
     Module("PostgresClient", imports: ["CLibPQ"], system: ["Dispatch", "Glibc"]),
@@ -56,8 +58,8 @@ let modules = [
     Module(
         "Service",
         imports: [
-            "Ledger", "AppStoreServer", "EntitlementAPI", "AppStorePayloads", "StripePayloads", "StripeAPI",
-            "EntitlementCore", "HTTPServer", "OpenSSLCrypto", "OutgoingHTTP",
+            "Ledger", "AppStoreServer", "EntitlementAPI", "RevenueCatAPI", "AppStorePayloads", "StripePayloads",
+            "StripeAPI", "EntitlementCore", "HTTPServer", "OpenSSLCrypto", "OutgoingHTTP",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),
@@ -108,6 +110,7 @@ let alsoTestedWith: [String: [String]] = [
     "EntitlementKit": ["OpenSSLCrypto", "AppStoreServer", "StoreSimulator"],
     "Ledger": ["TestSupport", "EmbeddedPostgres", "ledger-worker"],
     "OutgoingHTTP": ["TestSupport"],
+    "RevenueCatAPI": ["TestSupport"],
     "StripeAPI": ["TestSupport"],
     "Service": ["TestSupport", "EmbeddedPostgres", "PostgresClient", "StoreSimulator"],
 ]

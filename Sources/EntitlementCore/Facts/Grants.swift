@@ -43,7 +43,8 @@ package struct GrantState: Hashable, Sendable {
         self.position = position
     }
 
-    private var end: Timestamp { min(max(until ?? .endless, from), max(revokedAt ?? .endless, from)) }
+    /// When it ends, or was taken back; `endless` for one that does neither.
+    package var end: Timestamp { min(max(until ?? .endless, from), max(revokedAt ?? .endless, from)) }
 
     /// How the grant reads from its beginning on.
     var readings: [Reading] {

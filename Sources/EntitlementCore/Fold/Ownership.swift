@@ -103,6 +103,12 @@ package struct OwnershipMap: Hashable, Sendable {
         (fact.statedOwner ?? claims[fact.originalTransactionID]?.customer).map(customer(of:))
     }
 
+    /// Whose a period is at an instant, the transfers until then included; `nil` while nobody has claimed it.
+    package func owner(of fact: TransactionFact, at instant: Timestamp) -> IdentityRef? {
+        let transfer = transfers(of: fact.originalTransactionID).last { $0.at <= instant }
+        return transfer?.customer.map(customer(of:)) ?? owner(of: fact)
+    }
+
     /// Whose a period is now, transfers included; `nil` while nobody has claimed it.
     package func currentOwner(of fact: TransactionFact) -> IdentityRef? {
         transferInForce(of: fact.originalTransactionID).map { customer(of: $0.customer) } ?? owner(of: fact)

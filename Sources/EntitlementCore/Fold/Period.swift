@@ -57,7 +57,7 @@ extension Period {
     package var origin: EntitlementOrigin { sold == nil ? .appStore : .webCheckout }
 
     /// From when on it is this period that is read.
-    var opening: Timestamp { sold?.value.opening ?? start }
+    package var opening: Timestamp { sold?.value.opening ?? start }
 
     init(
         fact: TransactionFact, start: Timestamp, end: Timestamp, expiry: Timestamp, ending: End, revokedAt: Timestamp?,

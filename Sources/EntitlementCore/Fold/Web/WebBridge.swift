@@ -208,7 +208,7 @@ extension WebSubscription {
     }
 
     /// Whether the item of a period is part of it, or what took the item's place.
-    func goesOn(with period: WebPeriod?) -> Bool {
+    package func goesOn(with period: WebPeriod?) -> Bool {
         holds(period?.item) || items.contains { period?.heirs.contains($0.item) ?? false }
     }
 

@@ -1,0 +1,160 @@
+import EntitlementCore
+
+/// Until when a purchase or grant gives access, or gave it.
+struct Access {
+    /// `endless` for what does not end.
+    let end: Timestamp
+    /// Whether it gives access at the instant asked about, so that `end` lies ahead.
+    let isOpen: Bool
+    /// What holds at that instant; `nil` where something later took its place.
+    let state: EntitlementState?
+
+    var isInGrace: Bool { isOpen && state == .inGracePeriod }
+
+    /// The end as it is shown; `nil` for what does not end.
+    ///
+    /// RevenueCat's SDK takes for active what ends in the very second of the request. So what ended within that second is
+    /// shown as ended the second before.
+    func expiry(at request: WholeSecond) -> WholeSecond? {
+        if isOpen { return end == .endless ? nil : WholeSecond(end) }
+        return min(WholeSecond(end), request.predecessor)
+    }
+}
+
+/// One chain of periods of an original transaction, read at an instant.
+struct ChainStanding {
+    /// A period as RevenueCat shows it: the latest one of its product.
+    struct Latest {
+        let index: Int
+        let period: Period
+        let access: Access
+    }
+
+    private let state: OriginalState
+    private let chain: PeriodChain
+    private let instant: Timestamp
+    private let policy: AccessPolicy
+    /// By the period they belong to, those that have begun and those that have not.
+    private let segments: [Int: [Segment]]
+    private let isOwned: (TransactionFact) -> Bool
+
+    /// - Parameter isOwned: whether a purchase is the customer's at the instant.
+    init(
+        _ chain: PeriodChain, of state: OriginalState, at instant: Timestamp, _ policy: AccessPolicy,
+        isOwned: @escaping (TransactionFact) -> Bool
+    ) {
+        (self.chain, self.state, self.instant, self.policy, self.isOwned) = (chain, state, instant, policy, isOwned)
+        segments = Dictionary(grouping: state.segments(of: chain, policy: policy), by: \.periodIndex)
+    }
+
+    /// Of each product the latest period that is the customer's.
+    var latest: [Latest] {
+        var indices: [String: Int] = [:]
+        for (index, period) in chain.periods.enumerated() where isOwned(period.fact) {
+            if access(of: index) != nil { indices[period.fact.productID] = index }
+        }
+        return indices.values.sorted().compactMap { index in
+            guard let access = access(of: index) else { return nil }
+            return chargedEarly(after: index, access)
+                ?? Latest(index: index, period: chain.periods[index], access: access)
+        }
+    }
+
+    /// What a period gives; `nil` before it begins.
+    private func access(of index: Int) -> Access? {
+        guard let own = segments[index], let first = own.first, first.start <= instant else { return nil }
+        let current = own.lastIndex { $0.start <= instant && instant < $0.end }
+        if let current, policy.givesAccess(own[current].state) {
+            return Access(end: end(of: own[current...]), isOpen: true, state: own[current].state)
+        }
+        let last = own.last { policy.givesAccess($0.state) && $0.end <= instant }
+        return Access(end: last?.end ?? first.start, isOpen: false, state: current.map { own[$0].state })
+    }
+
+    /// When the first of some segments ends, with those that go on alike.
+    private func end(of segments: ArraySlice<Segment>) -> Timestamp {
+        guard let first = segments.first else { return .earliest }
+        return segments.prefix { $0.state == first.state && $0.reason == first.reason }.last?.end ?? first.end
+    }
+
+    /// The next period of the same product, where the store has charged for it before it begins: it is what is shown from
+    /// then on.
+    private func chargedEarly(after index: Int, _ access: Access) -> Latest? {
+        guard access.isOpen, chain.periods.indices.contains(index + 1) else { return nil }
+        let (period, next) = (chain.periods[index], chain.periods[index + 1])
+        guard next.web == nil, next.fact.productID == period.fact.productID, next.fact.purchaseDate <= instant,
+            instant < next.start, next.start == access.end, isOwned(next.fact),
+            let own = segments[index + 1], let first = own.first, policy.givesAccess(first.state)
+        else { return nil }
+        return Latest(
+            index: index + 1, period: next, access: Access(end: end(of: own[...]), isOpen: true, state: first.state))
+    }
+}
+
+extension ChainStanding {
+    /// The statements that the charge for what follows a period failed, until one that it is solved.
+    ///
+    /// Of the App Store nothing but the next period says that.
+    func billingIssues(of latest: Latest) -> [Told] {
+        guard latest.period.web != nil else {
+            return renewals(about: latest).filter(\.fact.statesBillingIssue).map(\.told)
+        }
+        var failed: [Told] = []
+        for stated in statements(about: latest) where latest.period.opening <= stated.statedAt {
+            switch stated.value.status {
+            case .known(.pastDue), .known(.unpaid): failed.append(stated.told)
+            case .known(.active), .known(.trialing): failed = []
+            case .known(.incomplete), .known(.incompleteExpired), .known(.canceled), .known(.paused), .unknown: break
+            }
+        }
+        return failed
+    }
+
+    /// The last statements in a row that the subscription does not renew; none where it does, or nobody said.
+    func unsubscriptions(of latest: Latest) -> [Told] {
+        let words =
+            latest.period.web == nil
+            ? renewals(about: latest).compactMap { stated in stated.fact.autoRenews.map { (stated.told, $0) } }
+            : statements(about: latest).map { ($0.told, $0.value.isMeantToGoOn(with: latest.period.web)) }
+        return words.reversed().prefix { _, goesOn in !goesOn }.map { told, _ in told }
+    }
+
+    /// What the App Store said, by the instant, of the renewal of a period from when it was bought on.
+    private func renewals(about latest: Latest) -> [StatedRenewal] {
+        let next = chain.periods.dropFirst(latest.index + 1).first?.fact.purchaseDate ?? .endless
+        return state.renewals.filter { stated in
+            guard let signed = stated.fact.signedDate else { return false }
+            return latest.period.fact.purchaseDate <= signed && signed < next && signed <= instant
+        }
+    }
+
+    /// What Stripe said of the subscription by the instant, or by when another period took over, in words that are known.
+    private func statements(about latest: Latest) -> [WebStated<WebSubscription>] {
+        let next = chain.periods.dropFirst(latest.index + 1).first?.opening ?? .endless
+        return (state.web?.subscriptions ?? []).filter { stated in
+            stated.statedAt <= instant && stated.statedAt < next
+                && (stated.value.status.isKnown || stated.value.endedAt != nil)
+        }
+    }
+}
+
+extension RenewalFact {
+    fileprivate var statesBillingIssue: Bool { graceEnd != nil || isInBillingRetry || isGraceWithoutEnd }
+}
+
+extension WebSubscription {
+    /// Whether nobody wished to end it, the item of a period included: that what is due is not collected any more is a billing
+    /// issue.
+    fileprivate func isMeantToGoOn(with period: WebPeriod?) -> Bool {
+        let isUnpaid = status == .known(.unpaid) && endedAt == nil && !cancelsAtPeriodEnd && cancelAt == nil
+        return (willRenew || isUnpaid) && goesOn(with: period)
+    }
+}
+
+extension StatedRenewal {
+    fileprivate var told: Told { Told(position: position, statedAt: fact.signedDate ?? .earliest) }
+}
+
+extension WebStated {
+    fileprivate var told: Told { Told(position: position, statedAt: statedAt) }
+}
