@@ -14,6 +14,8 @@ struct FoldedWeb {
     /// How often the API was asked.
     private(set) var asked = 0
     private var position: Int64 = 0
+    /// What was told, each by itself, in the order of the positions.
+    private(set) var events: [HistoryEvent] = []
     /// What was stated under each event's id: one event states one thing.
     private(set) var hashes: [String: Set<Digest>] = [:]
 
@@ -68,6 +70,13 @@ struct FoldedWeb {
         }
     }
 
+    private mutating func note(_ fact: LedgerFact, _ environment: EntitlementCore.StoreEnvironment) {
+        events.append(
+            HistoryEvent(
+                position: position, recordedAt: Timestamp(milliseconds: position), environment: environment,
+                source: "told", statementSource: .notification, type: "told", occurredAt: nil, fact: fact))
+    }
+
     private mutating func join(
         _ fact: WebFact, _ named: IdentityList, _ environment: EntitlementCore.StoreEnvironment
     ) {
@@ -81,16 +90,21 @@ struct FoldedWeb {
         let key = OriginalKey(environment == .production ? .production : .sandbox, original)
         states[key, default: OriginalState()].join(
             .web(fact), originalTransactionID: original, source: .notification, position: position)
+        note(.web(fact), environment)
     }
 
     /// Takes in a notification of the App Store.
     mutating func receive(_ notification: StoreNotification) throws {
         position += 1
         let payload = try NotificationPayload(JSONObject(parsing: PayloadValue.object(notification.payload).encoded()))
+        var stated = NotificationFact(
+            type: "told", subtype: nil, uuid: notification.uuid, signedDate: payload.signedDate, payloadHash: .zero,
+            bundleID: "", transaction: nil, renewal: nil, remarks: [])
         if let object = notification.transaction {
             let bytes = try PayloadValue.object(object).encoded()
             let fact = try TransactionPayload(parsing: bytes).fact(
                 payloadHash: sha256(bytes), fallbackSignedDate: payload.signedDate, identities: &identities)
+            stated.transaction = fact
             states[OriginalKey(notification.environment, fact.originalTransactionID), default: OriginalState()]
                 .join(fact, source: .notification, position: position)
         }
@@ -99,10 +113,15 @@ struct FoldedWeb {
             let fact = try RenewalPayload(parsing: bytes).fact(
                 payloadHash: sha256(bytes), fallbackSignedDate: payload.signedDate,
                 isGraceNotification: payload.isGraceNotification)
+            stated.renewal = fact
             states[OriginalKey(notification.environment, fact.originalTransactionID), default: OriginalState()]
                 .join(fact, source: .notification, position: position)
         }
+        note(.notification(stated), notification.environment == .sandbox ? .sandbox : .production)
     }
+
+    /// The number of a customer id.
+    mutating func reference(_ customerID: String) -> IdentityRef { identities.reference(customerID: customerID) }
 
     mutating func facts(of customer: CustomerKey) -> CustomerFacts {
         let mine = states.filter { $0.key.environment == customer.environment }
