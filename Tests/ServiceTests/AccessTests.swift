@@ -34,6 +34,7 @@ struct AccessTests {
         "GET /v1/ledger/consistency": .eventsRead,
         "GET /v1/catalog": .customersRead,
         "PUT /v1/catalog": .catalogWrite,
+        "GET /revenuecat/v1/subscribers/{app_user_id}": .customersRead,
         "GET /metrics": .metrics,
     ]
 
@@ -41,7 +42,7 @@ struct AccessTests {
     private static let routes: [(method: String, target: String, scope: APIScope)] = Route.all.compactMap { route in
         guard case .scope(let scope) = route.access else { return nil }
         let target = route.template.replacing("{id}", with: "c").replacing("{position}", with: "1")
-            .replacing("{original_transaction_id}", with: "1")
+            .replacing("{original_transaction_id}", with: "1").replacing("{app_user_id}", with: "c")
         return (route.method, target, scope)
     }
 

@@ -6,6 +6,7 @@ import Ledger
 import OpenSSLCrypto
 import OutgoingHTTP
 import PostgresClient
+import RevenueCatAPI
 import StoreSimulator
 import StripeAPI
 import Synchronization
@@ -288,10 +289,17 @@ extension HTTPResponse {
     /// The body, read as JSON.
     var json: WireValue { get throws { try WireJSON.decode(WireValue.self, from: body) } }
 
-    /// The code of a problem; `nil` for any other answer.
+    /// The code of a problem, also where it is written as RevenueCat writes it; `nil` for any other answer.
     var code: String? {
-        guard header("Content-Type") == "application/problem+json" else { return nil }
-        return (try? WireJSON.decode(ProblemDocument.self, from: body))?.code
+        if header("Content-Type") == "application/problem+json" {
+            return (try? WireJSON.decode(ProblemDocument.self, from: body))?.code
+        }
+        guard status >= 400, let error = try? WireJSON.decode(ErrorDocument.self, from: body) else { return nil }
+        return switch ErrorCode(rawValue: error.code) {
+        case .invalidAPIKey: "unauthenticated"
+        case .wrongKindOfAPIKey: "forbidden"
+        case .internalError, .badRequest, .invalidAppUserID, nil: String(error.code)
+        }
     }
 
     /// Status and code, as tables of refusals compare them.

@@ -21,7 +21,7 @@ extension Application {
             return .open(.shared, owner: owner)
         }
         guard route.access != .open else { return .open(.reserved, owner: owner) }
-        var exchange = ExchangeRecord(method: head.method, receivedAt: head.receivedAt)
+        var exchange = ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt)
         exchange.route = route.template
         let presented: Authenticator.Presented
         do {

@@ -156,7 +156,7 @@ package struct Application: Sendable {
 
     /// Answers a request: route, admit, work, answer.
     package func handle(_ request: HTTPRequest) async -> HTTPResponse {
-        var exchange = ExchangeRecord(method: request.method, receivedAt: request.receivedAt)
+        var exchange = ExchangeRecord(method: request.method, path: request.path, receivedAt: request.receivedAt)
         do {
             let (route, parameters) = try Route.find(request)
             exchange.route = route.template
@@ -174,7 +174,7 @@ package struct Application: Sendable {
 
     /// Answers for what the server turns away before any handler sees it.
     package func refuse(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) -> HTTPResponse {
-        finish(ExchangeRecord(method: head.method, receivedAt: head.receivedAt), Problem(refusal))
+        finish(ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt), Problem(refusal))
     }
 
     /// The largest body for a method and a percent-encoded path.

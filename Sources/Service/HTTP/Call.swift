@@ -21,11 +21,11 @@ struct Call: Sendable {
     private static let identifierLimit = 512
 
     /// The customer the path names.
-    func customerID() throws(Problem) -> CustomerID {
-        guard let id = CustomerID(parameters["id"] ?? "") else {
+    func customerID(_ name: String = "id") throws(Problem) -> CustomerID {
+        guard let id = CustomerID(parameters[name] ?? "") else {
             throw Problem(
                 .malformedRequest,
-                "A customer id has 1 to \(CustomerID.lengthLimit) bytes and no control characters.", param: "id")
+                "A customer id has 1 to \(CustomerID.lengthLimit) bytes and no control characters.", param: name)
         }
         return id
     }
@@ -55,14 +55,21 @@ struct Call: Sendable {
     ///
     /// - Throws: `malformed_request` also where the two differ; `forbidden` for one that the credential is not for.
     func environment(orInBody body: [String: WireValue]) throws(Problem) -> StoreEnvironment {
-        let queried = try request.queryValue("environment").map(Self.environment)
         let given = try body["environment"].map { value throws(Problem) in
             guard case .string(let text) = value else { throw Self.badEnvironment }
             return try Self.environment(text)
         }
+        return try environment(or: given, of: "the body")
+    }
+
+    /// The environment that the query or another `part` of the request names, else the credential's own, else production.
+    ///
+    /// - Throws: `malformed_request` also where the two differ; `forbidden` for one that the credential is not for.
+    func environment(or given: StoreEnvironment?, of part: String) throws(Problem) -> StoreEnvironment {
+        let queried = try request.queryValue("environment").map(Self.environment)
         if let queried, let given, queried != given {
             throw Problem(
-                .malformedRequest, "The query and the body name different environments.", param: "environment")
+                .malformedRequest, "The query and \(part) name different environments.", param: "environment")
         }
         let environment = queried ?? given ?? credential?.onlyEnvironment ?? .production
         if let only = credential?.onlyEnvironment, only != environment {

@@ -8,11 +8,15 @@ struct ExchangeRecord: Sendable {
     /// The route's template, never the path; `none` where there is no route.
     var route = "none"
     var keyID: String?
+    /// How a refusal is written.
+    let refusal: RefusalShape
     let receivedAt: ContinuousClock.Instant
 
-    init(method: String, receivedAt: ContinuousClock.Instant) {
+    /// - Parameter path: percent-encoded.
+    init(method: String, path: String, receivedAt: ContinuousClock.Instant) {
         self.method = Self.knownMethods.contains(method) ? method : "other"
         self.receivedAt = receivedAt
+        refusal = RefusalShape(path: path)
         let random = UInt64.random(in: .min ... .max)
         let digits = String(random, radix: 16)
         id = "req_" + String(repeating: "0", count: 16 - digits.count) + digits
@@ -23,7 +27,7 @@ struct ExchangeRecord: Sendable {
 
 extension Application {
     func finish(_ exchange: ExchangeRecord, _ problem: Problem) -> HTTPResponse {
-        finish(exchange, problem.response(requestID: exchange.id), problem)
+        finish(exchange, exchange.refusal.response(to: problem, requestID: exchange.id), problem)
     }
 
     /// Names, counts, measures and logs an exchange.

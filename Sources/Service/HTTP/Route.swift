@@ -114,6 +114,9 @@ struct Route: Sendable {
         Route("GET", "/v1/ledger/consistency", .scope(.eventsRead)) { try await $0.consistencyProof($1) },
         Route("GET", "/v1/catalog", .scope(.customersRead)) { try await $0.catalog($1) },
         Route("PUT", "/v1/catalog", .scope(.catalogWrite)) { try await $0.putCatalog($1) },
+        Route("GET", "/revenuecat/v1/subscribers/{app_user_id}", .scope(.customersRead)) {
+            try await $0.revenueCatSubscriber($1)
+        },
         Route("GET", "/metrics", .scope(.metrics), reach: .everyApp) { try await $0.showMetrics($1) },
         Route("GET", "/.well-known/rightful-keys", .open) { try await $0.publishPassKeys($1) },
         Route("GET", "/.well-known/rightful-log-key", .open) { try await $0.publishLogKey($1) },

@@ -63,13 +63,24 @@ struct AppKeyPropertyTests {
                 }
             }
         }
+        func subscriber(_ customer: String) -> String {
+            "/revenuecat/v1/subscribers/\(customer)?environment=\(environment)"
+        }
+        let isKnown = try await Self.isKnown(customer, environment, head, world)
+        let shown = try await world.whole.send("GET", subscriber(customer), key: world.key)
+        let alone = try await world.own.get(subscriber(isKnown ? customer : Self.nobody))
+        // Each ledger gives a grant an id of its own.
+        let different = world.differences(shown, alone).filter { difference in
+            !difference.contains("\"grant_") && (isKnown || !difference.contains("original_app_user_id"))
+        }
+        #expect(different == [], "\(subscriber(customer)), \(isKnown)\n\(place)")
         let events = "/v1/customers/\(customer)/events?environment=\(environment)&limit=1000"
         let bound = try await world.whole.send("GET", events, key: world.key).json
         let expected = try await world.own.get(events).json
-        let shown = Self.without(["linked"], bound)
+        let listed = Self.without(["linked"], bound)
         // Links of ids that nothing about the app leads through are not shown.
         #expect(
-            world.positions(shown, ofWhole: true)
+            world.positions(listed, ofWhole: true)
                 == world.positions(Self.without(["linked"], expected), ofWhole: false), "\(place)\n\(events)")
         let all = Set(world.positions(expected, ofWhole: false))
         #expect(all.isSuperset(of: world.positions(bound, ofWhole: true)), "\(place)\n\(events)")

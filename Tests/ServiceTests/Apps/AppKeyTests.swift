@@ -81,6 +81,19 @@ struct AppKeyTests {
         }
     }
 
+    @Test("as RevenueCat would show them, customers are told of its own app alone, too")
+    func revenueCat() async throws {
+        let scene = try await Self.scene()
+        func path(_ customer: String) -> String { "/revenuecat/v1/subscribers/\(customer)" }
+        let (own, whole) = (try await scene.get(path(Self.both)), try await scene.rig.get(path(Self.both)))
+        #expect(whole.text.contains("com.example.lifetime"))
+        #expect(try own.json["subscriber"]?["entitlements"]?["premium"] != nil)
+        for secret in Self.secrets { #expect(!own.text.contains(secret), "\(own.text)") }
+        let (foreign, nobody) = (try await scene.get(path(Self.foreign)), try await scene.get(path(Self.nobody)))
+        #expect(foreign.status == 200)
+        #expect(foreign.text == nobody.text.replacing(Self.nobody, with: Self.foreign))
+    }
+
     @Test("what is another app's is looked up in vain, in the same words as what does not exist")
     func lookups() async throws {
         let scene = try await Self.scene()
