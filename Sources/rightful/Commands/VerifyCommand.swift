@@ -195,7 +195,7 @@ extension VerificationSummary {
             parts.append("signatures were not checked (--quick)")
         } else if uncheckedSignatures > 0 {
             parts.append(
-                "every signature checked but \(uncheckedSignatures) of webhooks whose secrets are not configured any more"
+                "every signature checked but \(uncheckedSignatures) of webhooks whose secrets are not in this configuration"
             )
         } else {
             parts.append("every signature checked")

@@ -69,10 +69,10 @@ struct HealingTests {
         #expect(try await installation.rightful("verify").contains("verified"))
         service.stop()
 
-        // What is not configured any more is said so, and is no stream.
+        // What is not in the configuration is said so, and is no stream.
         try installation.configureNoApps()
         let status = try await installation.rightful("status")
-        #expect(status.contains("not configured any more") && !status.contains("stream"), "\(status)")
+        #expect(status.contains("not in this configuration") && !status.contains("stream"), "\(status)")
         await stage.remove()
     }
 

@@ -211,7 +211,7 @@ extension StatusDocument {
             } ?? ""
         let name = name(sweep.app, sweep.environment)
         let gap = sweep.gap.map(line) ?? ""
-        guard sweep.isConfigured else { return "\(name): \(known); not configured any more, so nothing is read" }
+        guard sweep.isConfigured else { return "\(name): \(known); not in this configuration, so it is not read" }
         return "\(name): \(known); \(last)\(refused); \(sweep.state)\(error)\(cure)\(gap)"
     }
 }
