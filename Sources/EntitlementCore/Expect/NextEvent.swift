@@ -47,9 +47,10 @@ extension OriginalState {
     /// What the store has to say next; `nil` where it has nothing more to say by itself.
     ///
     /// It rests on the store's own word: that a device told of a renewal first does not excuse the store's silence. Only what
-    /// the store never spoke of is predicted from what devices say.
+    /// the store never spoke of is predicted from what devices say. Of what was bought on the web nothing is expected: what
+    /// Stripe said and nobody heard stands in its own list of events, which is read again and again.
     package var nextEvent: NextEvent? {
-        if let web { return web.nextEvent }
+        guard web == nil else { return nil }
         let own = ofStoreAlone
         guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil else { return nil }
         if period.ending == .upgradedElsewhere { return NextEvent(.periodEnd, at: period.end) }

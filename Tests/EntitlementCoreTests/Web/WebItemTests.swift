@@ -147,10 +147,4 @@ struct WebItemTests {
             #expect(WebGiven().with { $0.told = shuffled }.reasons() == expected)
         }
     }
-
-    @Test("Stripe is to be heard of the new item's renewal")
-    func nextEvent() {
-        let state = OriginalState(web: [month, running, replaced], of: "sub_1")
-        #expect(state.nextEvent == NextEvent(.periodEnd, at: day(30 + hours(1))))
-    }
 }

@@ -87,16 +87,6 @@ struct WebRemovedItemTests {
         #expect(Self.given.facts.runningCharges(at: day(12)).map(\.productID) == ["pro"])
     }
 
-    @Test("of it nothing is to be heard, however long it is paid")
-    func nextEvent() {
-        let longest = paidLine("2", "basic", from: 5, to: 365, item: "si_9")
-        func next(_ told: WebTold...) -> NextEvent? { OriginalState(web: told, of: "sub_1").nextEvent }
-        #expect(next(Self.pro, longest, Self.both) == NextEvent(.periodEnd, at: day(365)))
-        #expect(next(Self.pro, longest, Self.both, Self.removed) == NextEvent(.periodEnd, at: day(30)))
-        let pastDue = says("past_due", at: 31, until: 60)
-        #expect(next(Self.pro, longest, Self.both, Self.removed, pastDue) == NextEvent(.retryEnd, at: day(90)))
-    }
-
     @Test("of two that give the same for as long, the one that goes on is shown", arguments: ["si_1", "si_2"])
     func tie(gone: String) {
         let items = [("si_1", "pro.max"), ("si_2", "pro")]

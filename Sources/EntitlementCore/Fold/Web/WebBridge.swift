@@ -152,28 +152,6 @@ extension WebOriginal {
             return fact.isToBeCharged(for: period.web) ? .goesOnWithoutPeriod : .over(.expired)
         }
     }
-
-    /// What Stripe has to say next of a subscription; `nil` where it has nothing more to say by itself.
-    ///
-    /// A catalog is not asked: a renewal of what it does not know is due as well.
-    var nextEvent: NextEvent? {
-        let periods = chains(.empty).flatMap(\.periods).filter { $0.web?.isBridged == true }
-        let newest = subscriptions.last { $0.value.status.isKnown }
-        // Of an item that was taken out nothing is to come, however long it is paid.
-        let held = periods.filter { newest?.value.goesOn(with: $0.web) ?? true }
-        let longest = (held.isEmpty ? periods : held).max { $0.end < $1.end }
-        guard let last = longest, last.ending == .ranOut, ending == nil else { return nil }
-        let paidEnd = last.end
-        guard let newest, newest.statedAt >= paidEnd else { return NextEvent(.periodEnd, at: paidEnd) }
-        switch word(of: newest.value, after: last) {
-        case .goesOn, .goesOnWithoutPeriod:
-            return NextEvent(.periodEnd, at: paidEnd.adding(milliseconds: Self.unheardLimit))
-        case .pastDue, .unpaid:
-            return NextEvent(.retryEnd, at: paidEnd.adding(milliseconds: Self.collectionLimit))
-        case .over, nil:
-            return nil
-        }
-    }
 }
 
 extension BridgeWord {
