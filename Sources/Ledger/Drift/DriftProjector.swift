@@ -21,52 +21,74 @@ package struct DriftProjector: Sendable {
     ///
     /// Between pages it rests for as long as they take, so that those who ask are served first.
     ///
-    /// - Parameter progress: told of each page: up to where it came.
+    /// - Parameters:
+    ///   - isHurried: it does not rest, because somebody waits for the end.
+    ///   - patience: how long it waits for another process that is at it; after that it returns.
+    ///   - progress: told of each page: up to where it came.
     package func catchUp(
-        events: Int64 = .max, isHurried: Bool = false, progress: @Sendable (Int64) -> Void = { _ in }
+        events: Int64 = .max, isHurried: Bool = false, patience: Duration = .zero,
+        progress: @Sendable (Int64) -> Void = { _ in }
     ) async throws {
         var left = events
+        let start = ContinuousClock.now
         while left > 0 {
             try Task.checkCancellation()
-            let start = ContinuousClock.now
-            guard let end = try await pool.run(doing: "telling differences apart", { try page(on: $0) }) else { return }
-            progress(end)
-            left -= pageEvents
-            if !isHurried { try await Task.sleep(for: start.duration(to: .now)) }
+            let pageStart = ContinuousClock.now
+            switch try await pool.run(doing: "telling differences apart", { try page(on: $0) }) {
+            case .done: return
+            case .wentThrough(let end):
+                progress(end)
+                left -= pageEvents
+                if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
+            case .elsewhere:
+                guard start.duration(to: .now) < patience else { return }
+                try await Task.sleep(for: Self.pollInterval)
+            }
         }
+    }
+
+    /// Between looks at whether another process has ended its page.
+    private static let pollInterval = Duration.milliseconds(10)
+
+    /// What came of one page.
+    private enum Progress: Sendable {
+        /// Nothing is left to do.
+        case done
+        /// The page ended at this position.
+        case wentThrough(Int64)
+        /// Another process is at it.
+        case elsewhere
     }
 
     /// Forgets what is kept; the next `catchUp` begins at the first event.
     package func reset() async throws {
         try await pool.run(doing: "telling differences apart") { connection in
             try connection.transaction { connection in
-                _ = try Self.row.lock(on: connection, clear: Self.clear)
+                _ = try Self.row.lock(on: connection, waits: true, clear: Self.clear)
                 try Self.clear(connection)
                 try Self.row.note(0, on: connection)
             }
         }
     }
 
-    /// Returns where the page ended; `nil` when nothing was left to do for this process.
-    private func page(on connection: isolated PostgresConnection) throws -> Int64? {
-        if try Self.row.isCurrent(on: connection) { return nil }
+    private func page(on connection: isolated PostgresConnection) throws -> Progress {
+        if try Self.row.isCurrent(on: connection) { return .done }
         return try connection.transaction { connection in
-            // Another process is at it: that will do.
-            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return nil }
+            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return .elsewhere }
             let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
-            guard head > checkpoint else { return nil }
+            guard head > checkpoint else { return .done }
             try connection.walkByIndex()
             let start = try Self.quietUntil(checkpoint, head, on: connection)
             let end = min(start + pageEvents, head)
             guard start < end else {
                 try Self.row.note(end, on: connection)
-                return end
+                return .wentThrough(end)
             }
             var page = try DriftPage(from: start, to: end, on: connection)
             try page.goThrough(on: connection)
             try page.write(on: connection)
             try Self.row.note(end, on: connection)
-            return end
+            return .wentThrough(end)
         }
     }
 

@@ -39,7 +39,7 @@ package struct TreeProjector: Sendable {
     package func reset() async throws {
         try await with { connection in
             try connection.transaction { connection in
-                _ = try Self.row.lock(on: connection, clear: Self.clear)
+                _ = try Self.row.lock(on: connection, waits: true, clear: Self.clear)
                 try Self.beginAnew(connection)
             }
         }

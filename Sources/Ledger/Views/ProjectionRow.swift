@@ -27,10 +27,13 @@ struct ProjectionRow: Sendable {
 
     /// Locks the row, which is made first where it is missing, and begun anew where it is of another version.
     ///
-    /// - Parameter clear: deletes what was derived.
+    /// - Parameters:
+    ///   - waits: whether it waits for another process that holds the lock.
+    ///   - clear: deletes what was derived.
     /// - Returns: the position up to which everything is derived; `nil` where another process holds the lock.
     func lock(
-        on connection: isolated PostgresConnection, clear: (isolated PostgresConnection) throws -> Void
+        on connection: isolated PostgresConnection, waits: Bool = false,
+        clear: (isolated PostgresConnection) throws -> Void
     ) throws -> Int64? {
         try connection.query(
             """
@@ -38,7 +41,10 @@ struct ProjectionRow: Sendable {
             ON CONFLICT (ledger_id, name) DO NOTHING
             """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
         let row = try connection.query(
-            "SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE SKIP LOCKED",
+            """
+            SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2
+            FOR UPDATE \(waits ? "" : "SKIP LOCKED")
+            """,
             [.int(ledgerID), .text(name)]
         ).first
         guard let row else { return nil }

@@ -46,7 +46,7 @@ struct RebuildCommand: Command {
     /// Tells the differences apart anew.
     private func tellApart(_ drift: DriftProjector) async throws {
         try await drift.reset()
-        try await drift.catchUp(isHurried: true)
+        try await drift.catchUp(isHurried: true, patience: .seconds(60))
     }
 
     /// Stores the tree over the log anew.

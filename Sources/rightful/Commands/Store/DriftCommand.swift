@@ -55,12 +55,15 @@ struct DriftCommand: Command {
         self.query = query
     }
 
+    /// For a running service that is at it just now.
+    private static let patience = Duration.seconds(10)
+
     func run(_ context: CommandContext) async throws {
         let page = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let head = try await reader.status().position
             let throttle = Throttle(.milliseconds(200))
-            try await DriftProjector(pool: session.pool).catchUp(isHurried: true) { position in
+            try await DriftProjector(pool: session.pool).catchUp(isHurried: true, patience: Self.patience) { position in
                 guard context.isTerminal, throttle.passes() else { return }
                 context.draw("looking for differences: \(position) of \(head) events")
             }
