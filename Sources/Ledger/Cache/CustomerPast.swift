@@ -49,6 +49,11 @@ package final class CustomerPast: Sendable {
         return facts
     }
 
+    /// The events as they are folded, in the order of their positions.
+    ///
+    /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
+    func history() throws -> [HistoryEvent] { try events.map { try $0.decoded() } }
+
     /// Where the catalog was written that answers at a position; 0 before any.
     package func catalogPosition(knownAt position: Int64) -> Int64 { catalogPositions.last { $0 <= position } ?? 0 }
 
@@ -109,10 +114,19 @@ private struct PastPart {
     }
 }
 
+/// The most that is kept of what one statement brings.
+private struct PastLimits {
+    /// Of one customer.
+    let events: Int
+    let allEvents: Int
+    let catalogs: Int
+}
+
 extension LedgerReader {
     /// The most customers of one statement, and the most events it brings.
     private static let pastsPerStatement = 64
     private static let pastEventLimit = 50_000
+    private static let numberedEventLimit = 1_000_000
 
     /// All that was ever known of some customers, in their order, as of a position read after this was called.
     ///
@@ -138,13 +152,43 @@ extension LedgerReader {
         of customers: [(customer: CustomerID, environment: StoreEnvironment)],
         on connection: isolated PostgresConnection
     ) throws -> [CustomerPast?] {
+        try pasts(
+            in: customers.map(\.environment), .textArray(customers.map(\.customer.value)), pastsOfNames,
+            limits: PastLimits(
+                events: CustomerPast.eventLimit, allEvents: pastEventLimit, catalogs: CustomerPast.catalogLimit),
+            on: connection)
+    }
+
+    /// The same of identities by their numbers, whatever they were called and however many events they have.
+    ///
+    /// - Throws: `LedgerError` of code `tooMuch` where they have more events together than are read at once.
+    static func pasts(
+        of identities: [(identity: IdentityRef, environment: StoreEnvironment)],
+        on connection: isolated PostgresConnection
+    ) throws -> [CustomerPast] {
+        let pasts = try pasts(
+            in: identities.map(\.environment), .intArray(identities.map(\.identity.number)), pastsOfNumbers,
+            limits: PastLimits(events: numberedEventLimit, allEvents: numberedEventLimit, catalogs: .max),
+            on: connection
+        ).compactMap(\.self)
+        guard pasts.count == identities.count else {
+            throw LedgerError(
+                .tooMuch, "these customers have more than \(numberedEventLimit) events, the most that are read at once")
+        }
+        return pasts
+    }
+
+    private static func pasts(
+        in environments: [StoreEnvironment], _ asked: PostgresValue, _ statement: String,
+        limits: PastLimits, on connection: isolated PostgresConnection
+    ) throws -> [CustomerPast?] {
         let result = try connection.query(
-            pastStatement,
+            statement,
             [
-                .int(ledgerID), .intArray(customers.indices.map { Int64($0) }),
-                .int2Array(customers.map(\.environment.number)), .textArray(customers.map(\.customer.value)),
+                .int(ledgerID), .intArray(environments.indices.map { Int64($0) }),
+                .int2Array(environments.map(\.number)), asked,
             ])
-        var parts = customers.map { PastPart(environment: $0.environment) }
+        var parts = environments.map { PastPart(environment: $0) }
         var position: Int64?
         var catalogPositions: [Int64] = []
         var eventCount = 0
@@ -163,12 +207,12 @@ extension LedgerReader {
             }
         }
         guard let position else { throw Statements.missingHead }
-        guard eventCount <= pastEventLimit, catalogPositions.count <= CustomerPast.catalogLimit else {
-            return customers.map { _ in nil }
+        guard eventCount <= limits.allEvents, catalogPositions.count <= limits.catalogs else {
+            return environments.map { _ in nil }
         }
         catalogPositions.sort()
         return parts.map { part in
-            guard let identity = part.identity, part.events.count <= CustomerPast.eventLimit else { return nil }
+            guard let identity = part.identity, part.events.count <= limits.events else { return nil }
             return CustomerPast(part, identity: identity, catalogPositions: catalogPositions, position: position)
         }
     }
@@ -183,11 +227,10 @@ extension LedgerReader {
     }
 
     // Columns: kind, number of the customer, position or identity, environment, source, recorded at, facts.
-    private static let pastStatement = """
+    private static func pastStatement(_ known: String, limit: Int) -> String {
+        """
         WITH RECURSIVE known AS MATERIALIZED (
-            SELECT asked.number, asked.environment, true AS own, found.identity
-            FROM unnest($2::bigint[], $3::smallint[], $4::text[]) AS asked (number, environment, value)
-            \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
+            \(known)
         ), named (number, environment, own, kind, original, position) AS (
             \(OwnershipQuery.names(of: "known", kinds: "0, 2, 3", generalKinds: "2, 3"))
         )
@@ -219,9 +262,22 @@ extension LedgerReader {
             WHERE event.ledger_id = $1 AND event.environment = part.environment
                 AND event.original_transaction_id = part.original
             """, as: "event"))
-        LIMIT \(pastEventLimit + 1))
+        LIMIT \(limit + 1))
         UNION ALL
         (SELECT 4, NULL, position, NULL, NULL, NULL, NULL FROM event
         WHERE ledger_id = $1 AND type = 'catalog_applied' ORDER BY position DESC LIMIT \(CustomerPast.catalogLimit + 1))
         """
+    }
+    private static let pastsOfNames = pastStatement(
+        """
+        SELECT asked.number, asked.environment, true AS own, found.identity
+        FROM unnest($2::bigint[], $3::smallint[], $4::text[]) AS asked (number, environment, value)
+        \(Statements.search("SELECT identity FROM identity WHERE ledger_id = $1 AND value = asked.value", as: "found"))
+        """, limit: pastEventLimit)
+
+    private static let pastsOfNumbers = pastStatement(
+        """
+        SELECT asked.number, asked.environment, true AS own, asked.identity
+        FROM unnest($2::bigint[], $3::smallint[], $4::bigint[]) AS asked (number, environment, identity)
+        """, limit: numberedEventLimit)
 }

@@ -35,11 +35,7 @@ struct ProjectionRow: Sendable {
         on connection: isolated PostgresConnection, waits: Bool = false,
         clear: (isolated PostgresConnection) throws -> Void
     ) throws -> Int64? {
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
+        try make(on: connection)
         let row = try connection.query(
             """
             SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2
@@ -52,6 +48,25 @@ struct ProjectionRow: Sendable {
         try clear(connection)
         try note(0, on: connection)
         return 0
+    }
+
+    /// Locks the row as it is, which is made first where it is missing, and waits for whoever holds it.
+    ///
+    /// - Returns: the position up to which everything is derived.
+    func lockWaiting(on connection: isolated PostgresConnection) throws -> Int64 {
+        try make(on: connection)
+        return try connection.query(
+            "SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE",
+            [.int(ledgerID), .text(name)]
+        ).first?.int(0) ?? 0
+    }
+
+    private func make(on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            """
+            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
+            ON CONFLICT (ledger_id, name) DO NOTHING
+            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
     }
 
     /// Notes the position up to which everything is derived.

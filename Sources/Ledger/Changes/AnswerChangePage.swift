@@ -1,0 +1,204 @@
+import EntitlementCore
+import PostgresClient
+
+/// Looks at customers' answers, and gathers what changed.
+///
+/// Whatever makes it look at somebody (an event, the time, a walk over everybody), it goes on from the moment of the last look
+/// and takes what bears on them in its order: catalogs, the time that passed, the event. So each change begins with what the
+/// one before it ended with.
+struct AnswerChangePage {
+    private let scopes: [AnswerScope]
+    private let catalogs: [AppliedCatalog]
+    private let catalogCache: CatalogCache
+    private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+    private var lives = KnownLives()
+    private var watched: [WatchKey: WatchedAnswer] = [:]
+    /// Those among the names who were not forgotten.
+    private var known: Set<IdentityRef> = []
+    private var touched: Set<WatchKey> = []
+    private var forgotten: Set<IdentityRef> = []
+    private var changes: [(key: WatchKey, change: AnswerChange)] = []
+
+    init(
+        _ scopes: [AnswerScope], _ catalogs: [AppliedCatalog], _ catalogCache: CatalogCache,
+        show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+    ) {
+        (self.scopes, self.catalogs, self.catalogCache, self.show) = (scopes, catalogs, catalogCache, show)
+    }
+
+    /// How many changes were found.
+    var count: Int { changes.count }
+
+    // MARK: - What makes it look
+
+    /// Looks at everybody on whom events bear, after each of them.
+    mutating func follow(_ events: [BearingEvent], on connection: isolated PostgresConnection) throws {
+        try read(events.reduce(into: Set<LifeKey>()) { $0.formUnion($1.people) }, on: connection)
+        for event in events {
+            for (life, names) in self.names(of: event.people) {
+                for identity in names {
+                    for scope in scopes where event.position > scope.sincePosition {
+                        try look(
+                            identity, life, scope, after: event, knownBefore: event.position - 1,
+                            until: event.recordedAt, on: connection)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at those whose answers time alone may have changed by an instant.
+    ///
+    /// Whoever has more in the log than was gone through is left to that: what is to come may be their renewal.
+    mutating func pass(
+        _ due: [WatchedAnswer], at instant: Timestamp, knownAt position: Int64,
+        on connection: isolated PostgresConnection
+    ) throws {
+        try read(
+            Set(due.map { LifeKey(identity: $0.key.identity, environment: $0.key.environment) }), on: connection)
+        for row in due {
+            let key = LifeKey(identity: row.key.identity, environment: row.key.environment)
+            guard known.contains(key.identity), let life = lives[key] else {
+                forgotten.insert(key.identity)
+                continue
+            }
+            guard let scope = scopes.first(where: { $0.name == row.key.app }),
+                life.firstEvent(after: position) == nil, (catalogs.last?.position ?? 0) <= position
+            else { continue }
+            try look(
+                key.identity, life, scope, after: nil, knownBefore: position, until: instant, on: connection)
+        }
+    }
+
+    /// Looks at some of everybody for what bears on all.
+    mutating func walk(
+        _ identities: [IdentityRef], for scope: AnswerScope, upTo position: Int64,
+        on connection: isolated PostgresConnection
+    ) throws {
+        let keys = identities.flatMap { identity in
+            StoreEnvironment.allCases.map { LifeKey(identity: identity, environment: $0) }
+        }
+        try read(Set(keys), on: connection)
+        let begun = catalogs.last { $0.position <= position }.map { max($0.recordedAt, scope.since) } ?? scope.since
+        for key in keys {
+            guard let life = lives[key] else { continue }
+            try look(key.identity, life, scope, after: nil, knownBefore: position, until: begun, on: connection)
+        }
+    }
+
+    // MARK: - Looking
+
+    private mutating func read(_ keys: Set<LifeKey>, on connection: isolated PostgresConnection) throws {
+        try lives.read(keys, on: connection)
+        let people = keys.reduce(into: Set<IdentityRef>()) { people, key in
+            people.formUnion(lives[key]?.names ?? [key.identity])
+        }
+        watched = try WatchedAnswer.of(people, on: connection)
+        known = Set(try Statements.customerIDs(of: Array(people), on: connection).keys)
+    }
+
+    /// The lives of some people, each once, and all their names.
+    private mutating func names(of people: Set<LifeKey>) -> [(KnownLife, [IdentityRef])] {
+        var found: [(KnownLife, [IdentityRef])] = []
+        var seen: Set<LifeKey> = []
+        for key in people.sorted() where !seen.contains(key) {
+            guard let life = lives[key] else { continue }
+            for name in life.names { seen.insert(LifeKey(identity: name, environment: key.environment)) }
+            forgotten.formUnion(life.names.subtracting(known))
+            found.append((life, life.names.intersection(known).sorted()))
+        }
+        return found
+    }
+
+    /// Goes on from the last look at one name, up to an instant; and tells what changed.
+    ///
+    /// A name that links lead from to another is that customer's, under whose name changes are told; it is looked at only where
+    /// somebody may have heard of it before. When it becomes a customer of its own, nothing was told of it.
+    private mutating func look(
+        _ identity: IdentityRef, _ life: KnownLife, _ scope: AnswerScope, after event: BearingEvent?,
+        knownBefore last: Int64, until instant: Timestamp, on connection: isolated PostgresConnection
+    ) throws {
+        let key = WatchKey(app: scope.name, identity: identity, environment: life.environment)
+        let row = watched[key]
+        func isCustomer(at position: Int64) -> Bool {
+            life.names.count == 1 || life.facts(of: identity, knownAt: position, .empty).customer == identity
+        }
+        let wasCustomer = row != nil || isCustomer(at: last)
+        guard wasCustomer || event.map({ isCustomer(at: $0.position) }) ?? false else { return }
+        func facts(_ position: Int64, on connection: isolated PostgresConnection) throws -> CustomerFacts {
+            let catalog = try catalogCache.catalog(
+                writtenAt: catalogs.last { $0.position <= position }?.position ?? 0, on: connection)
+            return life.facts(of: identity, knownAt: position, catalog, app: scope.app)
+        }
+        let settled = row?.position ?? scope.settledPosition(of: identity)
+        let pending = catalogs.filter { $0.position > settled && $0.position <= last }
+        let begun = row?.lookedAt ?? (scope.isNew(identity) ? scope.since : instant)
+        let first = pending.first.map { $0.position - 1 } ?? last
+        var walk = try AnswerWalk(
+            facts(first, on: connection), knownAt: first, at: begun, isTold: wasCustomer, show: show)
+        var found: [AnswerChange] = []
+        for catalog in pending {
+            let before = catalog.position - 1
+            found += try walk.pass(until: catalog.recordedAt, facts(before, on: connection), knownAt: before)
+            let change = try walk.learn(facts(catalog.position, on: connection), knownAt: catalog.position, .catalog)
+            if let change { found.append(change) }
+        }
+        found += try walk.pass(until: instant, facts(last, on: connection), knownAt: last)
+        if let event {
+            let change = try walk.learn(facts(event.position, on: connection), knownAt: event.position, .event)
+            if let change { found.append(change) }
+        }
+        let nextAt = walk.until == .endless ? nil : walk.until
+        guard row != nil || !found.isEmpty || nextAt != nil else { return }
+        watched[key] = WatchedAnswer(key: key, position: walk.position, lookedAt: walk.instant, nextAt: nextAt)
+        touched.insert(key)
+        changes += found.map { (key, $0) }
+    }
+
+    // MARK: - What came of it
+
+    func write(on connection: isolated PostgresConnection) throws {
+        try WatchedAnswer.write(touched.compactMap { watched[$0] }, on: connection)
+        try WatchedAnswer.delete(forgotten, on: connection)
+        guard !changes.isEmpty else { return }
+        try connection.query(
+            """
+            INSERT INTO answer_change (
+                ledger_id, app, identity, environment, cause, position, changed_at, before, after)
+            SELECT $1, app, identity, environment, cause, position, changed_at, before, after
+            FROM unnest(
+                $2::text[], $3::bigint[], $4::smallint[], $5::smallint[], $6::bigint[], $7::timestamptz[], $8::bytea[],
+                $9::bytea[]
+            ) WITH ORDINALITY AS change (
+                app, identity, environment, cause, position, changed_at, before, after, number)
+            ORDER BY change.number
+            """,
+            [
+                .int4(Int32(ledgerID)), .textArray(changes.map(\.key.app)),
+                .intArray(changes.map(\.key.identity.number)), .int2Array(changes.map(\.key.environment.number)),
+                .int2Array(changes.map(\.change.cause.number)), .intArray(changes.map(\.change.position)),
+                .timestampArray(changes.map(\.change.instant.milliseconds)), .bytesArray(changes.map(\.change.before)),
+                .bytesArray(changes.map(\.change.after)),
+            ])
+    }
+}
+
+extension AnswerCause {
+    /// What column `cause` holds.
+    var number: Int16 {
+        switch self {
+        case .event: 1
+        case .catalog: 2
+        case .time: 3
+        }
+    }
+
+    init(stored number: Int64) throws {
+        switch number {
+        case 1: self = .event
+        case 2: self = .catalog
+        case 3: self = .time
+        default: throw LedgerError(.corrupt, "a row names cause \(number); there are 1 to 3")
+        }
+    }
+}

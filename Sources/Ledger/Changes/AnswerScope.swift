@@ -1,0 +1,127 @@
+import EntitlementCore
+import PostgresClient
+
+/// For whom changes of answers are told: every app, or one app's customers by that app's facts alone.
+struct AnswerScope: Sendable {
+    /// `nil`: every app.
+    let app: AppScope?
+    /// What came before this position, or before this instant, is told to nobody.
+    let sincePosition: Int64
+    let since: Timestamp
+    /// Up to which position everybody was looked at for what bears on all.
+    private(set) var settledPosition: Int64
+    /// The walk over everybody that is under way.
+    private(set) var walk: Walk?
+
+    struct Walk: Sendable {
+        /// Up to which position everybody is looked at.
+        let position: Int64
+        /// Up to which number everybody was.
+        var identity: IdentityRef
+    }
+
+    /// As columns `app` hold it.
+    var name: String { app?.bundleID ?? "" }
+
+    /// Up to which position somebody was looked at who is not watched.
+    func settledPosition(of identity: IdentityRef) -> Int64 {
+        guard let walk, identity <= walk.identity else { return settledPosition }
+        return walk.position
+    }
+
+    /// Whether nobody has looked at them yet, as at the beginning.
+    func isNew(_ identity: IdentityRef) -> Bool {
+        guard let walk, walk.position == sincePosition else { return false }
+        return identity > walk.identity
+    }
+
+    /// Begins to look at everybody where a catalog came since, unless that is done already.
+    mutating func beginWalk(for catalogs: [AppliedCatalog], upTo position: Int64) {
+        guard walk == nil, let last = catalogs.last(where: { $0.position <= position }),
+            last.position > settledPosition
+        else { return }
+        walk = Walk(position: last.position, identity: IdentityRef(0))
+    }
+
+    /// Everybody was looked at up to a number; `nil`: all.
+    mutating func advanceWalk(to identity: IdentityRef?) {
+        guard let position = walk?.position else { return }
+        if let identity {
+            walk?.identity = identity
+        } else {
+            settledPosition = position
+            walk = nil
+        }
+    }
+
+    // MARK: - Rows
+
+    private init(_ row: PostgresRow) throws {
+        let name = try row.text(0)
+        app = name.isEmpty ? nil : AppScope(name)
+        sincePosition = try row.int(1)
+        since = Timestamp(milliseconds: try row.timestamp(2))
+        settledPosition = try row.int(3)
+        let identity = IdentityRef(try row.int(5))
+        walk = try row.optionalInt(4).map { Walk(position: $0, identity: identity) }
+    }
+
+    static func all(on connection: isolated PostgresConnection) throws -> [AnswerScope] {
+        try connection.query(
+            """
+            SELECT app, since_position, since, settled_position, walk_position, walk_identity
+            FROM answer_scope WHERE ledger_id = $1 ORDER BY app
+            """, [.int(ledgerID)]
+        ).rows.map { try AnswerScope($0) }
+    }
+
+    /// Begins to tell what comes after a position.
+    static func begin(
+        _ app: String, after position: Int64, at instant: Timestamp, on connection: isolated PostgresConnection
+    ) throws {
+        try connection.query(
+            """
+            INSERT INTO answer_scope (ledger_id, app, since_position, since, settled_position, walk_position)
+            VALUES ($1, $2, $3, $4, $3, $3) ON CONFLICT (ledger_id, app) DO NOTHING
+            """,
+            [.int4(Int32(ledgerID)), .text(app), .int(position), .timestamp(instant.milliseconds)])
+    }
+
+    /// Tells nothing any more.
+    static func end(_ app: String, on connection: isolated PostgresConnection) throws {
+        for table in ["answer_scope", "answer_watch"] {
+            try connection.query(
+                "DELETE FROM \(table) WHERE ledger_id = $1 AND app = $2", [.int(ledgerID), .text(app)])
+        }
+    }
+
+    func write(on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            """
+            UPDATE answer_scope SET settled_position = $3, walk_position = $4, walk_identity = $5
+            WHERE ledger_id = $1 AND app = $2
+            """,
+            [
+                .int(ledgerID), .text(name), .int(settledPosition), .int(walk?.position),
+                .int(walk?.identity.number ?? 0),
+            ])
+    }
+}
+
+/// Where and when a catalog was written.
+struct AppliedCatalog: Hashable, Sendable {
+    let position: Int64
+    let recordedAt: Timestamp
+
+    /// All of them, in the order of their positions.
+    static func all(on connection: isolated PostgresConnection) throws -> [AppliedCatalog] {
+        try connection.query(
+            """
+            SELECT position, recorded_at FROM event WHERE ledger_id = $1 AND type = 'catalog_applied'
+            ORDER BY position
+            """, [.int(ledgerID)]
+        ).rows.map {
+            AppliedCatalog(position: try $0.int(0), recordedAt: Timestamp(milliseconds: try $0.timestamp(1)))
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import EntitlementCore
+import PostgresClient
+
+/// One of a customer's names in an environment.
+struct LifeKey: Hashable, Comparable, Sendable {
+    let identity: IdentityRef
+    let environment: StoreEnvironment
+
+    static func < (left: LifeKey, right: LifeKey) -> Bool {
+        (left.identity, left.environment.number) < (right.identity, right.environment.number)
+    }
+}
+
+/// All that was ever known in one environment of a customer, and of everybody whom links, ever made, connect with them.
+///
+/// It serves each of these names alike, since links lead in both directions.
+struct KnownLife: Sendable {
+    let environment: StoreEnvironment
+    /// Everybody whom links, ever made, connect with the customer.
+    let names: Set<IdentityRef>
+    /// In the order of their positions; the catalogs are not among them.
+    private let events: [HistoryEvent]
+
+    init(_ past: CustomerPast, of key: LifeKey) throws {
+        environment = key.environment
+        events = try past.history()
+        names =
+            CustomerHistory(
+                of: key.identity, environment: key.environment, position: past.position, events: events
+            ).identities
+    }
+
+    /// The first event after a position.
+    func firstEvent(after position: Int64) -> HistoryEvent? { events.first { $0.position > position } }
+
+    /// What was known of one of the names at a position.
+    ///
+    /// - Parameter app: leaves out what is not about this app.
+    func facts(
+        of identity: IdentityRef, knownAt position: Int64, _ catalog: Catalog, app: AppScope? = nil
+    ) -> CustomerFacts {
+        var facts = CustomerHistory(
+            of: identity, environment: environment, position: position,
+            events: Array(events.prefix { $0.position <= position }), app: app
+        ).facts()
+        facts.catalog = catalog
+        return facts
+    }
+}
+
+/// Lives as they were read.
+struct KnownLives {
+    /// The most names of one statement.
+    private static let namesPerStatement = 64
+
+    private var lives: [LifeKey: KnownLife] = [:]
+
+    subscript(_ key: LifeKey) -> KnownLife? { lives[key] }
+
+    /// Reads the lives of some names; each that links connect with one read before is there already.
+    mutating func read(_ keys: Set<LifeKey>, on connection: isolated PostgresConnection) throws {
+        var left = keys.filter { lives[$0] == nil }.sorted()
+        while !left.isEmpty {
+            let part = Array(left.prefix(Self.namesPerStatement))
+            for (key, past) in zip(part, try Self.pasts(of: part, on: connection)) where lives[key] == nil {
+                let life = try KnownLife(past, of: key)
+                for name in life.names { lives[LifeKey(identity: name, environment: key.environment)] = life }
+            }
+            left = left.dropFirst(part.count).filter { lives[$0] == nil }
+        }
+    }
+
+    /// Together where they are few, else one by one.
+    private static func pasts(
+        of keys: [LifeKey], on connection: isolated PostgresConnection
+    ) throws -> [CustomerPast] {
+        do {
+            return try LedgerReader.pasts(of: keys.map { ($0.identity, $0.environment) }, on: connection)
+        } catch let error as LedgerError where error.code == .tooMuch && keys.count > 1 {
+            return try keys.flatMap { try LedgerReader.pasts(of: [($0.identity, $0.environment)], on: connection) }
+        }
+    }
+}

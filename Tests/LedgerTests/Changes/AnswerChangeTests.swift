@@ -1,0 +1,176 @@
+import EntitlementCore
+import PostgresClient
+import SeededRandom
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Changes of answers", .timeLimit(.minutes(5)))
+struct AnswerChangeTests {
+    private static let day = Timestamp.millisecondsPerDay
+
+    /// One change as the table holds it.
+    private struct Change: Equatable {
+        let key: WatchKey
+        let cause: AnswerCause
+        let position: Int64
+        let instant: Timestamp
+        let before: String
+        let after: String
+    }
+
+    private static func show(_ answers: [EntitlementAnswer]) -> [UInt8] { Array("\(answers)".utf8) }
+
+    private static func projector(
+        _ ledger: TestLedger, events: Int64 = 200, customers: Int = 64
+    ) -> AnswerChangeProjector {
+        AnswerChangeProjector(pool: ledger.pool, pageEvents: events, pageCustomers: customers, show: show)
+    }
+
+    /// Steps until nothing is left to do by an instant.
+    private static func finish(_ projector: AnswerChangeProjector, at now: Timestamp) async throws {
+        while try await projector.step(now: { now }) == .more {}
+    }
+
+    private static func changes(_ ledger: TestLedger) async throws -> [Change] {
+        try await ledger.pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT app, identity, environment, cause, position, changed_at, before, after FROM answer_change
+                ORDER BY number
+                """
+            ).rows.map { row in
+                Change(
+                    key: WatchKey(
+                        app: try row.text(0), identity: IdentityRef(try row.int(1)),
+                        environment: try StoreEnvironment(stored: row.int(2))),
+                    cause: try AnswerCause(stored: row.int(3)), position: try row.int(4),
+                    instant: Timestamp(milliseconds: try row.timestamp(5)),
+                    before: String(decoding: try row.bytes(6), as: UTF8.self),
+                    after: String(decoding: try row.bytes(7), as: UTF8.self))
+            }
+        }
+    }
+
+    /// What a customer is answered.
+    private static func answer(
+        _ ledger: TestLedger, _ person: String, _ environment: StoreEnvironment, _ app: AppScope?, knownAt: KnownAt,
+        at instant: Timestamp
+    ) async throws -> String {
+        let customer = try #require(CustomerID(person))
+        let facts = try await ledger.reader.customerFacts(
+            customer, environment: environment, knownAt: knownAt, app: app
+        ).facts
+        return String(decoding: show(facts.answers(at: instant)), as: UTF8.self)
+    }
+
+    @Test(
+        "each change begins with what the one before ended with, and the last ends with what is answered",
+        arguments: 1...30 as ClosedRange<UInt64>)
+    func chain(seed: UInt64) async throws {
+        let ledger = try await TestLedger()
+        var random = SplitMix64(seed: seed)
+        var events = RandomOwnershipEvents(seed: seed)
+        var now = Timestamp(milliseconds: Int64(1_790_000_000_000))
+        var begun: [String: (position: Int64, at: Timestamp)] = [:]
+        let scopes: [AppScope?] = [nil, AppScope("com.other")]
+        let last: Int64 = 80
+        var position: Int64 = 0
+        func projector() -> AnswerChangeProjector {
+            Self.projector(
+                ledger, events: Int64.random(in: 1...9, using: &random),
+                customers: Int.random(in: 1...5, using: &random))
+        }
+        while position < last {
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                position += 1
+                let isCatalog = position == 1 || Int.random(in: 0..<12, using: &random) == 0
+                let draft =
+                    isCatalog
+                    ? TestLedger.catalogDraft(Self.catalog(Int.random(in: 0..<4, using: &random)))
+                    : events.draft(at: position)
+                #expect(try await ledger.writer.append(draft).position == position)
+            }
+            now = now.adding(milliseconds: Int64.random(in: 0..<(8 * Self.day), using: &random))
+            for scope in scopes where begun[scope?.bundleID ?? ""] == nil && Int.random(in: 0..<3, using: &random) == 0
+            {
+                try await projector().begin(for: scope, now: now)
+                begun[scope?.bundleID ?? ""] = (try await Self.checkpoint(ledger), now)
+            }
+            // Now and then it comes no further than a few steps.
+            if Bool.random(using: &random) {
+                try await Self.finish(projector(), at: now)
+            } else {
+                for _ in 0..<3 { _ = try await projector().step(now: { [now] in now }) }
+            }
+        }
+        // Nobody's clock is behind what was looked at; what was bought runs out.
+        now = now.adding(milliseconds: 200 * Self.day)
+        try await Self.finish(projector(), at: now)
+        let changes = try await Self.changes(ledger)
+        let names = try await ledger.pool.withConnection { connection in
+            try connection.query("SELECT value, identity FROM identity").rows.map {
+                (try $0.text(0), IdentityRef(try $0.int(1)))
+            }
+        }
+        for scope in scopes {
+            guard let begun = begun[scope?.bundleID ?? ""] else { continue }
+            for (name, identity) in names {
+                for environment in StoreEnvironment.allCases {
+                    let key = WatchKey(app: scope?.bundleID ?? "", identity: identity, environment: environment)
+                    let own = changes.filter { $0.key == key }
+                    let comment: Comment = "seed \(seed): \(name) \(environment) \(key.app)"
+                    for (one, next) in zip(own, own.dropFirst()) {
+                        #expect(one.after == next.before, comment)
+                        #expect(one.position <= next.position && one.instant <= next.instant, comment)
+                    }
+                    #expect(own.allSatisfy { $0.before != $0.after && $0.position >= begun.position }, comment)
+                    let answered = try await Self.answer(ledger, name, environment, scope, knownAt: .head, at: now)
+                    if let end = own.last {
+                        #expect(end.after == answered, comment)
+                    } else if try await isCustomer(ledger, identity, environment, knownAt: last) {
+                        let wasCustomer = try await isCustomer(ledger, identity, environment, knownAt: begun.position)
+                        let first =
+                            wasCustomer
+                            ? try await Self.answer(
+                                ledger, name, environment, scope, knownAt: .position(begun.position), at: begun.at)
+                            : "[]"
+                        #expect(first == answered, comment)
+                    }
+                    for change in own {
+                        let then = try await Self.answer(
+                            ledger, name, environment, scope, knownAt: .position(change.position), at: change.instant)
+                        #expect(then == change.after, comment)
+                    }
+                }
+            }
+        }
+        #expect(Set(changes.map(\.cause)) == [.event, .catalog, .time] || begun.isEmpty, "seed \(seed)")
+    }
+
+    /// Whether no link leads from an identity to another.
+    private func isCustomer(
+        _ ledger: TestLedger, _ identity: IdentityRef, _ environment: StoreEnvironment, knownAt position: Int64
+    ) async throws -> Bool {
+        let key = LifeKey(identity: identity, environment: environment)
+        return try await ledger.pool.withConnection { connection in
+            var lives = KnownLives()
+            try lives.read([key], on: connection)
+            return lives[key]?.facts(of: identity, knownAt: position, .empty).customer == identity
+        }
+    }
+
+    private static func checkpoint(_ ledger: TestLedger) async throws -> Int64 {
+        try await ledger.pool.withConnection { try AnswerChangeProjector.row.checkpoint(on: $0) }
+    }
+
+    private static func catalog(_ number: Int) -> Catalog {
+        Catalog(
+            products: [
+                CatalogProduct(
+                    productID: "com.example.pro", entitlements: number.isMultiple(of: 2) ? ["pro"] : ["pro", "plus"])
+            ],
+            policy: AccessPolicy(leewaySeconds: number > 1 ? 3600 : 0))
+    }
+}
