@@ -100,8 +100,9 @@ let migrations = [
     "0011_access",
     "0012_store_api",
     "0013_drift",
-    "0014_answer_change",
-    "0015_grant_serving_role",
+    "0014_answer_watch",
+    "0015_webhook",
+    "0016_grant_serving_role",
 ]
 
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.

@@ -25,7 +25,8 @@ package struct Migration: Sendable {
         Migration("0011_access", PackageResources._011_access_sql),
         Migration("0012_store_api", PackageResources._012_store_api_sql),
         Migration("0013_drift", PackageResources._013_drift_sql),
-        Migration("0014_answer_change", PackageResources._014_answer_change_sql),
-        Migration("0015_grant_serving_role", PackageResources._015_grant_serving_role_sql),
+        Migration("0014_answer_watch", PackageResources._014_answer_watch_sql),
+        Migration("0015_webhook", PackageResources._015_webhook_sql),
+        Migration("0016_grant_serving_role", PackageResources._016_grant_serving_role_sql),
     ]
 }

@@ -86,6 +86,8 @@ extension WireValue {
                         ])
                     })
             ])
+        case .access(.endpoint(let fact)):
+            self = WireValue(fact)
         case .storeRequest(let fact):
             self = WireValue(fact)
         case .web(let fact):
@@ -182,4 +184,27 @@ extension WireValue {
     init(_ instant: Timestamp?) { self = instant.map { .string($0.description) } ?? .null }
 
     init(_ identity: IdentityRef?) { self = identity.map { .string(String($0.number)) } ?? .null }
+}
+
+extension WireValue {
+    fileprivate init(_ fact: EndpointFact) {
+        var members: [String: WireValue] = ["endpoint_id": .string(fact.endpointID)]
+        switch fact.change {
+        case .made(let terms):
+            members["origin"] = .string(terms.origin)
+            members["types"] = .array(terms.types.map(WireValue.string))
+            members["environment"] = terms.environment.map { .string($0.rawValue) } ?? .null
+            members["app"] = terms.bundleID.map(WireValue.string) ?? .null
+            members["format"] = .string(terms.format)
+            members["description"] = terms.description.map(WireValue.string) ?? .null
+        case .paused(let pause):
+            members["cause"] =
+                switch pause {
+                case .ordered: .string("ordered")
+                case .unreachable: .string("unreachable")
+                }
+        case .secretRotated, .resumed, .removed: break
+        }
+        self = .object(members)
+    }
 }

@@ -1,14 +1,15 @@
-/// Who may ask, and what signs the answers that devices keep: never a secret, only what tells one from another.
+/// Who may ask, who is told, and what signs the answers that devices keep: never a secret, only what tells one from another.
 package enum AccessFact: Hashable, Sendable {
     case keyCreated(KeyCreationFact)
     case keyRevoked(KeyRevocationFact)
     /// All public keys of passes that are in use from here on, in the order of their ids.
     case passKeys([PassKeyFact])
+    case endpoint(EndpointFact)
 }
 
 extension AccessFact {
     /// Every `eventType` there is.
-    package static let eventTypes: Set<String> = [keyCreatedType, keyRevokedType, passKeysType]
+    package static let eventTypes = EndpointFact.eventTypes.union([keyCreatedType, keyRevokedType, passKeysType])
 
     package static let keyCreatedType = "api_key_created"
     package static let keyRevokedType = "api_key_revoked"
@@ -20,6 +21,7 @@ extension AccessFact {
         case .keyCreated: Self.keyCreatedType
         case .keyRevoked: Self.keyRevokedType
         case .passKeys: Self.passKeysType
+        case .endpoint(let fact): fact.eventType
         }
     }
 }
@@ -123,7 +125,7 @@ extension CanonicalReader {
         }
     }
 
-    private mutating func environment() throws(Failure) -> StoreEnvironment {
+    mutating func environment() throws(Failure) -> StoreEnvironment {
         let name = try text()
         guard let environment = StoreEnvironment(rawValue: name) else { throw .invalid("an environment \(name)") }
         return environment

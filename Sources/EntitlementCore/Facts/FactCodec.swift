@@ -85,6 +85,9 @@ package enum FactCodec {
         case .access(.passKeys(let keys)):
             writer.byte(15)
             writer.passKeys(keys)
+        case .access(.endpoint(let fact)):
+            writer.byte(26)
+            writer.endpoint(fact)
         case .storeRequest(let fact):
             writer.byte(21)
             writer.storeRequest(fact)
@@ -161,6 +164,7 @@ package enum FactCodec {
             var forgetting = try reader.forgetting()
             forgetting.originalTransactionID = original
             fact = .forgetting(forgetting)
+        case 26: fact = .access(.endpoint(try reader.endpoint()))
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

@@ -54,7 +54,7 @@ extension LedgerFact {
         case .storeRequest(let fact): fact.settles.map(Self.settlementKey)
         case .web(let fact): fact.eventID.map { ("stripe:" + $0, fact.payloadHash) }
         case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
-            .drift, .forgetting, .access(.passKeys):
+            .drift, .forgetting, .access(.passKeys), .access(.endpoint):
             nil
         }
     }

@@ -176,9 +176,10 @@ private struct LogWalk {
     }
 }
 
-/// The API keys made so far: each id is one key's, so that revoking it leaves none.
+/// The API keys and endpoints made so far: each id is one key's, so that revoking it leaves none, and one endpoint's.
 private struct KeyWalk {
     private var made: [String: Digest] = [:]
+    private var endpoints: EndpointBook = EndpointBook()
 
     mutating func add(_ fact: AccessFact, at position: Int64) throws {
         switch fact {
@@ -193,6 +194,12 @@ private struct KeyWalk {
             }
         case .passKeys:
             break
+        case .endpoint(let fact):
+            guard endpoints.apply(fact, position: position) else {
+                throw VerificationDifference(
+                    event: position,
+                    "says of the endpoint \(fact.endpointID) what does not follow from the events before it")
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 -- For whom changes of answers are told: all apps (an empty name), or one app's customers by that app's facts alone. A row
--- is there as long as somebody wants to hear of it.
+-- is there as long as an endpoint wants to hear of it.
 CREATE TABLE answer_scope (
     ledger_id integer NOT NULL,
     app text COLLATE "C" NOT NULL,
@@ -31,22 +31,3 @@ CREATE TABLE answer_watch (
     PRIMARY KEY (ledger_id, app, identity, environment)
 ) WITH (fillfactor = 70);
 CREATE INDEX answer_watch_next ON answer_watch (ledger_id, next_at) WHERE next_at IS NOT NULL;
-
--- Each change of an answer, in the order in which those of one customer took place. `before` and `after` are the list
--- `entitlements` as it is sent, and may name the customer's purchases: they go when the customer is forgotten, and when they are
--- old.
-CREATE TABLE answer_change (
-    ledger_id integer NOT NULL,
-    number bigint GENERATED ALWAYS AS IDENTITY,
-    app text COLLATE "C" NOT NULL,
-    identity bigint NOT NULL,
-    environment smallint NOT NULL,
-    -- 1 an event, 2 a catalog, 3 time.
-    cause smallint NOT NULL,
-    position bigint NOT NULL,
-    changed_at timestamptz NOT NULL,
-    before bytea COMPRESSION lz4 NOT NULL,
-    after bytea COMPRESSION lz4 NOT NULL,
-    PRIMARY KEY (ledger_id, number)
-);
-CREATE INDEX answer_change_identity ON answer_change (ledger_id, identity);

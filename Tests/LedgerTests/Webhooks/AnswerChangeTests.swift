@@ -24,12 +24,12 @@ struct AnswerChangeTests {
 
     private static func projector(
         _ ledger: TestLedger, events: Int64 = 200, customers: Int = 64
-    ) -> AnswerChangeProjector {
-        AnswerChangeProjector(pool: ledger.pool, pageEvents: events, pageCustomers: customers, show: show)
+    ) -> WebhookProjector {
+        WebhookProjector(pool: ledger.pool, pageEvents: events, pageCustomers: customers, show: show)
     }
 
     /// Steps until nothing is left to do by an instant.
-    private static func finish(_ projector: AnswerChangeProjector, at now: Timestamp) async throws {
+    private static func finish(_ projector: WebhookProjector, at now: Timestamp) async throws {
         while try await projector.step(now: { now }) == .more {}
     }
 
@@ -37,8 +37,8 @@ struct AnswerChangeTests {
         try await ledger.pool.withConnection { connection in
             try connection.query(
                 """
-                SELECT app, identity, environment, cause, position, changed_at, before, after FROM answer_change
-                ORDER BY number
+                SELECT app, identity, environment, cause, position, at, before, after FROM webhook_message
+                WHERE type = 1 ORDER BY number
                 """
             ).rows.map { row in
                 Change(
@@ -77,7 +77,7 @@ struct AnswerChangeTests {
         let scopes: [AppScope?] = [nil, AppScope("com.other")]
         let last: Int64 = 80
         var position: Int64 = 0
-        func projector() -> AnswerChangeProjector {
+        func projector() -> WebhookProjector {
             Self.projector(
                 ledger, events: Int64.random(in: 1...9, using: &random),
                 customers: Int.random(in: 1...5, using: &random))
@@ -95,8 +95,12 @@ struct AnswerChangeTests {
             now = now.adding(milliseconds: Int64.random(in: 0..<(8 * Self.day), using: &random))
             for scope in scopes where begun[scope?.bundleID ?? ""] == nil && Int.random(in: 0..<3, using: &random) == 0
             {
-                try await projector().begin(for: scope, now: now)
-                begun[scope?.bundleID ?? ""] = (try await Self.checkpoint(ledger), now)
+                position += 1
+                let made = try await ledger.writer.append(Self.endpoint(hears: scope))
+                #expect(made.position == position)
+                let recordedAt = try await ledger.reader.events(after: position - 1, limit: 1).events[0].record
+                    .recordedAt
+                begun[scope?.bundleID ?? ""] = (position, recordedAt)
             }
             // Now and then it comes no further than a few steps.
             if Bool.random(using: &random) {
@@ -161,8 +165,18 @@ struct AnswerChangeTests {
         }
     }
 
-    private static func checkpoint(_ ledger: TestLedger) async throws -> Int64 {
-        try await ledger.pool.withConnection { try AnswerChangeProjector.row.checkpoint(on: $0) }
+    private static func endpoint(hears scope: AppScope?) -> EventDraft {
+        EventDraft(
+            environment: nil, source: .api, occurredAt: nil,
+            fact: .access(
+                .endpoint(
+                    EndpointFact(
+                        endpointID: "we_\(scope?.bundleID ?? "")",
+                        change: .made(
+                            EndpointTerms(
+                                urlHash: .zero, secretHash: .zero, origin: "https://example.com", types: [],
+                                environment: nil, bundleID: scope?.bundleID, format: "standard", description: nil))))),
+            identities: [], deduplication: .unique)
     }
 
     private static func catalog(_ number: Int) -> Catalog {

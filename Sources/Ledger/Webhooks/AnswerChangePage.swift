@@ -26,9 +26,6 @@ struct AnswerChangePage {
         (self.scopes, self.catalogs, self.catalogCache, self.show) = (scopes, catalogs, catalogCache, show)
     }
 
-    /// How many changes were found.
-    var count: Int { changes.count }
-
     // MARK: - What makes it look
 
     /// Looks at everybody on whom events bear, after each of them.
@@ -157,29 +154,20 @@ struct AnswerChangePage {
 
     // MARK: - What came of it
 
+    /// What there is to tell.
+    var messages: [OutboxMessage] {
+        changes.map { key, change in
+            OutboxMessage(
+                content: .answer(change), app: key.app, environment: key.environment, identity: key.identity,
+                position: change.position, at: change.instant)
+        }
+    }
+
+    /// Writes when everybody was looked at.
     func write(on connection: isolated PostgresConnection) throws {
         try WatchedAnswer.write(touched.compactMap { watched[$0] }, on: connection)
         try WatchedAnswer.delete(forgotten, on: connection)
-        guard !changes.isEmpty else { return }
-        try connection.query(
-            """
-            INSERT INTO answer_change (
-                ledger_id, app, identity, environment, cause, position, changed_at, before, after)
-            SELECT $1, app, identity, environment, cause, position, changed_at, before, after
-            FROM unnest(
-                $2::text[], $3::bigint[], $4::smallint[], $5::smallint[], $6::bigint[], $7::timestamptz[], $8::bytea[],
-                $9::bytea[]
-            ) WITH ORDINALITY AS change (
-                app, identity, environment, cause, position, changed_at, before, after, number)
-            ORDER BY change.number
-            """,
-            [
-                .int4(Int32(ledgerID)), .textArray(changes.map(\.key.app)),
-                .intArray(changes.map(\.key.identity.number)), .int2Array(changes.map(\.key.environment.number)),
-                .int2Array(changes.map(\.change.cause.number)), .intArray(changes.map(\.change.position)),
-                .timestampArray(changes.map(\.change.instant.milliseconds)), .bytesArray(changes.map(\.change.before)),
-                .bytesArray(changes.map(\.change.after)),
-            ])
+        try Outbox.forget(forgotten, on: connection)
     }
 }
 

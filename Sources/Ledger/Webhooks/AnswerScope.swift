@@ -87,11 +87,15 @@ struct AnswerScope: Sendable {
             [.int4(Int32(ledgerID)), .text(app), .int(position), .timestamp(instant.milliseconds)])
     }
 
-    /// Tells nothing any more.
-    static func end(_ app: String, on connection: isolated PostgresConnection) throws {
+    /// Looks no more at answers that no endpoint wants to hear of.
+    static func endUnwanted(on connection: isolated PostgresConnection) throws {
         for table in ["answer_scope", "answer_watch"] {
             try connection.query(
-                "DELETE FROM \(table) WHERE ledger_id = $1 AND app = $2", [.int(ledgerID), .text(app)])
+                """
+                DELETE FROM \(table) AS unwanted WHERE unwanted.ledger_id = $1 AND NOT EXISTS (
+                    SELECT FROM webhook_endpoint AS endpoint
+                    WHERE endpoint.ledger_id = $1 AND endpoint.app = unwanted.app AND $2 = ANY (endpoint.types))
+                """, [.int(ledgerID), .int2(MessageType.entitlementsChanged.number)])
         }
     }
 

@@ -84,10 +84,8 @@ struct WatchedAnswer: Hashable, Sendable {
     /// Watches some identities no more, as those who were forgotten.
     static func delete(_ identities: Set<IdentityRef>, on connection: isolated PostgresConnection) throws {
         guard !identities.isEmpty else { return }
-        for table in ["answer_watch", "answer_change"] {
-            try connection.query(
-                "DELETE FROM \(table) WHERE ledger_id = $1 AND identity = ANY ($2::bigint[])",
-                [.int(ledgerID), .intArray(identities.map(\.number).sorted())])
-        }
+        try connection.query(
+            "DELETE FROM answer_watch WHERE ledger_id = $1 AND identity = ANY ($2::bigint[])",
+            [.int(ledgerID), .intArray(identities.map(\.number).sorted())])
     }
 }

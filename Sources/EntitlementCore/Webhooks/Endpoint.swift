@@ -1,0 +1,72 @@
+/// What outgoing webhooks tell of.
+package enum MessageType: String, CaseIterable, Hashable, Sendable {
+    case entitlementsChanged = "entitlements.changed"
+    case eventRecorded = "event.recorded"
+    case ownershipConflict = "ownership.conflict"
+    case driftFound = "drift.found"
+    case streamSilent = "stream.silent"
+    case streamRecovered = "stream.recovered"
+    /// Sent only when somebody orders it, whatever types the endpoint chose.
+    case test
+}
+
+/// A secret of an endpoint.
+package struct EndpointSecret: Hashable, Sendable {
+    package let hash: Digest
+    /// Where it came in.
+    package let position: Int64
+}
+
+/// An endpoint of outgoing webhooks, as the log has it.
+package struct Endpoint: Hashable, Sendable {
+    package let id: String
+    package let terms: EndpointTerms
+    /// Where it was made: it is told of what comes after.
+    package let position: Int64
+    /// Its secrets, the newest first.
+    package fileprivate(set) var secrets: [EndpointSecret]
+    /// Why nothing is sent to it; `nil` where something is.
+    package fileprivate(set) var pause: EndpointFact.Pause?
+
+    /// Whether it wants to hear of messages of a type, in an environment.
+    ///
+    /// - Parameter environment: `nil` for what concerns none.
+    package func wants(_ type: MessageType, in environment: StoreEnvironment?) -> Bool {
+        if let own = terms.environment, let environment, own != environment { return false }
+        return type == .test || terms.types.isEmpty || terms.types.contains(type.rawValue)
+    }
+}
+
+/// The endpoints that there are, by the events about them in their order.
+package struct EndpointBook: Hashable, Sendable {
+    package private(set) var endpoints: [String: Endpoint] = [:]
+    private var removed: Set<String> = []
+
+    package init() {}
+
+    /// Applies an event; returns whether it follows from those before it. One that does not changes nothing.
+    @discardableResult
+    package mutating func apply(_ fact: EndpointFact, position: Int64) -> Bool {
+        if case .made(let terms) = fact.change {
+            guard endpoints[fact.endpointID] == nil, !removed.contains(fact.endpointID) else { return false }
+            endpoints[fact.endpointID] = Endpoint(
+                id: fact.endpointID, terms: terms, position: position,
+                secrets: [EndpointSecret(hash: terms.secretHash, position: position)],
+                pause: nil)
+            return true
+        }
+        guard var endpoint = endpoints[fact.endpointID] else { return false }
+        switch fact.change {
+        case .made: return false
+        case .secretRotated(let hash): endpoint.secrets.insert(EndpointSecret(hash: hash, position: position), at: 0)
+        case .paused(let pause): endpoint.pause = pause
+        case .resumed: endpoint.pause = nil
+        case .removed:
+            endpoints[fact.endpointID] = nil
+            removed.insert(fact.endpointID)
+            return true
+        }
+        endpoints[fact.endpointID] = endpoint
+        return true
+    }
+}

@@ -1,0 +1,151 @@
+import EntitlementCore
+import PostgresClient
+
+/// Something that there is to tell, as the outbox holds it.
+struct OutboxMessage: Sendable {
+    enum Content: Sendable {
+        /// A customer's answer has become another one.
+        case answer(AnswerChange)
+        /// An event of the log: the one at the position.
+        case event
+        case conflict
+        /// Anything else, as it is sent.
+        case other(MessageType, body: [UInt8])
+    }
+
+    let content: Content
+    /// As table `answer_scope` names it: which endpoints may hear of it.
+    let app: String
+    let environment: StoreEnvironment?
+    /// Whose it is; `EventName.nobody` where it is nobody's.
+    let identity: IdentityRef
+    let position: Int64
+    let at: Timestamp
+
+    var type: MessageType {
+        switch content {
+        case .answer: .entitlementsChanged
+        case .event: .eventRecorded
+        case .conflict: .ownershipConflict
+        case .other(let type, _): type
+        }
+    }
+
+    var change: AnswerChange? { if case .answer(let change) = content { change } else { nil } }
+
+    var body: [UInt8]? { if case .other(_, let body) = content { body } else { nil } }
+}
+
+/// What waits to be sent, and to whom.
+enum Outbox {
+    /// Adds messages, in the order in which those of one customer are sent, and gives each to the endpoints that want it.
+    ///
+    /// The transaction has to hold the lock of ``WebhookProjector``'s row: one writer at a time, so that messages are numbered in
+    /// the order of their commits.
+    static func add(_ messages: [OutboxMessage], on connection: isolated PostgresConnection) throws {
+        guard !messages.isEmpty else { return }
+        let numbers = try connection.query(
+            """
+            INSERT INTO webhook_message (
+                ledger_id, type, app, environment, identity, position, at, cause, before, after, body)
+            SELECT $1, type, app, environment, identity, position, at, cause, before, after, body
+            FROM unnest(
+                $2::smallint[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::timestamptz[],
+                $8::smallint[], $9::bytea[], $10::bytea[], $11::bytea[]
+            ) WITH ORDINALITY AS new (
+                type, app, environment, identity, position, at, cause, before, after, body, place)
+            ORDER BY new.place
+            RETURNING number
+            """,
+            [
+                .int4(Int32(ledgerID)), .int2Array(messages.map(\.type.number)), .textArray(messages.map(\.app)),
+                .int2Array(messages.map { $0.environment?.number }), .intArray(messages.map(\.identity.number)),
+                .intArray(messages.map(\.position)), .timestampArray(messages.map(\.at.milliseconds)),
+                .int2Array(messages.map { $0.change?.cause.number }), .bytesArray(messages.map { $0.change?.before }),
+                .bytesArray(messages.map { $0.change?.after }), .bytesArray(messages.map(\.body)),
+            ]
+        ).rows.map { try $0.int(0) }
+        try connection.query(
+            giving, [.int(ledgerID), .intArray(numbers), .int2(MessageType.entitlementsChanged.number)])
+    }
+
+    /// Withdraws whatever is about some people, who were forgotten.
+    static func forget(_ identities: Set<IdentityRef>, on connection: isolated PostgresConnection) throws {
+        guard !identities.isEmpty else { return }
+        let forgotten: [PostgresValue] = [.int(ledgerID), .intArray(identities.map(\.number).sorted())]
+        try connection.query(
+            """
+            UPDATE webhook_delivery SET state = CASE state WHEN 1 THEN 4 ELSE state END, due_at = NULL
+            FROM webhook_message AS message
+            WHERE webhook_delivery.ledger_id = $1 AND message.ledger_id = $1 AND message.identity = ANY ($2::bigint[])
+                AND webhook_delivery.number = message.number
+            """, forgotten)
+        for table in ["webhook_message", "webhook_line"] {
+            try connection.query(
+                "DELETE FROM \(table) WHERE ledger_id = $1 AND identity = ANY ($2::bigint[])", forgotten)
+        }
+    }
+
+    // Lines first and then endpoints, each in order, as whoever notes what came of deliveries does it: so neither waits for
+    // the other for ever.
+    private static let giving = """
+        WITH new AS MATERIALIZED (
+            SELECT endpoint.endpoint, message.number, message.identity, coalesce(message.environment, 0) AS environment,
+                message.type = $3 AS is_counted, count(*) FILTER (WHERE message.type = $3) OVER line AS step,
+                row_number() OVER line AS place
+            FROM webhook_message AS message
+            JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND endpoint.app = message.app
+                AND message.type = ANY (endpoint.types) AND message.position >= endpoint.position
+                AND (endpoint.environment IS NULL OR message.environment IS NULL
+                    OR endpoint.environment = message.environment)
+            WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[])
+            WINDOW line AS (
+                PARTITION BY endpoint.endpoint, message.identity, message.environment ORDER BY message.number
+                ROWS UNBOUNDED PRECEDING)
+        ), added AS MATERIALIZED (
+            SELECT endpoint, identity, environment, max(step) AS steps, count(*) AS deliveries
+            FROM new WHERE identity <> 0 GROUP BY endpoint, identity, environment
+        ), line AS (
+            INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting)
+            SELECT $1::bigint::integer, endpoint, identity, environment, steps, deliveries FROM added
+            ORDER BY endpoint, identity, environment
+            ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
+                sequence = webhook_line.sequence + excluded.sequence, waiting = webhook_line.waiting + excluded.waiting
+            RETURNING endpoint, identity, environment, sequence, waiting
+        ), given AS (
+            INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, sequence, due_at)
+            SELECT $1::bigint::integer, new.endpoint, new.number, new.identity, new.environment,
+                CASE WHEN new.is_counted THEN line.sequence - added.steps + new.step END,
+                CASE WHEN new.identity = 0 OR (new.place = 1 AND line.waiting = added.deliveries)
+                    THEN clock_timestamp() END
+            FROM new
+            LEFT JOIN added USING (endpoint, identity, environment)
+            LEFT JOIN line USING (endpoint, identity, environment)
+            RETURNING endpoint, due_at
+        )
+        UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp())
+        WHERE ledger_id = $1 AND endpoint IN (SELECT endpoint FROM given WHERE due_at IS NOT NULL)
+        """
+}
+
+extension MessageType {
+    /// What columns `type` and `types` hold.
+    var number: Int16 {
+        switch self {
+        case .entitlementsChanged: 1
+        case .eventRecorded: 2
+        case .ownershipConflict: 3
+        case .driftFound: 4
+        case .streamSilent: 5
+        case .streamRecovered: 6
+        case .test: 7
+        }
+    }
+
+    init(stored number: Int64) throws {
+        guard let type = Self.allCases.first(where: { Int64($0.number) == number }) else {
+            throw LedgerError(.corrupt, "a row names the type of message \(number)")
+        }
+        self = type
+    }
+}

@@ -1,0 +1,94 @@
+import EntitlementCore
+import PostgresClient
+
+/// An endpoint as the outbox gives messages to it.
+struct StoredEndpoint: Sendable {
+    let id: String
+    let app: AppScope?
+    let types: Set<MessageType>
+
+    private init(_ row: PostgresRow) throws {
+        id = try row.text(0)
+        let name = try row.text(1)
+        app = name.isEmpty ? nil : AppScope(name)
+        types = Set(try row.intArray(2).compactMap { try $0.map { try MessageType(stored: $0) } })
+    }
+
+    static func all(on connection: isolated PostgresConnection) throws -> [StoredEndpoint] {
+        try connection.query(
+            "SELECT endpoint, app, types::bigint[] FROM webhook_endpoint WHERE ledger_id = $1 ORDER BY endpoint",
+            [.int(ledgerID)]
+        ).rows.map { try StoredEndpoint($0) }
+    }
+
+    /// Follows what an event says of an endpoint, and begins or ends to look at answers for it.
+    static func apply(
+        _ fact: EndpointFact, at position: Int64, _ recordedAt: Timestamp, on connection: isolated PostgresConnection
+    ) throws {
+        let named: [PostgresValue] = [.int(ledgerID), .text(fact.endpointID)]
+        switch fact.change {
+        case .made(let terms):
+            let wanted = terms.types.compactMap { MessageType(rawValue: $0) }
+            let types = terms.types.isEmpty ? MessageType.allCases.filter { $0 != .test } : wanted
+            try connection.query(
+                """
+                INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, environment, types)
+                VALUES ($1, $2, $3, $4, $5, $6::smallint[]) ON CONFLICT (ledger_id, endpoint) DO NOTHING
+                """,
+                [
+                    .int4(Int32(ledgerID)), .text(fact.endpointID), .int(position), .text(terms.bundleID ?? ""),
+                    .int2(terms.environment?.number), .int2Array(types.map(\.number)),
+                ])
+            if types.contains(.entitlementsChanged) {
+                try AnswerScope.begin(terms.bundleID ?? "", after: position, at: recordedAt, on: connection)
+            }
+        case .secretRotated: break
+        case .paused:
+            try connection.query(
+                "UPDATE webhook_endpoint SET is_paused = true WHERE ledger_id = $1 AND endpoint = $2", named)
+        case .resumed:
+            try connection.query(
+                """
+                UPDATE webhook_endpoint SET is_paused = false, failing_since = NULL, due_at = clock_timestamp()
+                WHERE ledger_id = $1 AND endpoint = $2
+                """, named)
+        case .removed:
+            try connection.query("DELETE FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = $2", named)
+            try AnswerScope.endUnwanted(on: connection)
+        }
+    }
+}
+
+/// What an event says of an endpoint.
+struct EndpointEvent: Sendable {
+    let position: Int64
+    let recordedAt: Timestamp
+    let fact: EndpointFact
+
+    /// The first one after a position.
+    static func first(
+        after position: Int64, on connection: isolated PostgresConnection
+    ) throws -> EndpointEvent? {
+        let row = try connection.query(
+            """
+            SELECT found.position, event.recorded_at, event.facts FROM (
+                SELECT min(next.position) AS position FROM unnest($3::text[]) AS key (type)
+                CROSS JOIN LATERAL (
+                    SELECT position FROM event AS stored WHERE stored.ledger_id = $1 AND stored.position > $2
+                        AND stored.type = key.type AND stored.type IN ('catalog_applied', 'forgotten', 'api_key_created',
+                            'api_key_revoked', 'pass_keys_changed', 'webhook_endpoint_created', 'webhook_secret_rotated',
+                            'webhook_endpoint_paused', 'webhook_endpoint_resumed', 'webhook_endpoint_deleted')
+                    ORDER BY stored.position LIMIT 1
+                ) AS next
+            ) AS found
+            JOIN event ON event.ledger_id = $1 AND event.position = found.position
+            """, [.int(ledgerID), .int(position), .textArray(EndpointFact.eventTypes.sorted())]
+        ).first
+        guard let row else { return nil }
+        let found = try row.int(0)
+        guard case .access(.endpoint(let fact)) = try FactCodec.decode(row.bytes(2)) else {
+            throw LedgerError(.corrupt, "event \(found) is called an endpoint's and is none")
+        }
+        return EndpointEvent(position: found, recordedAt: Timestamp(milliseconds: try row.timestamp(1)), fact: fact)
+    }
+}

@@ -1,0 +1,166 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// Finds, behind the log, what outgoing webhooks are to tell, and puts it into the outbox: each change of what a customer is
+/// answered, whatever the cause (an event, a catalog, or time alone), and the events of the log themselves.
+///
+/// A step is one transaction under the lock of the projection's row, so any number of processes may do this at once. Events are
+/// taken one after the other; who is to be looked at for the time alone lies under an index of the instants; and what bears on
+/// everybody, such as a catalog, is a walk in small steps between these, so that it delays nobody's event.
+package struct WebhookProjector: Sendable {
+    /// What was told once is told: another version goes on where the last one was.
+    static let row = ProjectionRow(name: "webhook", version: 1)
+
+    private let pool: PostgresPool
+    private let pageEvents: Int64
+    private let pageCustomers: Int
+    private let catalogs = CatalogCache()
+    private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+
+    /// - Parameters:
+    ///   - pageEvents: how many positions one transaction goes through.
+    ///   - pageCustomers: at how many customers one transaction looks for the time, or in a walk over everybody.
+    ///   - show: an answer as it is sent; what is sent alike is no change.
+    package init(
+        pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64,
+        show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+    ) {
+        self.pool = pool
+        self.pageEvents = pageEvents
+        self.pageCustomers = pageCustomers
+        self.show = show
+    }
+
+    /// What is left to do.
+    package enum Progress: Sendable, Hashable {
+        /// Nothing, before this instant.
+        case done(until: Timestamp)
+        case more
+        /// Another process is at it.
+        case elsewhere
+    }
+
+    /// Takes a step: events first, then the time, then whoever is left of everybody.
+    package func step(now: @Sendable () -> Timestamp) async throws -> Progress {
+        try await pool.run(doing: "looking for what webhooks are to tell") { connection in
+            try connection.transaction { connection in try step(now: now(), on: connection) }
+        }
+    }
+
+    private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
+        guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
+        let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+        let endpoints = try StoredEndpoint.all(on: connection)
+        try connection.walkByIndex()
+        if head > checkpoint {
+            try Self.row.note(
+                try follow(from: checkpoint, to: head, endpoints, on: connection), on: connection)
+            return .more
+        }
+        let scopes = try AnswerScope.all(on: connection)
+        guard !scopes.isEmpty else { return .done(until: .endless) }
+        let applied = try AppliedCatalog.all(on: connection)
+        var page = AnswerChangePage(scopes, applied, catalogs, show: show)
+        let due = try WatchedAnswer.due(by: now, limit: pageCustomers, on: connection)
+        if !due.isEmpty {
+            try page.pass(due, at: now, knownAt: checkpoint, on: connection)
+            try page.write(on: connection)
+            try Outbox.add(page.messages, on: connection)
+            return .more
+        }
+        if var scope = scopes.first(where: { $0.walk != nil }), let walk = scope.walk {
+            let part = try identities(after: walk.identity, on: connection)
+            try page.walk(part, for: scope, upTo: checkpoint, on: connection)
+            try page.write(on: connection)
+            try Outbox.add(page.messages, on: connection)
+            scope.advanceWalk(to: part.count < pageCustomers ? nil : part.last)
+            scope.beginWalk(for: applied, upTo: checkpoint)
+            try scope.write(on: connection)
+            return .more
+        }
+        let next = try connection.query(
+            "SELECT next_at FROM answer_watch WHERE ledger_id = $1 AND next_at IS NOT NULL ORDER BY next_at LIMIT 1",
+            [.int(ledgerID)]
+        ).first?.timestamp(0)
+        return .done(until: next.map { Timestamp(milliseconds: $0) } ?? .endless)
+    }
+
+    /// Goes through the next events; returns up to which position.
+    private func follow(
+        from checkpoint: Int64, to head: Int64, _ endpoints: [StoredEndpoint],
+        on connection: isolated PostgresConnection
+    ) throws -> Int64 {
+        let change = try EndpointEvent.first(after: checkpoint, on: connection)
+        if let change, change.position == checkpoint + 1 {
+            try StoredEndpoint.apply(change.fact, at: change.position, change.recordedAt, on: connection)
+            return change.position
+        }
+        let last = min(change.map { $0.position - 1 } ?? head, head)
+        guard !endpoints.isEmpty else { return last }
+        let end = min(checkpoint + pageEvents, last)
+        var messages = try RecordedEvents.messages(from: checkpoint, to: end, for: endpoints, on: connection)
+        let scopes = try AnswerScope.all(on: connection)
+        if !scopes.isEmpty {
+            let applied = try AppliedCatalog.all(on: connection)
+            var page = AnswerChangePage(scopes, applied, catalogs, show: show)
+            try page.follow(try BearingEvent.read(from: checkpoint, to: end, on: connection), on: connection)
+            try page.write(on: connection)
+            for var scope in scopes where scope.walk == nil {
+                scope.beginWalk(for: applied, upTo: end)
+                if scope.walk != nil { try scope.write(on: connection) }
+            }
+            messages += page.messages
+        }
+        try Outbox.add(messages, on: connection)
+        return end
+    }
+
+    private func identities(
+        after identity: IdentityRef, on connection: isolated PostgresConnection
+    ) throws -> [IdentityRef] {
+        try connection.query(
+            """
+            SELECT identity FROM identity WHERE ledger_id = $1 AND identity > $2 ORDER BY identity
+            LIMIT \(pageCustomers)
+            """, [.int(ledgerID), .int(identity.number)]
+        ).rows.map { IdentityRef(try $0.int(0)) }
+    }
+}
+
+/// Tells that events were recorded.
+private enum RecordedEvents {
+    /// What endpoints hear of the events after a position, up to and with another one.
+    static func messages(
+        from start: Int64, to end: Int64, for endpoints: [StoredEndpoint], on connection: isolated PostgresConnection
+    ) throws -> [OutboxMessage] {
+        let wanted: Set<MessageType> = [.eventRecorded, .ownershipConflict]
+        let names = Set(endpoints.filter { !$0.types.isDisjoint(with: wanted) }.map { $0.app?.bundleID ?? "" })
+        guard !names.isEmpty else { return [] }
+        let events = try connection.query(
+            """
+            SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $3
+            ORDER BY position
+            """, [.int(ledgerID), .int(start), .int(end)]
+        ).rows.map { try DecodedEvent(EventRecord($0)) }.map {
+            ShownEvent(record: $0.record, fact: $0.fact, customerID: nil)
+        }
+        return try names.sorted().flatMap { name in
+            let scope = LogScope(environment: nil, app: name.isEmpty ? nil : AppScope(name))
+            return try scope.shown(events, on: connection).flatMap { event in
+                messages(of: event, for: name)
+            }
+        }
+    }
+
+    private static func messages(of event: ShownEvent, for app: String) -> [OutboxMessage] {
+        let record = event.record
+        func message(_ content: OutboxMessage.Content, _ identity: IdentityRef?) -> OutboxMessage {
+            OutboxMessage(
+                content: content, app: app, environment: record.environment, identity: identity ?? EventName.nobody,
+                position: record.position, at: record.recordedAt)
+        }
+        let recorded = message(.event, record.identity)
+        if case .conflict(let fact) = event.fact { return [recorded, message(.conflict, fact.claimant)] }
+        return [recorded]
+    }
+}

@@ -1,0 +1,97 @@
+-- The addresses and the secrets of endpoints, of which the log has the hashes alone: an address may name a secret of its
+-- receiver's. A row is written before the event that makes it count, and a row without one counts for nothing.
+CREATE TABLE webhook_secret (
+    ledger_id integer NOT NULL,
+    endpoint text COLLATE "C" NOT NULL,
+    hash bytea NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (ledger_id, endpoint, hash)
+);
+
+-- The endpoints that there are: what the log says of them, and beside it how far each has come.
+CREATE TABLE webhook_endpoint (
+    ledger_id integer NOT NULL,
+    endpoint text COLLATE "C" NOT NULL,
+    -- The event that made it; what came before is not told.
+    position bigint NOT NULL,
+    -- As table answer_scope names it.
+    app text COLLATE "C" NOT NULL,
+    -- NULL: both.
+    environment smallint,
+    -- The numbers of types of messages.
+    types smallint[] NOT NULL,
+    is_paused boolean NOT NULL DEFAULT false,
+    -- When the next delivery is due; NULL where none is.
+    due_at timestamptz,
+    -- Until when some process is at it.
+    leased_until timestamptz,
+    -- Since when nothing was taken; NULL where the last attempt was.
+    failing_since timestamptz,
+    PRIMARY KEY (ledger_id, endpoint)
+) WITH (fillfactor = 50);
+CREATE INDEX webhook_endpoint_due ON webhook_endpoint (ledger_id, due_at) WHERE due_at IS NOT NULL AND NOT is_paused;
+
+-- What there is to tell, once for all endpoints. What names people goes when they are forgotten, and when it is old.
+CREATE TABLE webhook_message (
+    ledger_id integer NOT NULL,
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    -- The numbers of MessageType.
+    type smallint NOT NULL,
+    -- Which endpoints may hear of it: those of this name.
+    app text COLLATE "C" NOT NULL,
+    -- NULL for what concerns none.
+    environment smallint,
+    -- Whose message it is, a number of table identity; 0 where it is nobody's.
+    identity bigint NOT NULL,
+    -- Up to where the log is believed.
+    position bigint NOT NULL,
+    at timestamptz NOT NULL,
+    -- Of a changed answer: 1 an event, 2 a catalog, 3 time; and the list `entitlements` before and after, as it is sent.
+    cause smallint,
+    before bytea COMPRESSION lz4,
+    after bytea COMPRESSION lz4,
+    -- Of what is neither a changed answer nor an event of the log: what is sent as `data`.
+    body bytea COMPRESSION lz4,
+    PRIMARY KEY (ledger_id, number)
+);
+CREATE INDEX webhook_message_identity ON webhook_message (ledger_id, identity) WHERE identity <> 0;
+CREATE INDEX webhook_message_position ON webhook_message (ledger_id, position);
+
+-- What is sent to whom. Of one customer one delivery is due at a time, so that an endpoint hears of each in order.
+CREATE TABLE webhook_delivery (
+    ledger_id integer NOT NULL,
+    endpoint text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    identity bigint NOT NULL,
+    environment smallint NOT NULL,
+    -- Of a changed answer: counts 1, 2, 3 for each endpoint, customer and environment.
+    sequence bigint,
+    -- 1 waiting, 2 delivered, 3 given up, 4 withdrawn.
+    state smallint NOT NULL DEFAULT 1,
+    attempts integer NOT NULL DEFAULT 0,
+    -- When it is sent next; NULL where another of the same customer comes first, or nothing is to be sent any more.
+    due_at timestamptz,
+    first_at timestamptz,
+    last_at timestamptz,
+    -- The HTTP status of the last answer, or why none came.
+    status integer,
+    failure text,
+    PRIMARY KEY (ledger_id, endpoint, number)
+) WITH (fillfactor = 70);
+CREATE INDEX webhook_delivery_due ON webhook_delivery (ledger_id, endpoint, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhook_delivery_line ON webhook_delivery (ledger_id, endpoint, identity, environment, number)
+WHERE state = 1 AND identity <> 0;
+CREATE INDEX webhook_delivery_number ON webhook_delivery (ledger_id, number);
+
+-- How far each endpoint has come with each customer.
+CREATE TABLE webhook_line (
+    ledger_id integer NOT NULL,
+    endpoint text COLLATE "C" NOT NULL,
+    identity bigint NOT NULL,
+    environment smallint NOT NULL,
+    -- The last one given out.
+    sequence bigint NOT NULL,
+    -- How many deliveries are waiting.
+    waiting bigint NOT NULL,
+    PRIMARY KEY (ledger_id, endpoint, identity, environment)
+) WITH (fillfactor = 50);
