@@ -47,7 +47,7 @@ let modules = [
     // The server.
     Module("EmbeddedPostgres", imports: ["PostgresClient"], system: ["Foundation", "Glibc"]),
     // Requests to other servers, with a limit to everything.
-    Module("OutgoingHTTP", system: ["Dispatch", "Foundation", "FoundationNetworking"]),
+    Module("OutgoingHTTP", imports: ["CCurl"], system: ["Foundation"]),
     Module(
         "AppStoreServer", imports: ["AppStorePayloads", "EntitlementCore", "OpenSSLCrypto", "OutgoingHTTP"],
         system: ["Foundation"]),
@@ -128,6 +128,7 @@ let package = Package(
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         // The SQL files themselves, inside the binary: nothing is read from disk at run time.
         .target(
             name: "Schema", path: "schema", sources: ["Schema.swift"],

@@ -13,7 +13,8 @@ missing_packages() {
     local pair
     command -v pkg-config >/dev/null || echo pkg-config
     command -v curl >/dev/null || echo curl
-    for pair in libpq:libpq-dev libcrypto:libssl-dev libmicrohttpd:libmicrohttpd-dev; do
+    for pair in libpq:libpq-dev libcrypto:libssl-dev libmicrohttpd:libmicrohttpd-dev \
+        libcurl:libcurl4-openssl-dev; do
         pkg-config --exists "${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
     done
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql

@@ -9,8 +9,17 @@
 
 // What comes of an answer, part by part; returns whether more is wanted.
 typedef int (*ccurl_received_callback)(void *cls, const uint8_t *bytes, size_t count);
+// A line of an answer's head, with its end.
+typedef void (*ccurl_header_callback)(void *cls, const uint8_t *bytes, size_t count);
 // Whether a connection may be made to an address: 4 or 16 bytes.
 typedef int (*ccurl_address_callback)(void *cls, const uint8_t *address, size_t count);
+
+struct ccurl_callbacks {
+    ccurl_received_callback received;
+    ccurl_header_callback header;
+    ccurl_address_callback allows;
+    void *cls;
+};
 
 struct ccurl_request {
     const char *method;
@@ -20,25 +29,24 @@ struct ccurl_request {
     size_t body_count;
     long connect_milliseconds;
     long milliseconds;
-    ccurl_received_callback received;
-    ccurl_address_callback allows;
-    void *cls;
-};
-
-struct ccurl_context {
-    ccurl_received_callback received;
-    ccurl_address_callback allows;
-    void *cls;
+    // What is called back with `cls`; has to outlive the transfer.
+    const struct ccurl_callbacks *callbacks;
 };
 
 static inline size_t ccurl_write(char *bytes, size_t size, size_t count, void *context) {
-    struct ccurl_context *own = (struct ccurl_context *)context;
+    const struct ccurl_callbacks *own = (const struct ccurl_callbacks *)context;
     return own->received(own->cls, (const uint8_t *)bytes, size * count) ? size * count : CURL_WRITEFUNC_ERROR;
+}
+
+static inline size_t ccurl_head(char *bytes, size_t size, size_t count, void *context) {
+    const struct ccurl_callbacks *own = (const struct ccurl_callbacks *)context;
+    own->header(own->cls, (const uint8_t *)bytes, size * count);
+    return size * count;
 }
 
 // Looks at the address that a name has led to, right before the connection is made to it.
 static inline curl_socket_t ccurl_open(void *context, curlsocktype purpose, struct curl_sockaddr *address) {
-    struct ccurl_context *own = (struct ccurl_context *)context;
+    const struct ccurl_callbacks *own = (const struct ccurl_callbacks *)context;
     (void)purpose;
     int is_allowed = 0;
     if (address->family == AF_INET) {
@@ -52,9 +60,10 @@ static inline curl_socket_t ccurl_open(void *context, curlsocktype purpose, stru
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-// Prepares a handle; the context, the headers and the body have to outlive the transfer. No redirection is followed, no proxy
+// Prepares a handle; the callbacks, the headers and the body have to outlive the transfer. No redirection is followed, no proxy
 // and no password of the environment's is used.
-static inline CURLcode ccurl_prepare(CURL *handle, const struct ccurl_request *request, struct ccurl_context *context) {
+static inline CURLcode ccurl_prepare(CURL *handle, const struct ccurl_request *request) {
+    void *context = (void *)request->callbacks;
     curl_easy_reset(handle);
     CURLcode code = curl_easy_setopt(handle, CURLOPT_URL, request->url);
     if (code != CURLE_OK) return code;
@@ -75,9 +84,11 @@ static inline CURLcode ccurl_prepare(CURL *handle, const struct ccurl_request *r
     curl_easy_setopt(handle, CURLOPT_DNS_CACHE_TIMEOUT, 60L);
     curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, ccurl_write);
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, context);
+    curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, ccurl_head);
+    curl_easy_setopt(handle, CURLOPT_HEADERDATA, context);
     curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, ccurl_open);
     curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, context);
-    curl_easy_setopt(handle, CURLOPT_PRIVATE, request->cls);
+    curl_easy_setopt(handle, CURLOPT_PRIVATE, request->callbacks->cls);
     return CURLE_OK;
 }
 
@@ -91,13 +102,6 @@ static inline long ccurl_status(CURL *handle) {
     long status = 0;
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     return status;
-}
-
-// In seconds; 0 where the answer names none.
-static inline curl_off_t ccurl_retry_after(CURL *handle) {
-    curl_off_t seconds = 0;
-    curl_easy_getinfo(handle, CURLINFO_RETRY_AFTER, &seconds);
-    return seconds;
 }
 
 // Keeps no more than so many connections open, and none to one host beyond its share.

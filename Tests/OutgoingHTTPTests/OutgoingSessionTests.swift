@@ -1,5 +1,6 @@
 import Foundation
 import OutgoingHTTP
+import Synchronization
 import TestSupport
 import Testing
 
@@ -64,5 +65,59 @@ struct OutgoingSessionTests {
         #expect(Self.failure(cut) != nil)
         let (reset, _) = try await Self.send(.reset)
         #expect(Self.failure(reset) != nil)
+    }
+
+    @Test("an address that is not allowed is not connected to, whatever name leads to it")
+    func addresses() async throws {
+        let server = try HostileServer { _, _ in .answer(200, "{}") }
+        defer { server.stop() }
+        let asked = Mutex<[OutgoingAddress]>([])
+        let session = OutgoingSession(timeout: 20, answerLimit: 1 << 10) { address in
+            asked.withLock { $0.append(address) }
+            return false
+        }
+        let port = try #require(URL(string: server.url)?.port)
+        for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1"] {
+            let url = try #require(URL(string: "http://\(host):\(port)/"))
+            await #expect(throws: AddressRefused.self, "\(host)") {
+                try await session.send(OutgoingRequest("POST", url, headers: [], body: []))
+            }
+        }
+        #expect(server.requests.isEmpty)
+        #expect(asked.withLock { $0.contains(OutgoingAddress(bytes: [127, 0, 0, 1])) })
+    }
+
+    @Test("a request that is cancelled ends at once, and the others go on")
+    func cancelled() async throws {
+        let server = try HostileServer { request, _ in request.target == "/slow" ? .silence : .answer(200, "{}") }
+        defer { server.stop() }
+        let session = OutgoingSession(timeout: 20, answerLimit: 1 << 10)
+        let slow = try #require(URL(string: server.url + "/slow"))
+        let waiting = Task { try await session.send(OutgoingRequest("GET", slow, headers: [])) }
+        while server.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        let start = ContinuousClock.now
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        #expect(start.duration(to: .now) < .seconds(5))
+        let quick = try #require(URL(string: server.url + "/quick"))
+        for _ in 0..<20 {
+            #expect(try await session.send(OutgoingRequest("GET", quick, headers: [])).status == 200)
+        }
+    }
+
+    @Test("many requests at once are all answered, over a bounded number of connections")
+    func many() async throws {
+        let server = try HostileServer { _, _ in .answer(200, "{}") }
+        defer { server.stop() }
+        let session = OutgoingSession(timeout: 30, answerLimit: 1 << 10, connections: 8, hostConnections: 8)
+        let url = try #require(URL(string: server.url + "/"))
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<300 {
+                group.addTask { try await session.send(OutgoingRequest("POST", url, headers: [], body: [65])).status }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(statuses == Array(repeating: 200, count: 300))
+        #expect(server.requests.count == 300)
     }
 }

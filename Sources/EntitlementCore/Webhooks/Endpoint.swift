@@ -44,7 +44,9 @@ package struct EndpointBook: Hashable, Sendable {
 
     package init() {}
 
-    /// Applies an event; returns whether it follows from those before it. One that does not changes nothing.
+    /// Applies an event, where it follows from those before it; else changes nothing.
+    ///
+    /// - Returns: whether it does.
     @discardableResult
     package mutating func apply(_ fact: EndpointFact, position: Int64) -> Bool {
         if case .made(let terms) = fact.change {

@@ -127,7 +127,8 @@ package struct APIKeyStore: Sendable {
                     case .access(.keyCreated(let fact)): creations.append((fact, recordedAt))
                     case .access(.keyRevoked(let fact)): revocations[fact.secretHash] = recordedAt
                     case .notification, .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict,
-                        .grant, .grantRevocation, .drift, .forgetting, .access(.passKeys), .access(.endpoint), .storeRequest, .web:
+                        .grant, .grantRevocation, .drift, .forgetting, .access(.passKeys), .access(.endpoint),
+                        .storeRequest, .web:
                         continue
                     }
                 }
