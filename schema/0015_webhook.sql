@@ -21,10 +21,8 @@ CREATE TABLE webhook_endpoint (
     -- The numbers of types of messages.
     types smallint[] NOT NULL,
     is_paused boolean NOT NULL DEFAULT false,
-    -- When the next delivery is due; NULL where none is.
+    -- When the next delivery is due, at the latest; NULL where none is.
     due_at timestamptz,
-    -- Until when some process is at it.
-    leased_until timestamptz,
     -- Since when nothing was taken; NULL where the last attempt was.
     failing_since timestamptz,
     PRIMARY KEY (ledger_id, endpoint)
@@ -69,7 +67,8 @@ CREATE TABLE webhook_delivery (
     -- 1 waiting, 2 delivered, 3 given up, 4 withdrawn.
     state smallint NOT NULL DEFAULT 1,
     attempts integer NOT NULL DEFAULT 0,
-    -- When it is sent next; NULL where another of the same customer comes first, or nothing is to be sent any more.
+    -- When it is sent next; NULL where another of the same customer comes first, or nothing is to be sent any more. Whoever sends
+    -- it moves this on by a while, after which another may: so nothing is lost with a process.
     due_at timestamptz,
     first_at timestamptz,
     last_at timestamptz,

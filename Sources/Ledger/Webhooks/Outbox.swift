@@ -65,6 +65,7 @@ enum Outbox {
                 .bytesArray(messages.map { $0.change?.after }), .bytesArray(messages.map(\.body)),
             ]
         ).rows.map { try $0.int(0) }
+        try lock(nil, on: connection)
         try connection.query(
             giving, [.int(ledgerID), .intArray(numbers), .int2(MessageType.entitlementsChanged.number)])
     }
@@ -86,8 +87,19 @@ enum Outbox {
         }
     }
 
-    // Lines first and then endpoints, each in order, as whoever notes what came of deliveries does it: so neither waits for
-    // the other for ever.
+    /// Locks endpoints, which guards everything that waits for them.
+    ///
+    /// Whoever changes that takes these locks first, and in the same order: so of two neither waits for the other for ever.
+    ///
+    /// - Parameter endpoints: `nil`: all.
+    static func lock(_ endpoints: Set<String>?, on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            """
+            SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND ($2::text[] IS NULL OR endpoint = ANY ($2))
+            ORDER BY endpoint FOR UPDATE
+            """, [.int(ledgerID), endpoints.map { .textArray($0.sorted()) } ?? .null])
+    }
+
     private static let giving = """
         WITH new AS MATERIALIZED (
             SELECT endpoint.endpoint, message.number, message.identity, coalesce(message.environment, 0) AS environment,
@@ -108,7 +120,6 @@ enum Outbox {
         ), line AS (
             INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting)
             SELECT $1::bigint::integer, endpoint, identity, environment, steps, deliveries FROM added
-            ORDER BY endpoint, identity, environment
             ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
                 sequence = webhook_line.sequence + excluded.sequence, waiting = webhook_line.waiting + excluded.waiting
             RETURNING endpoint, identity, environment, sequence, waiting

@@ -1,0 +1,287 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// A delivery that is due.
+package struct DueDelivery: Sendable {
+    package let endpoint: String
+    /// Since when the endpoint took nothing; `nil` where it took the last.
+    package let failingSince: Timestamp?
+    package let number: Int64
+    package let type: MessageType
+    package let environment: StoreEnvironment?
+    /// Whom it is about; `nil` where it is about nobody.
+    package let customerID: String?
+    package let sequence: Int64?
+    package let position: Int64
+    package let at: Timestamp
+    /// Of a changed answer, with the list `entitlements` before and after, as it is sent.
+    package let change: (cause: AnswerCause, before: [UInt8], after: [UInt8])?
+    /// Of what is neither a changed answer nor an event of the log: what is sent as `data`.
+    package let body: [UInt8]?
+    /// How many attempts failed, and when the first was made.
+    package let attempts: Int
+    package let firstAt: Timestamp?
+}
+
+/// What came of an attempt to deliver.
+package struct DeliveryOutcome: Sendable {
+    package enum Result: Sendable, Hashable {
+        case delivered
+        case failed(next: Timestamp)
+        case givenUp
+    }
+
+    package let endpoint: String
+    package let number: Int64
+    package let result: Result
+    package let at: Timestamp
+    /// The HTTP status of the answer; `nil` where none came.
+    package let status: Int?
+    /// Why it was not taken, in a few words.
+    package let failure: String?
+
+    package init(
+        endpoint: String, number: Int64, result: Result, at: Timestamp, status: Int?, failure: String?
+    ) {
+        (self.endpoint, self.number, self.result) = (endpoint, number, result)
+        (self.at, self.status, self.failure) = (at, status, failure)
+    }
+}
+
+/// Hands out what is due, and notes what came of it.
+///
+/// What was handed out is due again after a while, should nothing be noted of it: so whoever dies with a delivery leaves it to
+/// another, which sends it once more. Of each customer one delivery is due at a time, so an endpoint hears of each in order,
+/// however many processes send to it.
+package struct DeliveryDesk: Sendable {
+    /// The most that is handed out of one endpoint at once; of one that takes nothing, one at a time.
+    package static let endpointLimit = 64
+
+    private let pool: PostgresPool
+    private let patience: Duration
+
+    /// - Parameter patience: after how long another process may send what was handed out; more than an attempt takes.
+    package init(pool: PostgresPool, patience: Duration = .seconds(60)) {
+        self.pool = pool
+        self.patience = patience
+    }
+
+    /// Takes what is due, of those endpoints first that wait the longest.
+    ///
+    /// - Parameters:
+    ///   - underWay: how many deliveries this process has under way for an endpoint.
+    ///   - limit: the most endpoints.
+    package func take(underWay: [String: Int], limit: Int) async throws -> [DueDelivery] {
+        let busy = underWay.sorted { $0.key < $1.key }
+        return try await pool.run(doing: "delivering webhooks") { connection in
+            try connection.transaction { connection in
+                // First the locks: what is added until then is seen by what follows, and whatever comes later moves the row again.
+                let ready = try connection.query(
+                    """
+                    SELECT endpoint FROM webhook_endpoint
+                    WHERE ledger_id = $1 AND due_at <= clock_timestamp() AND NOT is_paused
+                        AND endpoint <> ALL ($2::text[])
+                    ORDER BY due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
+                    """,
+                    [.int(ledgerID), .textArray(busy.filter { $0.value >= Self.endpointLimit }.map(\.key))]
+                ).rows.map { try $0.text(0) }
+                guard !ready.isEmpty else { return [] }
+                return try connection.query(
+                    Self.taking,
+                    [
+                        .int(ledgerID), .textArray(ready.sorted()), .textArray(busy.map(\.key)),
+                        .intArray(busy.map { Int64($0.value) }), .double(patience / .seconds(1)),
+                    ]
+                ).rows.map { try DueDelivery($0) }
+            }
+        }
+    }
+
+    private static let taking = """
+        WITH share AS MATERIALIZED (
+            SELECT endpoint.endpoint, endpoint.failing_since, greatest(0,
+                CASE WHEN endpoint.failing_since IS NULL THEN \(endpointLimit) ELSE 1 END - coalesce(busy.count, 0)) AS count
+            FROM webhook_endpoint AS endpoint
+            LEFT JOIN unnest($3::text[], $4::bigint[]) AS busy (endpoint, count) ON busy.endpoint = endpoint.endpoint
+            WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = ANY ($2::text[])
+        ), due AS MATERIALIZED (
+            SELECT share.endpoint, share.failing_since, found.* FROM share CROSS JOIN LATERAL (
+                SELECT number, identity, sequence, attempts, first_at FROM webhook_delivery AS delivery
+                WHERE delivery.ledger_id = $1 AND delivery.endpoint = share.endpoint
+                    AND delivery.due_at <= clock_timestamp()
+                ORDER BY delivery.due_at, delivery.number LIMIT share.count
+            ) AS found
+        ), taken AS (
+            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp() + make_interval(secs => $5)
+            FROM due WHERE delivery.ledger_id = $1 AND delivery.endpoint = due.endpoint AND delivery.number = due.number
+        ), moved AS (
+            UPDATE webhook_endpoint AS endpoint SET due_at = CASE
+                WHEN share.count <= (SELECT count(*) FROM due WHERE due.endpoint = share.endpoint)
+                    THEN clock_timestamp() + CASE WHEN share.count = 0 THEN interval '1 s' ELSE interval '0' END
+                ELSE (
+                    SELECT min(next) FROM (
+                        SELECT min(later.due_at) AS next FROM webhook_delivery AS later
+                        WHERE later.ledger_id = $1 AND later.endpoint = share.endpoint
+                            AND later.due_at > clock_timestamp()
+                        UNION ALL
+                        SELECT clock_timestamp() + make_interval(secs => $5) FROM due WHERE due.endpoint = share.endpoint
+                    ) AS nexts)
+                END
+            FROM share WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = share.endpoint
+        )
+        SELECT due.endpoint, due.failing_since, due.number, message.type, message.environment, known.value, due.sequence,
+            message.position, message.at, message.cause, message.before, message.after, message.body, due.attempts,
+            due.first_at
+        FROM due
+        JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = due.number
+        LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = due.identity
+        ORDER BY due.number
+        """
+
+    /// Notes what came of attempts, and lets what waits behind them become due.
+    package func note(_ outcomes: [DeliveryOutcome]) async throws {
+        guard !outcomes.isEmpty else { return }
+        try await pool.run(doing: "noting what came of webhooks") { connection in
+            try connection.transaction { connection in
+                try Outbox.lock(Set(outcomes.map(\.endpoint)), on: connection)
+                let ended = try Self.note(outcomes, on: connection)
+                try Self.goOn(ended, on: connection)
+                try Self.noteEndpoints(outcomes, on: connection)
+            }
+        }
+    }
+
+    /// One customer's deliveries to an endpoint, in one environment.
+    private struct Line: Hashable, Comparable {
+        let endpoint: String
+        let identity: Int64
+        let environment: Int64
+
+        static func < (left: Line, right: Line) -> Bool {
+            (left.endpoint, left.identity, left.environment) < (right.endpoint, right.identity, right.environment)
+        }
+    }
+
+    /// Returns how many of each customer's deliveries ended.
+    private static func note(
+        _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
+    ) throws -> [Line: Int64] {
+        let rows = try connection.query(
+            """
+            UPDATE webhook_delivery AS delivery SET
+                state = outcome.state, attempts = delivery.attempts + 1, due_at = outcome.due_at,
+                first_at = coalesce(delivery.first_at, outcome.at), last_at = outcome.at, status = outcome.status,
+                failure = outcome.failure
+            FROM unnest(
+                $2::text[], $3::bigint[], $4::smallint[], $5::timestamptz[], $6::timestamptz[], $7::bigint[], $8::text[]
+            ) AS outcome (endpoint, number, state, due_at, at, status, failure)
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = outcome.endpoint AND delivery.number = outcome.number
+                AND delivery.state = 1
+            RETURNING delivery.endpoint, delivery.identity, delivery.environment, delivery.state
+            """,
+            [
+                .int(ledgerID), .textArray(outcomes.map(\.endpoint)), .intArray(outcomes.map(\.number)),
+                .int2Array(outcomes.map(\.result.state)),
+                .timestampArray(outcomes.map { $0.result.next?.milliseconds }),
+                .timestampArray(outcomes.map(\.at.milliseconds)),
+                .optionalIntArray(outcomes.map { $0.status.map { Int64($0) } }), .textArray(outcomes.map(\.failure)),
+            ]
+        ).rows
+        var ended: [Line: Int64] = [:]
+        for row in rows {
+            let line = Line(endpoint: try row.text(0), identity: try row.int(1), environment: try row.int(2))
+            guard line.identity != 0, try row.int(3) != 1 else { continue }
+            ended[line, default: 0] += 1
+        }
+        return ended
+    }
+
+    /// Lets the next delivery of each of these customers become due.
+    private static func goOn(_ ended: [Line: Int64], on connection: isolated PostgresConnection) throws {
+        guard !ended.isEmpty else { return }
+        let lines = ended.keys.sorted()
+        let named: [PostgresValue] = [
+            .int(ledgerID), .textArray(lines.map(\.endpoint)), .intArray(lines.map(\.identity)),
+            .int2Array(lines.map { Int16($0.environment) }),
+        ]
+        try connection.query(
+            """
+            UPDATE webhook_line AS line SET waiting = line.waiting - key.ended
+            FROM unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[]) AS key (endpoint, identity, environment, ended)
+            WHERE line.ledger_id = $1 AND line.endpoint = key.endpoint AND line.identity = key.identity
+                AND line.environment = key.environment
+            """, named + [.intArray(lines.map { ended[$0] ?? 0 })])
+        try connection.query(
+            """
+            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
+            FROM unnest($2::text[], $3::bigint[], $4::smallint[]) AS key (endpoint, identity, environment)
+            CROSS JOIN LATERAL (
+                SELECT waiting.number FROM webhook_delivery AS waiting
+                WHERE waiting.ledger_id = $1 AND waiting.endpoint = key.endpoint AND waiting.identity = key.identity
+                    AND waiting.environment = key.environment AND waiting.state = 1 AND waiting.identity <> 0
+                ORDER BY waiting.number LIMIT 1
+            ) AS next
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = key.endpoint AND delivery.number = next.number
+                AND delivery.due_at IS NULL
+            """, named)
+    }
+
+    /// Whether an endpoint takes something, and when it is looked at again.
+    private static func noteEndpoints(
+        _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
+    ) throws {
+        let groups = Dictionary(grouping: outcomes, by: \.endpoint).sorted { $0.key < $1.key }
+        for (endpoint, outcomes) in groups {
+            let last = outcomes.max { $0.at < $1.at }
+            let next = outcomes.compactMap(\.result.next).min()
+            let hasEnded = outcomes.contains { $0.result.next == nil }
+            try connection.query(
+                """
+                UPDATE webhook_endpoint SET
+                    failing_since = CASE WHEN $3 THEN NULL ELSE coalesce(failing_since, $4) END,
+                    due_at = least(due_at, $5, CASE WHEN $6 THEN clock_timestamp() END)
+                WHERE ledger_id = $1 AND endpoint = $2
+                """,
+                [
+                    .int(ledgerID), .text(endpoint), .bool(outcomes.contains { $0.result == .delivered }),
+                    .timestamp(last?.at.milliseconds), .timestamp(next?.milliseconds), .bool(hasEnded),
+                ])
+        }
+    }
+}
+
+extension DeliveryOutcome.Result {
+    /// What column `state` holds.
+    fileprivate var state: Int16 {
+        switch self {
+        case .failed: 1
+        case .delivered: 2
+        case .givenUp: 3
+        }
+    }
+
+    fileprivate var next: Timestamp? { if case .failed(let next) = self { next } else { nil } }
+}
+
+extension DueDelivery {
+    fileprivate init(_ row: PostgresRow) throws {
+        endpoint = try row.text(0)
+        failingSince = try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) }
+        number = try row.int(2)
+        type = try MessageType(stored: row.int(3))
+        environment = try row.optionalInt(4).map { try StoreEnvironment(stored: $0) }
+        customerID = try row.optionalText(5)
+        sequence = try row.optionalInt(6)
+        position = try row.int(7)
+        at = Timestamp(milliseconds: try row.timestamp(8))
+        let (cause, before, after) = (try row.optionalInt(9), try row.optionalBytes(10), try row.optionalBytes(11))
+        if let cause, let before, let after {
+            change = (try AnswerCause(stored: cause), before, after)
+        } else {
+            change = nil
+        }
+        body = try row.optionalBytes(12)
+        attempts = Int(try row.int(13))
+        firstAt = try row.optionalTimestamp(14).map { Timestamp(milliseconds: $0) }
+    }
+}
