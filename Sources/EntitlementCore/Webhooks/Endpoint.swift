@@ -13,8 +13,8 @@ package enum MessageType: String, CaseIterable, Hashable, Sendable {
 /// A secret of an endpoint.
 package struct EndpointSecret: Hashable, Sendable {
     package let hash: Digest
-    /// Where it came in.
-    package let position: Int64
+    /// When it came in.
+    package let at: Timestamp
 }
 
 /// An endpoint of outgoing webhooks, as the log has it.
@@ -25,8 +25,19 @@ package struct Endpoint: Hashable, Sendable {
     package let position: Int64
     /// Its secrets, the newest first.
     package fileprivate(set) var secrets: [EndpointSecret]
+    package var createdAt: Timestamp { secrets.last?.at ?? .earliest }
     /// Why nothing is sent to it; `nil` where something is.
     package fileprivate(set) var pause: EndpointFact.Pause?
+
+    /// The hashes of the secrets that sign, the newest first.
+    ///
+    /// - Parameter overlap: how long a secret signs along after another took its place, in milliseconds.
+    package func signing(at instant: Timestamp, overlap: Int64) -> [Digest] {
+        secrets.prefix(1).map(\.hash)
+            + zip(secrets, secrets.dropFirst()).filter { newer, _ in
+                instant < newer.at.adding(milliseconds: overlap)
+            }.map(\.1.hash)
+    }
 
     /// Whether it wants to hear of messages of a type, in an environment.
     ///
@@ -48,19 +59,19 @@ package struct EndpointBook: Hashable, Sendable {
     ///
     /// - Returns: whether it does.
     @discardableResult
-    package mutating func apply(_ fact: EndpointFact, position: Int64) -> Bool {
+    package mutating func apply(_ fact: EndpointFact, position: Int64, at recordedAt: Timestamp) -> Bool {
         if case .made(let terms) = fact.change {
             guard endpoints[fact.endpointID] == nil, !removed.contains(fact.endpointID) else { return false }
             endpoints[fact.endpointID] = Endpoint(
                 id: fact.endpointID, terms: terms, position: position,
-                secrets: [EndpointSecret(hash: terms.secretHash, position: position)],
+                secrets: [EndpointSecret(hash: terms.secretHash, at: recordedAt)],
                 pause: nil)
             return true
         }
         guard var endpoint = endpoints[fact.endpointID] else { return false }
         switch fact.change {
         case .made: return false
-        case .secretRotated(let hash): endpoint.secrets.insert(EndpointSecret(hash: hash, position: position), at: 0)
+        case .secretRotated(let hash): endpoint.secrets.insert(EndpointSecret(hash: hash, at: recordedAt), at: 0)
         case .paused(let pause): endpoint.pause = pause
         case .resumed: endpoint.pause = nil
         case .removed:

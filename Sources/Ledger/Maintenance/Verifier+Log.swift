@@ -195,7 +195,7 @@ private struct KeyWalk {
         case .passKeys:
             break
         case .endpoint(let fact):
-            guard endpoints.apply(fact, position: position) else {
+            guard endpoints.apply(fact, position: position, at: .earliest) else {
                 throw VerificationDifference(
                     event: position,
                     "says of the endpoint \(fact.endpointID) what does not follow from the events before it")

@@ -169,7 +169,13 @@ package struct DeliveryDesk: Sendable {
         let rows = try connection.query(
             """
             UPDATE webhook_delivery AS delivery SET
-                state = outcome.state, attempts = delivery.attempts + 1, due_at = outcome.due_at,
+                state = outcome.state, attempts = delivery.attempts + 1,
+                due_at = CASE WHEN NOT EXISTS (
+                    SELECT FROM webhook_delivery AS earlier WHERE earlier.ledger_id = $1 AND delivery.identity <> 0
+                        AND earlier.endpoint = delivery.endpoint AND earlier.identity = delivery.identity
+                        AND earlier.environment = delivery.environment AND earlier.number < delivery.number
+                        AND earlier.state = 1 AND earlier.identity <> 0
+                ) THEN outcome.due_at END,
                 first_at = coalesce(delivery.first_at, outcome.at), last_at = outcome.at, status = outcome.status,
                 failure = outcome.failure
             FROM unnest(

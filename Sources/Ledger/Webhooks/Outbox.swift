@@ -87,6 +87,80 @@ enum Outbox {
         }
     }
 
+    /// Lets deliveries that ended wait again; the endpoint is locked.
+    static func wait(
+        _ numbers: [Int64], for endpoint: String, on connection: isolated PostgresConnection
+    ) throws {
+        guard !numbers.isEmpty else { return }
+        let named: [PostgresValue] = [.int(ledgerID), .text(endpoint), .intArray(numbers)]
+        try connection.query(
+            """
+            WITH again AS (
+                UPDATE webhook_delivery SET state = 1, attempts = 0, first_at = NULL, status = NULL, failure = NULL,
+                    due_at = CASE WHEN identity = 0 THEN clock_timestamp() END
+                WHERE ledger_id = $1 AND endpoint = $2 AND number = ANY ($3::bigint[]) AND state IN (2, 3)
+                RETURNING identity, environment
+            )
+            UPDATE webhook_line AS line SET waiting = line.waiting + added.count
+            FROM (SELECT identity, environment, count(*) AS count FROM again GROUP BY 1, 2) AS added
+            WHERE line.ledger_id = $1 AND line.endpoint = $2 AND line.identity = added.identity
+                AND line.environment = added.environment
+            """, named)
+        // Of each customer the first alone is due.
+        try connection.query(
+            """
+            WITH line AS (
+                SELECT DISTINCT identity, environment FROM webhook_delivery
+                WHERE ledger_id = $1 AND endpoint = $2 AND number = ANY ($3::bigint[]) AND identity <> 0
+            ), first AS (
+                SELECT line.identity, line.environment, min(waiting.number) AS number
+                FROM line JOIN webhook_delivery AS waiting USING (identity, environment)
+                WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.state = 1 AND waiting.identity <> 0
+                GROUP BY line.identity, line.environment
+            )
+            UPDATE webhook_delivery AS delivery
+            SET due_at = CASE WHEN delivery.number = first.number THEN clock_timestamp() END
+            FROM first
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.state = 1
+                AND delivery.identity = first.identity AND delivery.environment = first.environment
+                AND delivery.identity <> 0
+                AND (delivery.number = first.number OR delivery.due_at IS NOT NULL)
+            """, named)
+        try connection.query(
+            "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
+            Array(named.prefix(2)))
+    }
+
+    /// Sends an endpoint something to try it with; returns the message's number, or `nil` where there is no such endpoint.
+    static func test(
+        _ endpoint: String, body: [UInt8], at instant: Timestamp, on connection: isolated PostgresConnection
+    ) throws -> Int64? {
+        try lock([endpoint], on: connection)
+        let number = try connection.query(
+            """
+            INSERT INTO webhook_message (ledger_id, type, app, identity, position, at, body)
+            SELECT $1, $3, endpoint.app, 0, head.position, $4, $5
+            FROM webhook_endpoint AS endpoint JOIN ledger_head AS head USING (ledger_id)
+            WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = $2
+            RETURNING number
+            """,
+            [
+                .int4(Int32(ledgerID)), .text(endpoint), .int2(MessageType.test.number),
+                .timestamp(instant.milliseconds), .bytes(body),
+            ]
+        ).first?.int(0)
+        guard let number else { return nil }
+        try connection.query(
+            """
+            INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, due_at)
+            VALUES ($1, $2, $3, 0, 0, clock_timestamp())
+            """, [.int4(Int32(ledgerID)), .text(endpoint), .int(number)])
+        try connection.query(
+            "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
+            [.int(ledgerID), .text(endpoint)])
+        return number
+    }
+
     /// Locks endpoints, which guards everything that waits for them.
     ///
     /// Whoever changes that takes these locks first, and in the same order: so of two neither waits for the other for ever.

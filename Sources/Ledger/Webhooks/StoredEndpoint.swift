@@ -66,29 +66,49 @@ struct EndpointEvent: Sendable {
     let fact: EndpointFact
 
     /// The first one after a position.
-    static func first(
-        after position: Int64, on connection: isolated PostgresConnection
-    ) throws -> EndpointEvent? {
-        let row = try connection.query(
+    static func first(after position: Int64, on connection: isolated PostgresConnection) throws -> EndpointEvent? {
+        try read(after: position, upTo: .max, limit: 1, on: connection).first
+    }
+
+    /// Those after a position, up to and with another one, in their order.
+    static func all(
+        after start: Int64, upTo end: Int64, on connection: isolated PostgresConnection
+    ) throws -> [EndpointEvent] {
+        try read(after: start, upTo: end, limit: nil, on: connection)
+    }
+
+    private static func read(
+        after start: Int64, upTo end: Int64, limit: Int64?, on connection: isolated PostgresConnection
+    ) throws -> [EndpointEvent] {
+        // The list of types is the index's own, so that it serves.
+        try connection.query(
             """
             SELECT found.position, event.recorded_at, event.facts FROM (
-                SELECT min(next.position) AS position FROM unnest($3::text[]) AS key (type)
+                SELECT next.position FROM unnest($4::text[]) AS key (type)
                 CROSS JOIN LATERAL (
                     SELECT position FROM event AS stored WHERE stored.ledger_id = $1 AND stored.position > $2
+                        AND stored.position <= $3
                         AND stored.type = key.type AND stored.type IN ('catalog_applied', 'forgotten', 'api_key_created',
                             'api_key_revoked', 'pass_keys_changed', 'webhook_endpoint_created', 'webhook_secret_rotated',
                             'webhook_endpoint_paused', 'webhook_endpoint_resumed', 'webhook_endpoint_deleted')
-                    ORDER BY stored.position LIMIT 1
+                    ORDER BY stored.position LIMIT $5
                 ) AS next
+                ORDER BY next.position LIMIT $5
             ) AS found
-            JOIN event ON event.ledger_id = $1 AND event.position = found.position
-            """, [.int(ledgerID), .int(position), .textArray(EndpointFact.eventTypes.sorted())]
-        ).first
-        guard let row else { return nil }
-        let found = try row.int(0)
-        guard case .access(.endpoint(let fact)) = try FactCodec.decode(row.bytes(2)) else {
-            throw LedgerError(.corrupt, "event \(found) is called an endpoint's and is none")
+            \(Statements.search(
+                "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = found.position", as: "event"))
+            ORDER BY found.position
+            """,
+            [
+                .int(ledgerID), .int(start), .int(end), .textArray(EndpointFact.eventTypes.sorted()), .int(limit),
+            ]
+        ).rows.map { row in
+            let position = try row.int(0)
+            guard case .access(.endpoint(let fact)) = try FactCodec.decode(row.bytes(2)) else {
+                throw LedgerError(.corrupt, "event \(position) is called an endpoint's and is none")
+            }
+            return EndpointEvent(
+                position: position, recordedAt: Timestamp(milliseconds: try row.timestamp(1)), fact: fact)
         }
-        return EndpointEvent(position: found, recordedAt: Timestamp(milliseconds: try row.timestamp(1)), fact: fact)
     }
 }

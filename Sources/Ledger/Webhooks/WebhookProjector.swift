@@ -33,7 +33,7 @@ package struct WebhookProjector: Sendable {
 
     /// What is left to do.
     package enum Progress: Sendable, Hashable {
-        /// Nothing, before this instant.
+        /// Nothing, before this instant; it is to be looked again at that, and at whatever comes into the log.
         case done(until: Timestamp)
         case more
         /// Another process is at it.
@@ -43,8 +43,41 @@ package struct WebhookProjector: Sendable {
     /// Takes a step: events first, then the time, then whoever is left of everybody.
     package func step(now: @Sendable () -> Timestamp) async throws -> Progress {
         try await pool.run(doing: "looking for what webhooks are to tell") { connection in
-            try connection.transaction { connection in try step(now: now(), on: connection) }
+            let now = now()
+            if let next = try Self.idleUntil(now, on: connection) { return .done(until: next) }
+            return try connection.transaction { connection in try step(now: now, on: connection) }
         }
+    }
+
+    /// Steps until everything up to a position is followed; returns whether that is so, within the time.
+    package func catchUp(to position: Int64, within time: Duration, now: @Sendable () -> Timestamp) async throws -> Bool
+    {
+        let end = ContinuousClock.now + time
+        while ContinuousClock.now < end {
+            let isThere = try await pool.run(doing: "looking for what webhooks are to tell") { connection in
+                try Self.row.checkpoint(on: connection) >= position
+            }
+            if isThere { return true }
+            if try await step(now: now) == .elsewhere { try await Task.sleep(for: .milliseconds(20)) }
+        }
+        return false
+    }
+
+    /// Until when nothing is to be done; `nil` where something is. A look without a lock, so that an idle service writes nothing.
+    private static func idleUntil(
+        _ now: Timestamp, on connection: isolated PostgresConnection
+    ) throws -> Timestamp? {
+        let found = try connection.query(
+            """
+            SELECT EXISTS (SELECT FROM answer_scope WHERE ledger_id = $1 AND walk_position IS NOT NULL), (
+                SELECT next_at FROM answer_watch WHERE ledger_id = $1 AND next_at IS NOT NULL ORDER BY next_at LIMIT 1)
+            FROM projection JOIN ledger_head AS head USING (ledger_id)
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
+            """, [.int(ledgerID), .text(row.name), .int4(Int32(row.version))]
+        ).first
+        guard let found, try !found.bool(0) else { return nil }
+        let next = try found.optionalTimestamp(1).map { Timestamp(milliseconds: $0) } ?? .endless
+        return next > now ? next : nil
     }
 
     private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
@@ -58,7 +91,7 @@ package struct WebhookProjector: Sendable {
             return .more
         }
         let scopes = try AnswerScope.all(on: connection)
-        guard !scopes.isEmpty else { return .done(until: .endless) }
+        guard !scopes.isEmpty else { return .done(until: now) }
         let applied = try AppliedCatalog.all(on: connection)
         var page = AnswerChangePage(scopes, applied, catalogs, show: show)
         let due = try WatchedAnswer.due(by: now, limit: pageCustomers, on: connection)
@@ -78,11 +111,7 @@ package struct WebhookProjector: Sendable {
             try scope.write(on: connection)
             return .more
         }
-        let next = try connection.query(
-            "SELECT next_at FROM answer_watch WHERE ledger_id = $1 AND next_at IS NOT NULL ORDER BY next_at LIMIT 1",
-            [.int(ledgerID)]
-        ).first?.timestamp(0)
-        return .done(until: next.map { Timestamp(milliseconds: $0) } ?? .endless)
+        return .done(until: now)
     }
 
     /// Goes through the next events; returns up to which position.

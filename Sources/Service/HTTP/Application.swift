@@ -81,6 +81,8 @@ package struct Application: Sendable {
     let stripe: StripeWebhooks
     let stripeLookups: StripeLookups?
     let shops: StripeShops
+    /// `nil`: nobody is told of anything.
+    let webhooks: Webhooks?
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -103,6 +105,7 @@ package struct Application: Sendable {
     ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
     ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
     ///   - shops: where it is sold on the web, by environment.
+    ///   - webhooks: the endpoints that are told of changes; `nil`: there are none here.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -114,7 +117,7 @@ package struct Application: Sendable {
         trustedProxies: [NetworkRange] = [], storeChecks: StoreChecks = StoreChecks([]),
         streams: StreamsReading? = nil, streamEars: StreamEars = StreamEars(),
         stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
-        shops: [StoreEnvironment: StripeShop] = [:], now: @escaping @Sendable () -> Timestamp
+        shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -138,6 +141,7 @@ package struct Application: Sendable {
         self.streamEars = streamEars
         self.stripe = stripe
         self.stripeLookups = stripeLookups
+        self.webhooks = webhooks
         self.shops = StripeShops(shops, logger: logger, now: now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(

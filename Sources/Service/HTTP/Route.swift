@@ -117,6 +117,18 @@ struct Route: Sendable {
         Route("GET", "/revenuecat/v1/subscribers/{app_user_id}", .scope(.customersRead)) {
             try await $0.revenueCatSubscriber($1)
         },
+        Route("POST", "/v1/webhook_endpoints", .scope(.admin)) { try await $0.createEndpoint($1) },
+        Route("GET", "/v1/webhook_endpoints", .scope(.admin)) { try await $0.listEndpoints($1) },
+        Route("GET", "/v1/webhook_endpoints/{id}", .scope(.admin)) { try await $0.showEndpoint($1) },
+        Route("DELETE", "/v1/webhook_endpoints/{id}", .scope(.admin)) { try await $0.deleteEndpoint($1) },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/rotate_secret", .scope(.admin)) {
+            try await $0.rotateEndpointSecret($1)
+        },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/pause", .scope(.admin)) { try await $0.pauseEndpoint($1) },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/resume", .scope(.admin)) { try await $0.resumeEndpoint($1) },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/test", .scope(.admin)) { try await $0.testEndpoint($1) },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/redeliver", .scope(.admin)) { try await $0.redeliver($1) },
+        Route("GET", "/v1/webhook_endpoints/{id}/deliveries", .scope(.admin)) { try await $0.endpointDeliveries($1) },
         Route("GET", "/metrics", .scope(.metrics), reach: .everyApp) { try await $0.showMetrics($1) },
         Route("GET", "/.well-known/rightful-keys", .open) { try await $0.publishPassKeys($1) },
         Route("GET", "/.well-known/rightful-log-key", .open) { try await $0.publishLogKey($1) },

@@ -14,6 +14,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case consumption = "rightful_consumption_requests_total"
     case webLookups = "rightful_stripe_lookups_total"
     case webSweeps = "rightful_stripe_swept_events_total"
+    case webhooks = "rightful_webhook_attempts_total"
 
     var help: String {
         switch self {
@@ -33,6 +34,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .consumption:
             "The store's questions about refund requests: accepted, refused, withheld, too_late, or an attempt that failed."
         case .webSweeps: "Events read from Stripe's own list: recorded, known, or refused."
+        case .webhooks: "Attempts to deliver a webhook: delivered, failed and tried again later, or given up."
         case .webLookups:
             "What an event of Stripe's called for, read from its API: recorded, known, foreign, withheld, or an attempt that failed."
         case .rateLimited:
@@ -49,7 +51,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .remarks, .rateLimited: ["kind"]
         case .statements: ["verdict"]
         case .conflicts: []
-        case .drift, .consumption, .webLookups, .webSweeps: ["outcome"]
+        case .drift, .consumption, .webLookups, .webSweeps, .webhooks: ["outcome"]
         case .storeChecks: ["reason", "outcome"]
         }
     }

@@ -1,0 +1,235 @@
+package import EntitlementCore
+
+/// Limits of what is said of endpoints.
+package enum EndpointLimits {
+    /// The longest address, in bytes.
+    package static let url = 2048
+    /// The longest description, in bytes.
+    package static let description = 500
+}
+
+/// An endpoint of webhooks that is to be made: the body of `POST /v1/webhook_endpoints`.
+package struct EndpointRequest: CommandBody {
+    package let url: String
+    /// The types of messages; `nil` or none: all.
+    package let types: [String]?
+    /// `nil`: both.
+    package let environment: StoreEnvironment?
+    /// The bundle id of the only app that it is told of; `nil`: every app.
+    package let app: String?
+    /// `standard`, which is also meant by `nil`.
+    package let format: String?
+    package let description: String?
+
+    package init(
+        url: String, types: [String]? = nil, environment: StoreEnvironment? = nil, app: String? = nil,
+        format: String? = nil, description: String? = nil
+    ) {
+        (self.url, self.types, self.environment, self.app) = (url, types, environment, app)
+        (self.format, self.description) = (format, description)
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        url = try members.required(.url, members.text(.url, limit: EndpointLimits.url))
+        types = try members.list(.types, of: String.self, "a type of message", limit: 2 * MessageType.allCases.count)
+        environment = try members.word(.environment, StoreEnvironment.self)
+        app = try members.text(.app, limit: CommandLimits.bundleID)
+        format = try members.text(.format, limit: 50)
+        description = try members.text(.description, limit: EndpointLimits.description, hasLines: true)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case url, types, environment, app, format, description
+    }
+}
+
+/// What is to be sent again: the body of `…/actions/redeliver`.
+package struct RedeliveryRequest: CommandBody {
+    package enum Choice: Hashable, Sendable {
+        case positions(ClosedRange<Int64>)
+        case failed
+    }
+
+    package let choice: Choice
+
+    package init(_ choice: Choice) { self.choice = choice }
+
+    package init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        let (from, to) = (try members.position(.from), try members.position(.to))
+        let isFailed = try members.value(.failed, Bool.self, "true or false") ?? false
+        switch (from, to, isFailed) {
+        case (let from?, let to?, false):
+            guard from <= to else { throw members.refusal(.to, "must not be before from") }
+            choice = .positions(from...to)
+        case (nil, nil, true): choice = .failed
+        default: throw CommandBodyError(path: "", reason: "must have from and to, or failed: true")
+        }
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        switch choice {
+        case .positions(let positions):
+            try members.encode(positions.lowerBound, forKey: .from)
+            try members.encode(positions.upperBound, forKey: .to)
+        case .failed: try members.encode(true, forKey: .failed)
+        }
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case from, to, failed
+    }
+}
+
+/// An endpoint of webhooks.
+package struct EndpointDocument: Codable, Hashable, Sendable {
+    package enum Status: String, Codable, Sendable {
+        case active
+        case paused
+    }
+
+    package private(set) var object = "webhook_endpoint"
+    package let id: String
+    /// `null` where the database has lost it; then nothing is sent.
+    @Nullable package private(set) var url: String?
+    /// Of messages; empty: all.
+    package let types: [String]
+    /// `null`: both.
+    @Nullable package private(set) var environment: StoreEnvironment?
+    /// `null`: every app.
+    @Nullable package private(set) var app: String?
+    package let format: String
+    @Nullable package private(set) var description: String?
+    package let status: Status
+    /// `ordered`, or `unreachable` where it took nothing for three days.
+    @Nullable package private(set) var pausedBecause: String?
+    /// Since when it took nothing; `null` where it took the last that was sent.
+    @Nullable package private(set) var failingSince: Timestamp?
+    /// How many deliveries wait, and how many were given up.
+    package let waiting: Int64
+    package let failed: Int64
+    package let createdAt: Timestamp
+    /// The event that made it.
+    package let position: Int64
+    /// Told when it is made or rotated, and never again.
+    package let secret: String?
+
+    package init(
+        _ endpoint: Endpoint, url: String?, failingSince: Timestamp?, waiting: Int64, failed: Int64,
+        secret: String? = nil
+    ) {
+        let terms = endpoint.terms
+        id = endpoint.id
+        types = terms.types
+        format = terms.format
+        status = endpoint.pause == nil ? .active : .paused
+        self.waiting = waiting
+        self.failed = failed
+        createdAt = endpoint.createdAt
+        position = endpoint.position
+        self.secret = secret
+        _url = Nullable(wrappedValue: url)
+        _environment = Nullable(wrappedValue: terms.environment)
+        _app = Nullable(wrappedValue: terms.bundleID)
+        _description = Nullable(wrappedValue: terms.description)
+        _failingSince = Nullable(wrappedValue: failingSince)
+        _pausedBecause = Nullable(wrappedValue: endpoint.pause.map { $0 == .ordered ? "ordered" : "unreachable" })
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, id, url, types, environment, app, format, description, status, waiting, failed, position, secret
+        case pausedBecause = "paused_because"
+        case failingSince = "failing_since"
+        case createdAt = "created_at"
+    }
+}
+
+/// An endpoint that is told nothing any more.
+package struct EndpointRemovalDocument: Codable, Hashable, Sendable {
+    package private(set) var object = "webhook_endpoint"
+    package let id: String
+    package private(set) var deleted = true
+    package let position: Int64
+
+    package init(id: String, position: Int64) { (self.id, self.position) = (id, position) }
+}
+
+/// How much is sent again.
+package struct RedeliveryDocument: Codable, Hashable, Sendable {
+    package private(set) var object = "redelivery"
+    package let endpoint: String
+    package let deliveries: Int
+
+    package init(endpoint: String, deliveries: Int) { (self.endpoint, self.deliveries) = (endpoint, deliveries) }
+}
+
+/// One message to one endpoint, and what came of it.
+package struct DeliveryDocument: Codable, Hashable, Sendable {
+    package private(set) var object = "webhook_delivery"
+    /// The `webhook-id` it is sent with.
+    package let id: String
+    /// What `after` takes to go on behind it.
+    package let number: Int64
+    /// `waiting`, `delivered`, `failed` (given up), or `withdrawn`: the customer was forgotten.
+    package let state: String
+    @Nullable package private(set) var type: String?
+    @Nullable package private(set) var position: Int64?
+    @Nullable package private(set) var at: Timestamp?
+    @Nullable package private(set) var environment: StoreEnvironment?
+    @Nullable package private(set) var customerID: String?
+    @Nullable package private(set) var sequence: Int64?
+    package let attempts: Int64
+    @Nullable package private(set) var firstAttemptAt: Timestamp?
+    @Nullable package private(set) var lastAttemptAt: Timestamp?
+    /// `null` where none is to be, or another message of the same customer comes first.
+    @Nullable package private(set) var nextAttemptAt: Timestamp?
+    /// The HTTP status of the last answer.
+    @Nullable package private(set) var status: Int64?
+    /// Why the last attempt failed.
+    @Nullable package private(set) var failure: String?
+
+    package struct Attempts: Sendable {
+        package let count: Int64
+        package let firstAt: Timestamp?
+        package let lastAt: Timestamp?
+        package let nextAt: Timestamp?
+        package let status: Int64?
+        package let failure: String?
+
+        package init(
+            count: Int64, firstAt: Timestamp?, lastAt: Timestamp?, nextAt: Timestamp?, status: Int64?, failure: String?
+        ) {
+            (self.count, self.firstAt, self.lastAt, self.nextAt) = (count, firstAt, lastAt, nextAt)
+            (self.status, self.failure) = (status, failure)
+        }
+    }
+
+    package init(
+        id: String, number: Int64, state: String, type: String?, position: Int64?, at: Timestamp?,
+        environment: StoreEnvironment?, customerID: String?, sequence: Int64?, attempts: Attempts
+    ) {
+        (self.id, self.number, self.state) = (id, number, state)
+        self.attempts = attempts.count
+        _type = Nullable(wrappedValue: type)
+        _position = Nullable(wrappedValue: position)
+        _at = Nullable(wrappedValue: at)
+        _environment = Nullable(wrappedValue: environment)
+        _customerID = Nullable(wrappedValue: customerID)
+        _sequence = Nullable(wrappedValue: sequence)
+        _firstAttemptAt = Nullable(wrappedValue: attempts.firstAt)
+        _lastAttemptAt = Nullable(wrappedValue: attempts.lastAt)
+        _nextAttemptAt = Nullable(wrappedValue: attempts.nextAt)
+        _status = Nullable(wrappedValue: attempts.status)
+        _failure = Nullable(wrappedValue: attempts.failure)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, id, number, state, type, position, at, environment, sequence, attempts, status, failure
+        case customerID = "customer_id"
+        case firstAttemptAt = "first_attempt_at"
+        case lastAttemptAt = "last_attempt_at"
+        case nextAttemptAt = "next_attempt_at"
+    }
+}

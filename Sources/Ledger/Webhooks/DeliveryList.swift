@@ -1,0 +1,212 @@
+package import EntitlementCore
+package import PostgresClient
+
+/// A delivery, as it is listed: never with what was sent.
+package struct ListedDelivery: Sendable {
+    package enum State: String, Sendable, Hashable {
+        case waiting, delivered, failed
+        /// The customer was forgotten.
+        case withdrawn
+
+        fileprivate var number: Int16 {
+            switch self {
+            case .waiting: 1
+            case .delivered: 2
+            case .failed: 3
+            case .withdrawn: 4
+            }
+        }
+
+        fileprivate init(stored number: Int64) throws {
+            switch number {
+            case 1: self = .waiting
+            case 2: self = .delivered
+            case 3: self = .failed
+            case 4: self = .withdrawn
+            default: throw LedgerError(.corrupt, "a delivery has state \(number); there are 1 to 4")
+            }
+        }
+    }
+
+    package let number: Int64
+    package let state: State
+    /// `nil` where the customer was forgotten, and so are what it was about.
+    package let type: MessageType?
+    package let position: Int64?
+    package let at: Timestamp?
+    package let environment: StoreEnvironment?
+    package let customerID: String?
+    package let sequence: Int64?
+    package let attempts: Int64
+    package let firstAt: Timestamp?
+    package let lastAt: Timestamp?
+    package let dueAt: Timestamp?
+    package let status: Int64?
+    package let failure: String?
+}
+
+/// What is to be sent again.
+package enum Redelivery: Sendable, Hashable {
+    /// What is about these positions of the log.
+    case positions(ClosedRange<Int64>)
+    /// What was given up.
+    case failed
+}
+
+/// Lists deliveries, orders them again, and lets go of what is old.
+package struct DeliveryList: Sendable {
+    /// How long deliveries are kept, in milliseconds.
+    package static let retention = 30 * Timestamp.millisecondsPerDay
+    /// The most that is sent again at once.
+    package static let redeliveryLimit = 100_000
+
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) { self.pool = pool }
+
+    /// Those of an endpoint after a number, in their order.
+    package func deliveries(
+        of endpoint: String, after number: Int64, limit: Int, state: ListedDelivery.State? = nil
+    ) async throws -> [ListedDelivery] {
+        try await pool.run(doing: "listing deliveries") { connection in
+            try connection.query(
+                """
+                SELECT delivery.number, delivery.state, message.type, message.position, message.at, message.environment,
+                    known.value, delivery.sequence, delivery.attempts, delivery.first_at, delivery.last_at,
+                    delivery.due_at, delivery.status, delivery.failure
+                FROM webhook_delivery AS delivery
+                LEFT JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
+                LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = delivery.identity
+                WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number > $3
+                    AND ($4::smallint IS NULL OR delivery.state = $4)
+                ORDER BY delivery.number LIMIT \(limit)
+                """, [.int(ledgerID), .text(endpoint), .int(number), .int2(state?.number)]
+            ).rows.map { try ListedDelivery($0) }
+        }
+    }
+
+    /// Sends again, in the order in which it was first to be sent; returns how much.
+    ///
+    /// - Throws: `LedgerError` of code `tooMuch` beyond ``redeliveryLimit``; then nothing is.
+    package func redeliver(_ redelivery: Redelivery, to endpoint: String) async throws -> Int {
+        let range: ClosedRange<Int64>
+        let states: [Int16]
+        switch redelivery {
+        case .positions(let positions): (range, states) = (positions, [2, 3])
+        case .failed: (range, states) = (0...Int64.max, [3])
+        }
+        return try await pool.run(doing: "ordering deliveries again") { connection in
+            try connection.transaction { connection in
+                try Outbox.lock([endpoint], on: connection)
+                let numbers = try connection.query(
+                    """
+                    SELECT delivery.number FROM webhook_delivery AS delivery
+                    JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
+                    WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND message.position BETWEEN $3 AND $4
+                        AND delivery.state = ANY ($5::smallint[])
+                    LIMIT \(Self.redeliveryLimit + 1)
+                    """,
+                    [
+                        .int(ledgerID), .text(endpoint), .int(range.lowerBound), .int(range.upperBound),
+                        .int2Array(states),
+                    ]
+                ).rows.map { try $0.int(0) }
+                guard numbers.count <= Self.redeliveryLimit else {
+                    throw LedgerError(
+                        .tooMuch,
+                        "More than \(Self.redeliveryLimit) deliveries would be sent again, the most at once; name fewer "
+                            + "positions.")
+                }
+                try Outbox.wait(numbers, for: endpoint, on: connection)
+                return numbers.count
+            }
+        }
+    }
+
+    /// Sends an endpoint something to try it with.
+    ///
+    /// - Parameter body: what is sent as `data`.
+    /// - Returns: the delivery's number; `nil` where the endpoint is not followed yet.
+    package func test(_ endpoint: String, body: [UInt8], at instant: Timestamp) async throws -> Int64? {
+        try await pool.run(doing: "trying an endpoint") { connection in
+            try connection.transaction { connection in
+                try Outbox.test(endpoint, body: body, at: instant, on: connection)
+            }
+        }
+    }
+
+    /// Gives up what waits for longer than deliveries are kept, and lets go of what is older; a step of bounded size.
+    ///
+    /// - Returns: whether more is left.
+    package func prune(now: Timestamp, limit: Int = 1000) async throws -> Bool {
+        let oldest = now.adding(milliseconds: -Self.retention)
+        let desk = DeliveryDesk(pool: pool)
+        let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
+            try connection.query(
+                """
+                SELECT delivery.endpoint, delivery.number FROM (
+                    SELECT number FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY number LIMIT \(limit)
+                ) AS message
+                JOIN webhook_delivery AS delivery ON delivery.ledger_id = $1 AND delivery.number = message.number
+                WHERE delivery.state = 1
+                """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
+            ).rows.map { (try $0.text(0), try $0.int(1)) }
+        }
+        try await desk.note(
+            waiting.map {
+                DeliveryOutcome(
+                    endpoint: $0.0, number: $0.1, result: .givenUp, at: now, status: nil,
+                    failure: "it waited for longer than deliveries are kept")
+            })
+        return try await pool.run(doing: "letting go of old deliveries") { connection in
+            try connection.transaction { connection in
+                let old = try connection.query(
+                    """
+                    DELETE FROM webhook_message WHERE ledger_id = $1 AND number IN (
+                        SELECT number FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY number
+                        LIMIT \(limit))
+                    RETURNING number
+                    """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
+                ).rows.map { try $0.int(0) }
+                try connection.query(
+                    "DELETE FROM webhook_delivery WHERE ledger_id = $1 AND number = ANY ($2::bigint[])",
+                    [.int(ledgerID), .intArray(old)])
+                // What was withdrawn has no message any more, and what was a removed endpoint's is nobody's.
+                let left = try connection.query(
+                    """
+                    DELETE FROM webhook_delivery AS gone WHERE gone.ledger_id = $1 AND (gone.endpoint, gone.number) IN (
+                        SELECT delivery.endpoint, delivery.number FROM webhook_delivery AS delivery
+                        LEFT JOIN webhook_endpoint AS endpoint
+                            ON endpoint.ledger_id = $1 AND endpoint.endpoint = delivery.endpoint
+                        WHERE delivery.ledger_id = $1
+                            AND (endpoint.endpoint IS NULL OR (delivery.state = 4 AND delivery.last_at < $2))
+                        LIMIT \(limit))
+                    """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
+                ).affectedRows
+                return old.count == limit || left == limit
+            }
+        }
+    }
+}
+
+extension ListedDelivery {
+    fileprivate init(_ row: PostgresRow) throws {
+        func instant(_ column: Int) throws -> Timestamp? {
+            try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
+        }
+        number = try row.int(0)
+        state = try State(stored: row.int(1))
+        type = try row.optionalInt(2).map { try MessageType(stored: $0) }
+        position = try row.optionalInt(3)
+        at = try instant(4)
+        environment = try row.optionalInt(5).map { try StoreEnvironment(stored: $0) }
+        customerID = try row.optionalText(6)
+        sequence = try row.optionalInt(7)
+        attempts = try row.int(8)
+        firstAt = try instant(9)
+        lastAt = try instant(10)
+        dueAt = state == .waiting ? try instant(11) : nil
+        status = try row.optionalInt(12)
+        failure = try row.optionalText(13)
+    }
+}

@@ -1,0 +1,96 @@
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import Ledger
+import OpenSSLCrypto
+
+/// A message as it is sent: its id and its body.
+///
+/// It is the same at each attempt, so that a receiver can tell that it had it before.
+struct WebhookMessage: Sendable {
+    let id: String
+    let body: [UInt8]
+
+    /// The message of a delivery; `nil` where what it is about is gone.
+    init?(_ delivery: DueDelivery, event: EventDocument?) throws {
+        id = Self.id(delivery.number)
+        let data: [UInt8]
+        switch delivery.type {
+        case .entitlementsChanged:
+            guard let change = delivery.change, let customer = delivery.customerID,
+                let environment = delivery.environment, let sequence = delivery.sequence
+            else { return nil }
+            var bytes = Array(#"{"after":"#.utf8) + change.after + Array(#","before":"#.utf8) + change.before
+            bytes += Array(#","cause":"#.utf8) + (try WireJSON.encode(CauseDocument(change.cause, delivery)))
+            bytes += Array(#","customer_id":"#.utf8) + (try WireJSON.encode(customer))
+            bytes += Array(
+                #","environment":"\#(environment.rawValue)","position":\#(delivery.position),"sequence":\#(sequence)}"#
+                    .utf8)
+            data = bytes
+        case .eventRecorded:
+            guard let event else { return nil }
+            data = try WireJSON.encode(event)
+        case .ownershipConflict:
+            guard let event else { return nil }
+            data = try WireJSON.encode(ConflictNotice(event, claimant: delivery.customerID))
+        case .driftFound, .streamSilent, .streamRecovered, .test:
+            guard let body = delivery.body else { return nil }
+            data = body
+        }
+        body =
+            Array(#"{"data":"#.utf8) + data
+            + Array(#","timestamp":"\#(delivery.at)","type":"\#(delivery.type.rawValue)"}"#.utf8)
+    }
+
+    static func id(_ number: Int64) -> String { "msg_\(number)" }
+
+    /// The headers of an attempt (Standard Webhooks, "Webhook headers").
+    ///
+    /// - Parameter secrets: each signs.
+    func headers(at instant: Timestamp, secrets: [[UInt8]]) -> [(name: String, value: String)] {
+        let seconds = instant.milliseconds / 1000
+        let signed = Array("\(id).\(seconds).".utf8) + body
+        let signatures = secrets.map { "v1," + Base64.encode(HMACSHA256.code(of: signed, key: $0)) }
+        return [
+            ("Content-Type", "application/json"), ("webhook-id", id), ("webhook-timestamp", String(seconds)),
+            ("webhook-signature", signatures.joined(separator: " ")),
+        ]
+    }
+}
+
+/// Why an answer has become another one.
+private struct CauseDocument: Encodable {
+    let kind: String
+    let positions: [Int64]
+    /// Of time alone.
+    let at: Timestamp?
+
+    init(_ cause: AnswerCause, _ delivery: DueDelivery) {
+        switch cause {
+        case .event: (kind, positions, at) = ("event", [delivery.position], nil)
+        case .catalog: (kind, positions, at) = ("catalog", [delivery.position], nil)
+        case .time: (kind, positions, at) = ("time", [], delivery.at)
+        }
+    }
+}
+
+/// Somebody claims what is somebody else's.
+private struct ConflictNotice: Encodable {
+    let position: Int64
+    let environment: StoreEnvironment?
+    let customerID: String?
+    let originalTransactionID: String?
+
+    init(_ event: EventDocument, claimant: String?) {
+        position = event.position
+        environment = event.environment
+        customerID = claimant
+        originalTransactionID = event.originalTransactionID
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case position, environment
+        case customerID = "customer_id"
+        case originalTransactionID = "original_transaction_id"
+    }
+}
