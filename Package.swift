@@ -72,7 +72,7 @@ let executables = [
         "rightful",
         imports: [
             "Service", "Ledger", "AppStoreServer", "StripeAPI", "EntitlementAPI", "EntitlementCore", "HTTPServer",
-            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto",
+            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "OutgoingHTTP",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     Module(
         "store-simulator", imports: ["StoreSimulator", "HTTPServer", "OpenSSLCrypto"],

@@ -52,6 +52,14 @@ package struct WebhookDispatcher: Sendable {
         self.now = now
     }
 
+    /// What carries messages: never to a private address, unless that is allowed, whatever name leads to it.
+    package static func transport(allowsPrivate: Bool) -> OutgoingSession {
+        OutgoingSession(
+            timeout: attemptSeconds, answerLimit: answerLimit, connections: underWayLimit,
+            hostConnections: DeliveryDesk.endpointLimit
+        ) { allowsPrivate || PublicAddress.contains($0.bytes) }
+    }
+
     /// The most deliveries under way at once, and the most endpoints taken together.
     private static let underWayLimit = 1024
     private static let endpointsTaken = 128

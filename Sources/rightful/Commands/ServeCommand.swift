@@ -128,6 +128,8 @@ struct ServeCommand: Command {
             let stripe = StripeWork(
                 files.stripe, sharing: stripePaces, session, writer: writer, reader: reader, metrics: metrics,
                 logger: logger)
+            let webhooks = WebhookParts(
+                configuration, session, writer: writer, reader: reader, metrics: metrics, logger: logger)
             let application = Application(
                 writer: writer, reader: reader, keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens,
                 commandKeys: commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),
@@ -139,7 +141,8 @@ struct ServeCommand: Command {
                 storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
                 streams: healing.streams.with(web: stripe.desk.environments, register: stripe.register),
                 streamEars: healing.ears, stripe: files.stripe.webhooks, stripeLookups: stripe.lookups,
-                shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now), now: clock.now)
+                shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
+                webhooks: webhooks.handled, now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
             let server = application.makeServer(listening)
@@ -170,7 +173,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, logger: logger), healing, stripe, logger)
+                    }, logger: logger), healing, stripe, webhooks.work, logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
                 await server.stop()
@@ -202,7 +205,7 @@ struct ServeCommand: Command {
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
         _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ stripe: StripeWork,
-        _ logger: Logger
+        _ webhooks: WebhookWork, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -221,6 +224,7 @@ struct ServeCommand: Command {
             group.addTask { await healing.run(watch) }
             group.addTask { await stripe.lookups.run(watch) }
             group.addTask { await stripe.sweep.run(watch) }
+            group.addTask { await webhooks.run() }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()

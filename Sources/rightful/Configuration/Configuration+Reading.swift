@@ -24,6 +24,9 @@ extension Configuration {
         answerMemoryMiB =
             try settings.wholeNumber(.answerMemory, of: "MiB", in: 0...Self.answerMemoryLimit).map { Int($0) }
             ?? Application.Limits().answerCacheBytes >> 20
+        allowsPrivateWebhooks =
+            try settings.node(.webhooks)?.members(["allow_private_addresses"])["allow_private_addresses"]?.boolean()
+            ?? false
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
         try settings.refuseRepeated(stripe)

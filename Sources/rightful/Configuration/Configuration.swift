@@ -31,6 +31,8 @@ struct Configuration: Sendable {
     var rateLimits: RateLimits
     /// What the answers that are kept in memory may take, in MiB; 0 keeps none.
     var answerMemoryMiB: Int
+    /// Whether endpoints of webhooks may be at private addresses, and by plain http.
+    var allowsPrivateWebhooks: Bool
 
     /// Where each value comes from.
     var sources: [ConfigurationKey: ConfigurationSource] = [:]

@@ -16,6 +16,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
     case trustedProxies = "trusted_proxies"
     case rateLimits = "rate_limits"
     case answerMemory = "answer_memory_mib"
+    case webhooks
 
     /// The environment variable, for what one line can say.
     var variable: String? {
@@ -27,7 +28,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .passTTL: "RIGHTFUL_PASS_TTL"
         case .answerMemory: "RIGHTFUL_ANSWER_MEMORY_MIB"
         case .apps, .stripe, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .tokenKeyPath, .checkpointDirectory,
-            .trustedProxies, .rateLimits:
+            .trustedProxies, .rateLimits, .webhooks:
             nil
         }
     }
@@ -41,7 +42,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .dataDirectory: "--data-dir"
         case .apps, .stripe, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .tokenKeyPath,
             .checkpointDirectory,
-            .trustedProxies, .rateLimits, .answerMemory:
+            .trustedProxies, .rateLimits, .answerMemory, .webhooks:
             nil
         }
     }

@@ -1,0 +1,28 @@
+import Ledger
+import OutgoingHTTP
+import Service
+
+/// What a service needs for outgoing webhooks.
+struct WebhookParts: Sendable {
+    let handled: Webhooks
+    let work: WebhookWork
+
+    init(
+        _ configuration: Configuration, _ session: DatabaseSession, writer: LedgerWriter, reader: LedgerReader,
+        metrics: Metrics, logger: Logger
+    ) {
+        let pool = session.pool
+        let now = session.clock.now
+        let endpoints = EndpointRegister(pool: pool, writer: writer)
+        let list = DeliveryList(pool: pool)
+        let projector = WebhookProjector(pool: pool, show: WebhookWork.show)
+        let allowsPrivate = configuration.allowsPrivateWebhooks
+        handled = Webhooks(endpoints: endpoints, list: list, projector: projector, allowsPrivate: allowsPrivate)
+        work = WebhookWork(
+            projector: projector,
+            dispatcher: WebhookDispatcher(
+                desk: DeliveryDesk(pool: pool), list: list, endpoints: endpoints, reader: reader,
+                transport: WebhookDispatcher.transport(allowsPrivate: allowsPrivate), metrics: metrics, logger: logger,
+                now: now), logger: logger, now: now)
+    }
+}
