@@ -40,6 +40,8 @@ struct ServiceRig {
     let stripeDesk: StripeDesk
     /// Of each configured app and environment.
     let streams: [StoreStream]
+    /// What tells the endpoints of webhooks; it rests until it is run.
+    let webhookWork: WebhookWork
     /// A key that may do everything.
     let admin: String
 
@@ -114,6 +116,8 @@ struct ServiceRig {
                 stripeDesk, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
                 register: WebLookupRegister(pool: pool))
         }
+        let endpoints = EndpointRegister(pool: pool, writer: writer)
+        let webhookProjector = WebhookProjector(pool: pool, show: WebhookWork.show)
         let application = Application(
             writer: writer,
             reader: reader, keys: keys,
@@ -128,12 +132,22 @@ struct ServiceRig {
             storeChecks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeDesk) }),
             streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)).with(
                 web: Set((clients ?? []).map(\.environment)), register: webSweeps),
-            stripe: stripe, stripeLookups: lookups, shops: shops, now: now)
+            stripe: stripe, stripeLookups: lookups, shops: shops,
+            webhooks: Webhooks(
+                endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector, allowsPrivate: true),
+            now: now)
+        let webhookWork = WebhookWork(
+            projector: webhookProjector,
+            dispatcher: WebhookDispatcher(
+                desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
+                transport: WebhookDispatcher.transport(allowsPrivate: true), metrics: metrics, logger: logger, now: now),
+            logger: logger, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            asked: asked, stripeSweep: sweep, stripeDesk: stripeDesk, streams: streams, admin: admin)
+            asked: asked, stripeSweep: sweep, stripeDesk: stripeDesk, streams: streams, webhookWork: webhookWork,
+            admin: admin)
     }
 
     // MARK: - Requests

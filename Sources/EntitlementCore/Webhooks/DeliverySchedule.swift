@@ -5,21 +5,21 @@ package enum DeliverySchedule {
     /// For how long it is tried after the first attempt, in milliseconds.
     package static let patience = 3 * Timestamp.millisecondsPerDay
 
-    /// When it is sent next; `nil` where it is given up.
+    /// After how long it is sent next, in milliseconds; `nil` where it is given up.
     ///
     /// - Parameters:
     ///   - attempts: how many failed, this one included.
     ///   - firstAt: when the first was made.
     ///   - wished: how long the receiver wishes to be left alone, in milliseconds.
     ///   - chance: from 0 to 1; up to a tenth of the pause is left out or added, so that not all come at once.
-    package static func next(
+    package static func pause(
         after attempts: Int, firstAt: Timestamp, now: Timestamp, wished: Int64 = 0, chance: Double
-    ) -> Timestamp? {
-        let end = firstAt.adding(milliseconds: patience)
-        guard now < end else { return nil }
+    ) -> Int64? {
+        let left = firstAt.adding(milliseconds: patience).milliseconds - now.milliseconds
+        guard left > 0 else { return nil }
         let pause = pauses[min(max(attempts, 1), pauses.count) - 1]
-        let longest = pauses[pauses.count - 1]
         let varied = Int64(Double(pause) * (0.9 + 0.2 * chance))
-        return min(now.adding(milliseconds: max(varied, min(wished, longest))), end)
+        // The last attempt is made when the time is up.
+        return min(max(varied, min(wished, pauses[pauses.count - 1])), left)
     }
 }

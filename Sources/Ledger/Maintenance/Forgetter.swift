@@ -168,7 +168,7 @@ package struct Forgetter: Sendable {
                     WHERE evidence.ledger_id = $1 AND evidence.position = erased.position
                     """,
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
-            ], on: connection)
+            ] + Outbox.forgetting(scope.identities.map(\.ref.number).map { IdentityRef($0) }), on: connection)
         return .done(
             ForgettingOutcome(
                 positions: plan.events.map(\.position), identities: scope.identities.count,

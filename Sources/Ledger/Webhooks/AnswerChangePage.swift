@@ -166,7 +166,6 @@ struct AnswerChangePage {
     /// Writes when everybody was looked at.
     func write(on connection: isolated PostgresConnection) throws {
         try WatchedAnswer.write(touched.compactMap { watched[$0] }, on: connection)
-        try WatchedAnswer.delete(forgotten, on: connection)
         try Outbox.forget(forgotten, on: connection)
     }
 }

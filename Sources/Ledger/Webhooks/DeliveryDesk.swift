@@ -27,7 +27,8 @@ package struct DueDelivery: Sendable {
 package struct DeliveryOutcome: Sendable {
     package enum Result: Sendable, Hashable {
         case delivered
-        case failed(next: Timestamp)
+        /// To be tried again after so many milliseconds.
+        case failed(pause: Int64)
         case givenUp
     }
 
@@ -175,12 +176,12 @@ package struct DeliveryDesk: Sendable {
                         AND earlier.endpoint = delivery.endpoint AND earlier.identity = delivery.identity
                         AND earlier.environment = delivery.environment AND earlier.number < delivery.number
                         AND earlier.state = 1 AND earlier.identity <> 0
-                ) THEN outcome.due_at END,
+                ) THEN clock_timestamp() + outcome.pause * interval '1 ms' END,
                 first_at = coalesce(delivery.first_at, outcome.at), last_at = outcome.at, status = outcome.status,
                 failure = outcome.failure
             FROM unnest(
-                $2::text[], $3::bigint[], $4::smallint[], $5::timestamptz[], $6::timestamptz[], $7::bigint[], $8::text[]
-            ) AS outcome (endpoint, number, state, due_at, at, status, failure)
+                $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[]
+            ) AS outcome (endpoint, number, state, pause, at, status, failure)
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = outcome.endpoint AND delivery.number = outcome.number
                 AND delivery.state = 1
             RETURNING delivery.endpoint, delivery.identity, delivery.environment, delivery.state
@@ -188,7 +189,7 @@ package struct DeliveryDesk: Sendable {
             [
                 .int(ledgerID), .textArray(outcomes.map(\.endpoint)), .intArray(outcomes.map(\.number)),
                 .int2Array(outcomes.map(\.result.state)),
-                .timestampArray(outcomes.map { $0.result.next?.milliseconds }),
+                .optionalIntArray(outcomes.map(\.result.pause)),
                 .timestampArray(outcomes.map(\.at.milliseconds)),
                 .optionalIntArray(outcomes.map { $0.status.map { Int64($0) } }), .textArray(outcomes.map(\.failure)),
             ]
@@ -239,18 +240,18 @@ package struct DeliveryDesk: Sendable {
         let groups = Dictionary(grouping: outcomes, by: \.endpoint).sorted { $0.key < $1.key }
         for (endpoint, outcomes) in groups {
             let last = outcomes.max { $0.at < $1.at }
-            let next = outcomes.compactMap(\.result.next).min()
-            let hasEnded = outcomes.contains { $0.result.next == nil }
+            // Of those that ended others may come next, at once.
+            let pause = outcomes.map { $0.result.pause ?? 0 }.min()
             try connection.query(
                 """
                 UPDATE webhook_endpoint SET
                     failing_since = CASE WHEN $3 THEN NULL ELSE coalesce(failing_since, $4) END,
-                    due_at = least(due_at, $5, CASE WHEN $6 THEN clock_timestamp() END)
+                    due_at = least(due_at, clock_timestamp() + $5 * interval '1 ms')
                 WHERE ledger_id = $1 AND endpoint = $2
                 """,
                 [
                     .int(ledgerID), .text(endpoint), .bool(outcomes.contains { $0.result == .delivered }),
-                    .timestamp(last?.at.milliseconds), .timestamp(next?.milliseconds), .bool(hasEnded),
+                    .timestamp(last?.at.milliseconds), .int(pause),
                 ])
         }
     }
@@ -266,7 +267,7 @@ extension DeliveryOutcome.Result {
         }
     }
 
-    fileprivate var next: Timestamp? { if case .failed(let next) = self { next } else { nil } }
+    fileprivate var pause: Int64? { if case .failed(let pause) = self { pause } else { nil } }
 }
 
 extension DueDelivery {

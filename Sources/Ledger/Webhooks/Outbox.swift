@@ -73,18 +73,28 @@ enum Outbox {
     /// Withdraws whatever is about some people, who were forgotten.
     static func forget(_ identities: Set<IdentityRef>, on connection: isolated PostgresConnection) throws {
         guard !identities.isEmpty else { return }
-        let forgotten: [PostgresValue] = [.int(ledgerID), .intArray(identities.map(\.number).sorted())]
-        try connection.query(
-            """
-            UPDATE webhook_delivery SET state = CASE state WHEN 1 THEN 4 ELSE state END, due_at = NULL
-            FROM webhook_message AS message
-            WHERE webhook_delivery.ledger_id = $1 AND message.ledger_id = $1 AND message.identity = ANY ($2::bigint[])
-                AND webhook_delivery.number = message.number
-            """, forgotten)
-        for table in ["webhook_message", "webhook_line"] {
-            try connection.query(
-                "DELETE FROM \(table) WHERE ledger_id = $1 AND identity = ANY ($2::bigint[])", forgotten)
+        for statement in forgetting(Array(identities)) {
+            try connection.query(statement.sql, statement.parameters)
         }
+    }
+
+    /// What withdraws whatever is about some people.
+    static func forgetting(_ identities: [IdentityRef]) -> [PostgresStatement] {
+        let forgotten: [PostgresValue] = [.int(ledgerID), .intArray(identities.map(\.number).sorted())]
+        let withdrawal = PostgresStatement(
+            """
+            UPDATE webhook_delivery SET state = CASE state WHEN 1 THEN 4 ELSE state END, due_at = NULL,
+                last_at = coalesce(last_at, clock_timestamp())
+            FROM webhook_message AS message
+            WHERE webhook_delivery.ledger_id = $1 AND message.ledger_id = $1 AND message.identity <> 0
+                AND message.identity = ANY ($2::bigint[]) AND webhook_delivery.number = message.number
+            """, forgotten)
+        return [withdrawal]
+            + ["webhook_message", "webhook_line", "answer_watch"].map { table in
+                PostgresStatement(
+                    "DELETE FROM \(table) WHERE ledger_id = $1 AND identity <> 0 AND identity = ANY ($2::bigint[])",
+                    forgotten)
+            }
     }
 
     /// Lets deliveries that ended wait again; the endpoint is locked.

@@ -80,12 +80,4 @@ struct WatchedAnswer: Hashable, Sendable {
                 .timestampArray(rows.map { $0.nextAt?.milliseconds }),
             ])
     }
-
-    /// Watches some identities no more, as those who were forgotten.
-    static func delete(_ identities: Set<IdentityRef>, on connection: isolated PostgresConnection) throws {
-        guard !identities.isEmpty else { return }
-        try connection.query(
-            "DELETE FROM answer_watch WHERE ledger_id = $1 AND identity = ANY ($2::bigint[])",
-            [.int(ledgerID), .intArray(identities.map(\.number).sorted())])
-    }
 }

@@ -34,6 +34,7 @@ package struct WebhookDispatcher: Sendable {
     private let logger: Logger
     private let intervals: Intervals
     private let now: @Sendable () -> Timestamp
+    private let bell = Doorbell()
 
     /// - Parameter transport: makes no connection to an address that is not allowed.
     package init(
@@ -64,6 +65,9 @@ package struct WebhookDispatcher: Sendable {
     private static let underWayLimit = 1024
     private static let endpointsTaken = 128
 
+    /// Something may be due: it is looked for at once.
+    func wake() { bell.ring() }
+
     /// Works until the current task is cancelled. What is under way then is sent again by whoever comes next.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
@@ -74,7 +78,7 @@ package struct WebhookDispatcher: Sendable {
                 await withDiscardingTaskGroup { attempts in
                     while !Task.isCancelled {
                         let pause = await sendWhatIsDue(work, in: &attempts)
-                        if let pause { try? await Task.sleep(for: pause) }
+                        if let pause { await bell.wait(for: pause) }
                     }
                     attempts.cancelAll()
                 }
@@ -148,6 +152,7 @@ package struct WebhookDispatcher: Sendable {
             guard !outcomes.isEmpty else { continue }
             do {
                 try await desk.note(outcomes)
+                bell.ring()
             } catch {
                 work.giveBack(outcomes)
                 log("what came of webhooks cannot be noted now", error)
@@ -211,10 +216,10 @@ package struct WebhookDispatcher: Sendable {
     private static let longestWish: Int64 = 21_600
 
     private func later(_ delivery: DueDelivery, wished: Int64 = 0) -> DeliveryOutcome.Result {
-        let next = DeliverySchedule.next(
+        let pause = DeliverySchedule.pause(
             after: delivery.attempts + 1, firstAt: delivery.firstAt ?? now(), now: now(), wished: wished,
             chance: Double.random(in: 0...1))
-        return next.map { .failed(next: $0) } ?? .givenUp
+        return pause.map { .failed(pause: $0) } ?? .givenUp
     }
 
     /// Pauses an endpoint that took nothing for as long as is tried.

@@ -4,8 +4,8 @@ package import Ledger
 
 /// What goes on behind the answers for outgoing webhooks: finding what there is to tell, and sending it.
 package struct WebhookWork: Sendable {
-    /// Between looks at what was appended: what time alone changes is told by then, too.
-    private static let follow = Duration.milliseconds(200)
+    /// Between looks at what was appended, in milliseconds.
+    private static let follow: Int64 = 200
     private static let retry = Duration.seconds(1)
 
     private let projector: WebhookProjector
@@ -39,7 +39,14 @@ package struct WebhookWork: Sendable {
     private func project() async {
         while !Task.isCancelled {
             do {
-                if try await projector.step(now: now) != .more { try await Task.sleep(for: Self.follow) }
+                switch try await projector.step(now: now) {
+                case .more: dispatcher.wake()
+                case .done(let next):
+                    // Whatever comes into the log is looked for by then, too.
+                    let left = max(0, min(next.milliseconds - now().milliseconds, Self.follow))
+                    try await Task.sleep(for: .milliseconds(left))
+                case .elsewhere: try await Task.sleep(for: .milliseconds(Self.follow))
+                }
             } catch is CancellationError {
                 return
             } catch {

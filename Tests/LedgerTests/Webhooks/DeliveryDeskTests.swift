@@ -94,7 +94,7 @@ struct DeliveryDeskTests {
                             outcomes.append(
                                 DeliveryOutcome(
                                     endpoint: delivery.endpoint, number: delivery.number,
-                                    result: isTaken ? .delivered : .failed(next: now), at: now,
+                                    result: isTaken ? .delivered : .failed(pause: 0), at: now,
                                     status: isTaken ? 200 : 500, failure: isTaken ? nil : "status 500"))
                         }
                         try await desk.note(outcomes)

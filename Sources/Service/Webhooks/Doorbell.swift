@@ -1,0 +1,67 @@
+import Synchronization
+
+/// Lets somebody sleep until a while has passed or another rings.
+final class Doorbell: Sendable {
+    private struct State {
+        var sleeper: (number: Int, continuation: CheckedContinuation<Void, Never>)?
+        var hasRung = false
+        var count = 0
+        /// The last whose time was up before they slept.
+        var overslept = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// Wakes whoever sleeps, or the next who would.
+    func ring() {
+        let sleeper = state.withLock { state in
+            guard let sleeper = state.sleeper else {
+                state.hasRung = true
+                return nil as CheckedContinuation<Void, Never>?
+            }
+            state.sleeper = nil
+            return sleeper.continuation
+        }
+        sleeper?.resume()
+    }
+
+    /// Returns after a while at the latest, at once where it was rung since the last time, or when the task is cancelled.
+    func wait(for time: Duration) async {
+        let number = state.withLock { state in
+            state.count += 1
+            return state.count
+        }
+        let alarm = Task {
+            try? await Task.sleep(for: time)
+            wake(number)
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    guard !state.hasRung, state.overslept < number, !Task.isCancelled else {
+                        state.hasRung = false
+                        return true
+                    }
+                    state.sleeper = (number, continuation)
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            wake(number)
+        }
+        alarm.cancel()
+    }
+
+    private func wake(_ number: Int) {
+        let sleeper = state.withLock { state in
+            state.overslept = max(state.overslept, number)
+            guard let sleeper = state.sleeper, sleeper.number == number else {
+                return nil as CheckedContinuation<Void, Never>?
+            }
+            state.sleeper = nil
+            return sleeper.continuation
+        }
+        sleeper?.resume()
+    }
+}
