@@ -63,7 +63,9 @@ package struct WebhookProjector: Sendable {
         return false
     }
 
-    /// Until when nothing is to be done; `nil` where something is. A look without a lock, so that an idle service writes nothing.
+    /// Until when nothing is to be done; `nil` where something is.
+    ///
+    /// A look without a lock, so that an idle service writes nothing.
     private static func idleUntil(
         _ now: Timestamp, on connection: isolated PostgresConnection
     ) throws -> Timestamp? {

@@ -68,7 +68,7 @@ package struct WebhookDispatcher: Sendable {
     /// Something may be due: it is looked for at once.
     func wake() { bell.ring() }
 
-    /// Works until the current task is cancelled. What is under way then is sent again by whoever comes next.
+    /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             let work = Work()
