@@ -94,3 +94,14 @@ CREATE TABLE webhook_line (
     waiting bigint NOT NULL,
     PRIMARY KEY (ledger_id, endpoint, identity, environment)
 ) WITH (fillfactor = 50);
+
+-- Streams of the stores that are silent, and whether the endpoints were told of it.
+CREATE TABLE webhook_stream (
+    ledger_id integer NOT NULL,
+    app text COLLATE "C" NOT NULL,
+    environment smallint NOT NULL,
+    source text COLLATE "C" NOT NULL,
+    silent_since timestamptz NOT NULL,
+    is_told boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (ledger_id, app, environment, source)
+) WITH (fillfactor = 10);

@@ -8,18 +8,20 @@ struct WebhookParts: Sendable {
     let work: WebhookWork
 
     init(
-        _ configuration: Configuration, _ session: DatabaseSession, writer: LedgerWriter, reader: LedgerReader,
+        _ configuration: Configuration, streams: StreamsReading, _ session: DatabaseSession, writer: LedgerWriter,
+        reader: LedgerReader,
         metrics: Metrics, logger: Logger
     ) {
         let pool = session.pool
         let now = session.clock.now
         let endpoints = EndpointRegister(pool: pool, writer: writer)
         let list = DeliveryList(pool: pool)
-        let projector = WebhookProjector(pool: pool, show: WebhookWork.show)
+        let projector = WebhookProjector(
+            pool: pool, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
         let allowsPrivate = configuration.allowsPrivateWebhooks
         handled = Webhooks(endpoints: endpoints, list: list, projector: projector, allowsPrivate: allowsPrivate)
         work = WebhookWork(
-            projector: projector,
+            projector: projector, notices: StreamNotices(pool: pool), streams: streams,
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool), list: list, endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: allowsPrivate), metrics: metrics, logger: logger,

@@ -116,8 +116,11 @@ struct ServiceRig {
                 stripeDesk, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
                 register: WebLookupRegister(pool: pool))
         }
+        let reading = StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)).with(
+            web: Set((clients ?? []).map(\.environment)), register: webSweeps)
         let endpoints = EndpointRegister(pool: pool, writer: writer)
-        let webhookProjector = WebhookProjector(pool: pool, show: WebhookWork.show)
+        let webhookProjector = WebhookProjector(
+            pool: pool, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
         let application = Application(
             writer: writer,
             reader: reader, keys: keys,
@@ -130,14 +133,13 @@ struct ServiceRig {
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies,
             storeChecks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeDesk) }),
-            streams: StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)).with(
-                web: Set((clients ?? []).map(\.environment)), register: webSweeps),
+            streams: reading,
             stripe: stripe, stripeLookups: lookups, shops: shops,
             webhooks: Webhooks(
                 endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector, allowsPrivate: true),
             now: now)
         let webhookWork = WebhookWork(
-            projector: webhookProjector,
+            projector: webhookProjector, notices: StreamNotices(pool: pool, patience: .zero), streams: reading,
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: true), metrics: metrics, logger: logger, now: now),

@@ -135,6 +135,22 @@ package struct DriftRegister: Sendable {
         }
     }
 
+    // MARK: - Telling of them
+
+    /// Those that events between two positions found, the first excluded, with whom they are about.
+    static func found(
+        after start: Int64, upTo end: Int64, limit: Int, on connection: isolated PostgresConnection
+    ) throws -> [(drift: FoundDrift, identity: IdentityRef?)] {
+        try connection.query(
+            """
+            SELECT \(DriftRow.columns(of: "stored")), event.facts, known.value FROM drift AS stored
+            \(Self.beside("stored"))
+            WHERE stored.ledger_id = $1 AND stored.position > $2 AND stored.position <= $3
+            ORDER BY stored.position LIMIT \(limit)
+            """, [.int(ledgerID), .int(start), .int(end)]
+        ).rows.map { (try FoundDrift($0), try $0.optionalInt(3).map { IdentityRef($0) }) }
+    }
+
     // MARK: - Questions to the store
 
     /// How long a question holds before the same is asked again, in seconds.

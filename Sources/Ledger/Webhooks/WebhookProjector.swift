@@ -10,24 +10,30 @@ package import PostgresClient
 package struct WebhookProjector: Sendable {
     /// What was told once is told: another version goes on where the last one was.
     static let row = ProjectionRow(name: "webhook", version: 1)
+    /// How far differences were told, which are found behind the log as well; whoever finds them anew tells nothing twice.
+    private static let driftRow = ProjectionRow(name: "webhook_drift", version: 1)
 
     private let pool: PostgresPool
     private let pageEvents: Int64
     private let pageCustomers: Int
     private let catalogs = CatalogCache()
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+    private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
 
     /// - Parameters:
     ///   - pageEvents: how many positions one transaction goes through.
     ///   - pageCustomers: at how many customers one transaction looks for the time, or in a walk over everybody.
+    ///   - showDrift: a difference as it is sent.
     ///   - show: an answer as it is sent; what is sent alike is no change.
     package init(
         pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64,
+        showDrift: @escaping @Sendable (FoundDrift) throws -> [UInt8],
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
         self.pool = pool
         self.pageEvents = pageEvents
         self.pageCustomers = pageCustomers
+        self.showDrift = showDrift
         self.show = show
     }
 
@@ -74,8 +80,15 @@ package struct WebhookProjector: Sendable {
             SELECT EXISTS (SELECT FROM answer_scope WHERE ledger_id = $1 AND walk_position IS NOT NULL), (
                 SELECT next_at FROM answer_watch WHERE ledger_id = $1 AND next_at IS NOT NULL ORDER BY next_at LIMIT 1)
             FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
-            """, [.int(ledgerID), .text(row.name), .int4(Int32(row.version))]
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position AND NOT EXISTS (
+                SELECT FROM projection AS found LEFT JOIN projection AS told
+                    ON told.ledger_id = $1 AND told.name = $5
+                WHERE found.ledger_id = $1 AND found.name = $4 AND found.checkpoint > coalesce(told.checkpoint, 0))
+            """,
+            [
+                .int(ledgerID), .text(row.name), .int4(Int32(row.version)), .text(DriftProjector.row.name),
+                .text(driftRow.name),
+            ]
         ).first
         guard let found, try !found.bool(0) else { return nil }
         let next = try found.optionalTimestamp(1).map { Timestamp(milliseconds: $0) } ?? .endless
@@ -92,6 +105,7 @@ package struct WebhookProjector: Sendable {
                 try follow(from: checkpoint, to: head, endpoints, on: connection), on: connection)
             return .more
         }
+        if try tellDrift(endpoints, on: connection) { return .more }
         let scopes = try AnswerScope.all(on: connection)
         guard !scopes.isEmpty else { return .done(until: now) }
         let applied = try AppliedCatalog.all(on: connection)
@@ -144,6 +158,34 @@ package struct WebhookProjector: Sendable {
         }
         try Outbox.add(messages, on: connection)
         return end
+    }
+
+    /// Tells of differences that were found since the last time; returns whether there was anything to do.
+    ///
+    /// That a customer has something in the other environment only is no news, and would tell an endpoint of one of the other.
+    private func tellDrift(
+        _ endpoints: [StoredEndpoint], on connection: isolated PostgresConnection
+    ) throws -> Bool {
+        let found = try DriftProjector.row.checkpoint(on: connection)
+        guard let told = try Self.driftRow.lock(on: connection, clear: { _ in }), told < found else { return false }
+        let names = Set(endpoints.filter { $0.types.contains(.driftFound) }.map { $0.app?.bundleID ?? "" })
+        guard !names.isEmpty else {
+            try Self.driftRow.note(found, on: connection)
+            return true
+        }
+        let page = Int(pageEvents)
+        let drifts = try DriftRegister.found(after: told, upTo: found, limit: page, on: connection)
+        let messages = try drifts.filter { $0.drift.cause.driftClass != .environment }.flatMap { drift, identity in
+            let body = try showDrift(drift)
+            return names.filter { $0.isEmpty || $0 == drift.app }.sorted().map { name in
+                OutboxMessage(
+                    content: .other(.driftFound, body: body), app: name, environment: drift.environment,
+                    identity: identity ?? EventName.nobody, position: drift.position, at: drift.foundAt)
+            }
+        }
+        try Outbox.add(messages, on: connection)
+        try Self.driftRow.note(drifts.count < page ? found : drifts[drifts.count - 1].drift.position, on: connection)
+        return true
     }
 
     private func identities(

@@ -229,15 +229,9 @@ extension Application {
             throw Problem(.forbidden, "This credential is for \(only.bundleID) alone.", param: "app")
         }
         return EndpointOrder(
-            url: url.text, origin: url.origin, types: types, environment: request.environment ?? scope.environment,
-            bundleID: request.app ?? scope.app?.bundleID, format: EndpointOrder.standard,
-            description: request.description)
+            to: url, types: types, environment: request.environment ?? scope.environment,
+            bundleID: request.app ?? scope.app?.bundleID, description: request.description)
     }
-}
-
-extension EndpointOrder {
-    /// Messages as Standard Webhooks has them.
-    static let standard = "standard"
 }
 
 extension Endpoint {

@@ -1,4 +1,6 @@
+package import EntitlementCore
 package import Foundation
+package import Ledger
 
 /// Where an endpoint's messages go: an address that may be spoken to.
 package struct EndpointURL: Sendable, Hashable {
@@ -10,15 +12,15 @@ package struct EndpointURL: Sendable, Hashable {
     /// Scheme, host and port.
     let origin: String
 
-    struct Refusal: Error, Sendable {
-        let reason: String
+    package struct Refusal: Error, Sendable {
+        package let reason: String
     }
 
     /// Reads an address.
     ///
     /// - Parameter allowsPrivate: also plain http, and hosts that are no address of the public internet. A name is looked
     ///   at only when a connection is made.
-    init(_ text: String, allowsPrivate: Bool) throws(Refusal) {
+    package init(_ text: String, allowsPrivate: Bool) throws(Refusal) {
         guard (1...Self.lengthLimit).contains(text.utf8.count), let parts = URLComponents(string: text),
             let url = parts.url, let scheme = parts.scheme?.lowercased(), let host = parts.host, !host.isEmpty
         else {
@@ -42,5 +44,20 @@ package struct EndpointURL: Sendable, Hashable {
         self.url = url
         self.text = text
         origin = "\(scheme)://\(host.lowercased())" + (parts.port.map { ":\($0)" } ?? "")
+    }
+}
+
+extension EndpointOrder {
+    /// Messages as Standard Webhooks has them.
+    static let standard = "standard"
+
+    /// An endpoint at an address that may be spoken to.
+    package init(
+        to url: EndpointURL, types: Set<MessageType>, environment: StoreEnvironment?, bundleID: String?,
+        description: String?
+    ) {
+        self.init(
+            url: url.text, origin: url.origin, types: types, environment: environment, bundleID: bundleID,
+            format: Self.standard, description: description)
     }
 }

@@ -7,17 +7,24 @@ package struct WebhookWork: Sendable {
     /// Between looks at what was appended, in milliseconds.
     private static let follow: Int64 = 200
     private static let retry = Duration.seconds(1)
+    /// Between looks whether the stores are heard.
+    private static let listen = Duration.seconds(10)
 
     private let projector: WebhookProjector
+    private let notices: StreamNotices
+    private let streams: StreamsReading
     private let dispatcher: WebhookDispatcher
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
 
     package init(
-        projector: WebhookProjector, dispatcher: WebhookDispatcher, logger: Logger,
+        projector: WebhookProjector, notices: StreamNotices, streams: StreamsReading, dispatcher: WebhookDispatcher,
+        logger: Logger,
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.projector = projector
+        self.notices = notices
+        self.streams = streams
         self.dispatcher = dispatcher
         self.logger = logger
         self.now = now
@@ -28,11 +35,17 @@ package struct WebhookWork: Sendable {
         try WireJSON.encode(answers.map { EntitlementDocument($0) })
     }
 
+    /// A difference as messages have it: as `GET /v1/drift` lists it.
+    package static let showDrift: @Sendable (FoundDrift) throws -> [UInt8] = { drift in
+        try WireJSON.encode(DriftListDocument.Item(drift))
+    }
+
     /// Works until the current task is cancelled.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await dispatcher.run() }
             group.addTask { await project() }
+            group.addTask { await watchStreams() }
         }
     }
 
@@ -55,5 +68,31 @@ package struct WebhookWork: Sendable {
                 try? await Task.sleep(for: Self.retry)
             }
         }
+    }
+
+    /// Tells when a store falls silent, or is heard again.
+    private func watchStreams() async {
+        while !Task.isCancelled {
+            do {
+                try await lookAtStreams()
+            } catch is CancellationError {
+                return
+            } catch {
+                logger.log(.warning, "silent streams cannot be looked for now", [("error", .string("\(error)"))])
+            }
+            try? await Task.sleep(for: Self.listen)
+        }
+    }
+
+    func lookAtStreams() async throws {
+        guard try await notices.isWanted() else { return }
+        let instant = now()
+        let items = try await streams.document(only: .whole, at: instant).items
+        try await notices.note(
+            try items.map { item in
+                NoticedStream(
+                    app: item.app ?? "", environment: item.environment, source: item.source, isSilent: item.silent,
+                    body: try WireJSON.encode(item))
+            }, at: instant)
     }
 }

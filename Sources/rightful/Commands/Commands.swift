@@ -7,7 +7,8 @@ enum Commands {
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
         StatusCommand.self, DriftCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self,
         TestNotificationCommand.self, ExtendCommand.self, ConsumptionCommand.self, ExportCommand.self,
-        ForgetCommand.self,
+        ForgetCommand.self, WebhooksCreateCommand.self, WebhooksListCommand.self, WebhooksDeleteCommand.self,
+        WebhooksResumeCommand.self, WebhooksRedeliverCommand.self,
     ]
 }
 

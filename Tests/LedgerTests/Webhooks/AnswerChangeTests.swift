@@ -25,7 +25,8 @@ struct AnswerChangeTests {
     private static func projector(
         _ ledger: TestLedger, events: Int64 = 200, customers: Int = 64
     ) -> WebhookProjector {
-        WebhookProjector(pool: ledger.pool, pageEvents: events, pageCustomers: customers, show: show)
+        WebhookProjector(
+            pool: ledger.pool, pageEvents: events, pageCustomers: customers, showDrift: { _ in [] }, show: show)
     }
 
     /// Steps until nothing is left to do by an instant.

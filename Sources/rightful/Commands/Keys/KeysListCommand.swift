@@ -14,7 +14,7 @@ struct KeysListCommand: Command {
             try await session.apiKeys.list()
         }
         let header = ["ID", "NAME", "SCOPES", "ENVIRONMENT", "APP", "CREATED", "REVOKED"]
-        try context.output.write(Self.table([header] + keys.map(Self.row)))
+        try context.output.write(TextTable([header] + keys.map(Self.row)).text)
     }
 
     private static func row(_ key: APIKey) -> [String] {
@@ -24,21 +24,5 @@ struct KeysListCommand: Command {
             key.environment?.rawValue ?? "-", key.bundleID ?? "-", key.createdAt.description,
             key.revokedAt?.description ?? "-",
         ]
-    }
-
-    private static func table(_ rows: [[String]]) -> String {
-        let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-        return rows.map { row in
-            let cells = zip(row, widths).map { $0 + String(repeating: " ", count: $1 - $0.count) }
-            return cells.joined(separator: "  ").trimmingSuffix() + "\n"
-        }.joined()
-    }
-}
-
-extension String {
-    fileprivate func trimmingSuffix() -> String {
-        var text = self
-        while text.last == " " { text.removeLast() }
-        return text
     }
 }

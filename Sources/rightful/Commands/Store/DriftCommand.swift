@@ -131,7 +131,8 @@ extension DriftComparison {
 }
 
 extension ParsedArguments {
-    fileprivate func number(_ option: String) throws(UsageError) -> Int64? {
+    /// The value of an option that is a whole number, 0 or more.
+    func number(_ option: String) throws(UsageError) -> Int64? {
         guard let text = value(option) else { return nil }
         guard let number = Int64(text), number >= 0 else {
             throw error("\(option) is a whole number, 0 or more, not '\(text)'")

@@ -1,0 +1,41 @@
+import EntitlementCore
+import Ledger
+
+/// `rightful webhooks list`.
+struct WebhooksListCommand: Command {
+    static let usage = CommandUsage(
+        "webhooks list", "List the endpoints of webhooks, and how they fare; never their secrets.")
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        let now = context.now()
+        let rows = try await DatabaseSession.with(arguments, context) { session in
+            let register = session.endpoints
+            try await register.refresh()
+            let endpoints = register.endpoints
+            let standings = try await register.standings(of: endpoints.map(\.id))
+            return endpoints.map { Self.row($0, standings[$0.id], url: register.target($0.id, now: now)?.url) }
+        }
+        let header = ["ID", "URL", "TYPES", "ENVIRONMENT", "APP", "STATUS", "WAITING", "FAILED"]
+        try context.output.write(TextTable([header] + rows).text)
+    }
+
+    private static func row(_ endpoint: Endpoint, _ standing: EndpointStanding?, url: String?) -> [String] {
+        let terms = endpoint.terms
+        let status: String =
+            switch (endpoint.pause, standing?.failingSince) {
+            case (.unreachable, _): "paused: it took nothing for three days"
+            case (.ordered, _): "paused"
+            case (nil, let since?): "fails since \(since)"
+            case (nil, nil): "active"
+            }
+        return [
+            endpoint.id, url ?? "lost", terms.types.isEmpty ? "all" : terms.types.joined(separator: ","),
+            terms.environment?.rawValue ?? "-", terms.bundleID ?? "-", status, "\(standing?.waiting ?? 0)",
+            "\(standing?.failed ?? 0)",
+        ]
+    }
+}
