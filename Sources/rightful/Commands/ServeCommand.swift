@@ -130,7 +130,8 @@ struct ServeCommand: Command {
                 logger: logger)
             let streams = healing.streams.with(web: stripe.desk.environments, register: stripe.register)
             let webhooks = WebhookParts(
-                configuration, streams: streams, session, writer: writer, reader: reader, metrics: metrics, logger: logger)
+                configuration, streams: streams, session, writer: writer, reader: reader, metrics: metrics,
+                logger: logger)
             let application = Application(
                 writer: writer, reader: reader, keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens,
                 commandKeys: commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),
@@ -140,7 +141,8 @@ struct ServeCommand: Command {
                 passTTL: configuration.passTTL, ledgerID: ledgerID, logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
-                streams: streams, streamEars: healing.ears, stripe: files.stripe.webhooks, stripeLookups: stripe.lookups,
+                streams: streams, streamEars: healing.ears, stripe: files.stripe.webhooks,
+                stripeLookups: stripe.lookups,
                 shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
                 webhooks: webhooks.handled, now: clock.now)
             var listening = HTTPServerConfiguration()

@@ -11,7 +11,8 @@ struct TextTable {
         return rows.map { row in
             let cells = zip(row, widths).map { $0 + String(repeating: " ", count: $1 - $0.count) }
             let line = cells.joined(separator: "  ")
-            return line.prefix(upTo: line.lastIndex { $0 != " " }.map { line.index(after: $0) } ?? line.startIndex) + "\n"
+            return line.prefix(upTo: line.lastIndex { $0 != " " }.map { line.index(after: $0) } ?? line.startIndex)
+                + "\n"
         }.joined()
     }
 }
