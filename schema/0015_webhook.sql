@@ -80,6 +80,7 @@ CREATE TABLE webhook_delivery (
 CREATE INDEX webhook_delivery_due ON webhook_delivery (ledger_id, endpoint, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX webhook_delivery_line ON webhook_delivery (ledger_id, endpoint, identity, environment, number)
 WHERE state = 1 AND identity <> 0;
+CREATE INDEX webhook_delivery_withdrawn ON webhook_delivery (ledger_id, last_at) WHERE state = 4;
 CREATE INDEX webhook_delivery_number ON webhook_delivery (ledger_id, number);
 
 -- How far each endpoint has come with each customer.

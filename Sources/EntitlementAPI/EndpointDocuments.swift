@@ -103,7 +103,7 @@ package struct EndpointDocument: Codable, Hashable, Sendable {
     package let format: String
     @Nullable package private(set) var description: String?
     package let status: Status
-    /// `ordered`, or `unreachable` where it took nothing for three days.
+    /// `ordered`, `unreachable` where it took nothing for three days, or `gone` where it answered that (410).
     @Nullable package private(set) var pausedBecause: String?
     /// Since when it took nothing; `null` where it took the last that was sent.
     @Nullable package private(set) var failingSince: Timestamp?
@@ -135,7 +135,14 @@ package struct EndpointDocument: Codable, Hashable, Sendable {
         _app = Nullable(wrappedValue: terms.bundleID)
         _description = Nullable(wrappedValue: terms.description)
         _failingSince = Nullable(wrappedValue: failingSince)
-        _pausedBecause = Nullable(wrappedValue: endpoint.pause.map { $0 == .ordered ? "ordered" : "unreachable" })
+        _pausedBecause = Nullable(
+            wrappedValue: endpoint.pause.map { pause in
+                switch pause {
+                case .ordered: "ordered"
+                case .unreachable: "unreachable"
+                case .gone: "gone"
+                }
+            })
     }
 
     private enum CodingKeys: String, CodingKey {

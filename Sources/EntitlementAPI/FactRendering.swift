@@ -202,6 +202,7 @@ extension WireValue {
                 switch pause {
                 case .ordered: .string("ordered")
                 case .unreachable: .string("unreachable")
+                case .gone: .string("gone")
                 }
         case .secretRotated, .resumed, .removed: break
         }

@@ -25,6 +25,6 @@ struct WebhookParts: Sendable {
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool), list: list, endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: allowsPrivate), metrics: metrics, logger: logger,
-                now: now), logger: logger, now: now)
+                now: now), endpoints: endpoints, metrics: metrics, logger: logger, now: now)
     }
 }

@@ -35,6 +35,16 @@ struct AccessTests {
         "GET /v1/catalog": .customersRead,
         "PUT /v1/catalog": .catalogWrite,
         "GET /revenuecat/v1/subscribers/{app_user_id}": .customersRead,
+        "POST /v1/webhook_endpoints": .admin,
+        "GET /v1/webhook_endpoints": .admin,
+        "GET /v1/webhook_endpoints/{id}": .admin,
+        "DELETE /v1/webhook_endpoints/{id}": .admin,
+        "GET /v1/webhook_endpoints/{id}/deliveries": .admin,
+        "POST /v1/webhook_endpoints/{id}/actions/rotate_secret": .admin,
+        "POST /v1/webhook_endpoints/{id}/actions/pause": .admin,
+        "POST /v1/webhook_endpoints/{id}/actions/resume": .admin,
+        "POST /v1/webhook_endpoints/{id}/actions/test": .admin,
+        "POST /v1/webhook_endpoints/{id}/actions/redeliver": .admin,
         "GET /metrics": .metrics,
     ]
 

@@ -143,7 +143,7 @@ struct ServiceRig {
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: true), metrics: metrics, logger: logger, now: now),
-            logger: logger, now: now)
+            endpoints: endpoints, metrics: metrics, logger: logger, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(

@@ -19,6 +19,8 @@ package struct EndpointFact: Hashable, Sendable {
         case ordered = 1
         /// It took nothing for as long as is tried.
         case unreachable = 2
+        /// It answered that it is gone for good (410).
+        case gone = 3
     }
 
     package var endpointID: String

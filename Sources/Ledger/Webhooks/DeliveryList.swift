@@ -171,21 +171,47 @@ package struct DeliveryList: Sendable {
                 try connection.query(
                     "DELETE FROM webhook_delivery WHERE ledger_id = $1 AND number = ANY ($2::bigint[])",
                     [.int(ledgerID), .intArray(old)])
-                // What was withdrawn has no message any more, and what was a removed endpoint's is nobody's.
-                let left = try connection.query(
+                // What was withdrawn has no message any more: its turn comes with the numbers around it.
+                let withdrawn = try connection.query(
                     """
                     DELETE FROM webhook_delivery AS gone WHERE gone.ledger_id = $1 AND (gone.endpoint, gone.number) IN (
-                        SELECT delivery.endpoint, delivery.number FROM webhook_delivery AS delivery
-                        LEFT JOIN webhook_endpoint AS endpoint
-                            ON endpoint.ledger_id = $1 AND endpoint.endpoint = delivery.endpoint
-                        WHERE delivery.ledger_id = $1
-                            AND (endpoint.endpoint IS NULL OR (delivery.state = 4 AND delivery.last_at < $2))
-                        LIMIT \(limit))
+                        SELECT endpoint, number FROM webhook_delivery
+                        WHERE ledger_id = $1 AND state = 4 AND last_at < $2
+                        ORDER BY last_at LIMIT \(limit))
                     """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
                 ).affectedRows
-                return old.count == limit || left == limit
+                let removed = try Self.deleteRemoved(limit, on: connection)
+                return old.count == limit || withdrawn == limit || removed
             }
         }
+    }
+
+    /// Lets go of what was a removed endpoint's; returns whether more is left.
+    private static func deleteRemoved(_ limit: Int, on connection: isolated PostgresConnection) throws -> Bool {
+        var isMore = false
+        for table in ["webhook_line", "webhook_delivery"] {
+            // From one endpoint's rows to the next one's, by index: few endpoints, many rows.
+            let deleted = try connection.query(
+                """
+                WITH RECURSIVE named AS (
+                    (SELECT endpoint FROM \(table) WHERE ledger_id = $1 ORDER BY endpoint LIMIT 1)
+                    UNION ALL
+                    SELECT (SELECT next.endpoint FROM \(table) AS next
+                        WHERE next.ledger_id = $1 AND next.endpoint > named.endpoint ORDER BY next.endpoint LIMIT 1)
+                    FROM named WHERE named.endpoint IS NOT NULL
+                ), gone AS MATERIALIZED (
+                    SELECT old.ctid AS place FROM named JOIN \(table) AS old ON old.endpoint = named.endpoint
+                    WHERE old.ledger_id = $1 AND NOT EXISTS (
+                        SELECT FROM webhook_endpoint AS endpoint
+                        WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = named.endpoint)
+                    LIMIT \(limit)
+                )
+                DELETE FROM \(table) USING gone WHERE \(table).ctid = gone.place
+                """, [.int(ledgerID)]
+            ).affectedRows
+            isMore = isMore || deleted == limit
+        }
+        return isMore
     }
 }
 

@@ -20,6 +20,18 @@ package struct EndpointStanding: Sendable, Hashable {
     package let failed: Int64
 }
 
+/// How all endpoints fare.
+package struct EndpointHealth: Sendable, Hashable {
+    /// Those that took the last message, or had none yet.
+    package let active: Int64
+    package let failing: Int64
+    package let paused: Int64
+    /// Since when the one fails that fails the longest.
+    package let failingSince: Timestamp?
+    /// When the delivery was due that waits the longest to be sent; `nil` where none is late.
+    package let overdueSince: Timestamp?
+}
+
 /// What somebody orders who makes an endpoint.
 package struct EndpointOrder: Sendable, Hashable {
     package let url: String
@@ -139,6 +151,27 @@ package final class EndpointRegister: Sendable {
                             waiting: try row.int(2), failed: try row.int(3))
                     )
                 })
+        }
+    }
+
+    /// How all of them fare.
+    package func health() async throws -> EndpointHealth {
+        try await pool.run(doing: "looking how webhooks fare") { connection in
+            let row = try connection.query(
+                """
+                SELECT count(*) FILTER (WHERE NOT is_paused AND failing_since IS NULL),
+                    count(*) FILTER (WHERE NOT is_paused AND failing_since IS NOT NULL),
+                    count(*) FILTER (WHERE is_paused), min(failing_since) FILTER (WHERE NOT is_paused),
+                    min(due_at) FILTER (WHERE NOT is_paused AND due_at <= clock_timestamp())
+                FROM webhook_endpoint WHERE ledger_id = $1
+                """, [.int(ledgerID)]
+            ).row(0)
+            func instant(_ column: Int) throws -> Timestamp? {
+                try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
+            }
+            return EndpointHealth(
+                active: try row.int(0), failing: try row.int(1), paused: try row.int(2), failingSince: try instant(3),
+                overdueSince: try instant(4))
         }
     }
 

@@ -53,7 +53,10 @@ struct StoredEndpoint: Sendable {
                 WHERE ledger_id = $1 AND endpoint = $2
                 """, named)
         case .removed:
-            try connection.query("DELETE FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = $2", named)
+            // What it was sent goes with the next look for what is old.
+            for table in ["webhook_endpoint", "webhook_secret"] {
+                try connection.query("DELETE FROM \(table) WHERE ledger_id = $1 AND endpoint = $2", named)
+            }
             try AnswerScope.endUnwanted(on: connection)
         }
     }

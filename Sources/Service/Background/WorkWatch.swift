@@ -10,6 +10,7 @@ package actor WorkWatch {
         case streams
         case consumption
         case drift
+        case webhooks
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
         case stripeProduction = "stripe_production"

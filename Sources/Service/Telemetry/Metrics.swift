@@ -46,6 +46,7 @@ package final class Metrics: Sendable {
         var owedLookups: [StoreEnvironment: Int64] = [:]
         var openConsumptionRequests: [(stream: StoreStream, count: Int)] = []
         var drift: DriftGauges?
+        var endpoints: EndpointHealth?
 
         /// What only the database knows: left out while it is away, since nobody can tell how it stands by then.
         func writeLedger(to page: inout PrometheusPage) {
@@ -74,6 +75,22 @@ package final class Metrics: Sendable {
                 }
             }
             drift?.write(to: &page)
+            if let endpoints {
+                page.family(
+                    "rightful_webhook_endpoints", "gauge",
+                    "Endpoints of outgoing webhooks: active, failing since the last attempt or longer, paused.")
+                for (state, count) in [
+                    ("active", endpoints.active), ("failing", endpoints.failing), ("paused", endpoints.paused),
+                ] { page.sample("rightful_webhook_endpoints", [("state", state)], String(count)) }
+                page.family(
+                    "rightful_webhook_overdue_since_timestamp_seconds", "gauge",
+                    "When the delivery was due that waits the longest to be sent; absent where none does.")
+                if let since = endpoints.overdueSince {
+                    page.sample(
+                        "rightful_webhook_overdue_since_timestamp_seconds", [],
+                        String(Double(since.milliseconds) / 1000))
+                }
+            }
         }
     }
 
@@ -131,6 +148,9 @@ package final class Metrics: Sendable {
         let gauges = DriftGauges(counts)
         state.withLock { $0.drift = gauges }
     }
+
+    /// Shows how the endpoints of webhooks fare.
+    func note(_ health: EndpointHealth) { state.withLock { $0.endpoints = health } }
 
     /// Shows what these count beside what is counted here.
     func add(_ counters: RouteCounters) { state.withLock { $0.routes.append(counters) } }

@@ -70,8 +70,8 @@ package struct WebhookDispatcher: Sendable {
 
     /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next.
     package func run() async {
+        let work = Work()
         await withTaskGroup(of: Void.self) { group in
-            let work = Work()
             group.addTask { await noteOutcomes(of: work) }
             group.addTask { await prune() }
             group.addTask {
@@ -84,6 +84,17 @@ package struct WebhookDispatcher: Sendable {
                 }
             }
         }
+        let results = work.takeResults()
+        guard !results.isEmpty else { return }
+        // In a task of its own, since this one is cancelled: what was taken need not be sent again.
+        try? await Task { [desk] in try await desk.note(results.map(\.outcome)) }.value
+    }
+
+    /// What came of an attempt.
+    private struct Result: Sendable {
+        var outcome: DeliveryOutcome
+        /// Why nothing is to be sent to the endpoint from now on; `nil` where it goes on.
+        var pause: EndpointFact.Pause?
     }
 
     /// What this process has under way, and what came of it.
@@ -91,7 +102,7 @@ package struct WebhookDispatcher: Sendable {
         private struct State {
             var underWay: [String: Int] = [:]
             var count = 0
-            var outcomes: [DeliveryOutcome] = []
+            var results: [Result] = []
         }
 
         private let state = Mutex(State())
@@ -107,24 +118,24 @@ package struct WebhookDispatcher: Sendable {
             }
         }
 
-        /// - Parameter outcome: `nil` where nothing is to be noted.
-        func end(_ endpoint: String, _ outcome: DeliveryOutcome?) {
+        /// - Parameter result: `nil` where nothing is to be noted.
+        func end(_ endpoint: String, _ result: Result?) {
             state.withLock { state in
                 let left = (state.underWay[endpoint] ?? 1) - 1
                 state.underWay[endpoint] = left > 0 ? left : nil
                 state.count -= 1
-                if let outcome { state.outcomes.append(outcome) }
+                if let result { state.results.append(result) }
             }
         }
 
-        func takeOutcomes() -> [DeliveryOutcome] {
+        func takeResults() -> [Result] {
             state.withLock { state in
-                defer { state.outcomes = [] }
-                return state.outcomes
+                defer { state.results = [] }
+                return state.results
             }
         }
 
-        func giveBack(_ outcomes: [DeliveryOutcome]) { state.withLock { $0.outcomes = outcomes + $0.outcomes } }
+        func giveBack(_ results: [Result]) { state.withLock { $0.results = results + $0.results } }
     }
 
     /// Returns how long to wait before the next look.
@@ -148,13 +159,17 @@ package struct WebhookDispatcher: Sendable {
     private func noteOutcomes(of work: Work) async {
         while !Task.isCancelled {
             try? await Task.sleep(for: intervals.gather)
-            let outcomes = work.takeOutcomes()
-            guard !outcomes.isEmpty else { continue }
+            let results = work.takeResults()
+            guard !results.isEmpty else { continue }
             do {
-                try await desk.note(outcomes)
+                try await desk.note(results.map(\.outcome))
                 bell.ring()
+                // One after the other, so that each is paused once however many attempts failed.
+                for result in results {
+                    if let pause = result.pause { await self.pause(result.outcome.endpoint, pause) }
+                }
             } catch {
-                work.giveBack(outcomes)
+                work.giveBack(results)
                 log("what came of webhooks cannot be noted now", error)
                 try? await Task.sleep(for: intervals.retry)
             }
@@ -182,38 +197,41 @@ package struct WebhookDispatcher: Sendable {
     // MARK: - One attempt
 
     /// Sends a delivery once; `nil` where there is nothing to note.
-    private func attempt(_ delivery: DueDelivery) async -> DeliveryOutcome? {
-        func outcome(_ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?) -> DeliveryOutcome {
+    private func attempt(_ delivery: DueDelivery) async -> Result? {
+        func result(
+            _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, pause: EndpointFact.Pause? = nil
+        ) -> Result {
             metrics.count(.webhooks, [result.word])
-            return DeliveryOutcome(
-                endpoint: delivery.endpoint, number: delivery.number, result: result, at: now(), status: status,
-                failure: failure)
+            return Result(
+                outcome: DeliveryOutcome(
+                    endpoint: delivery.endpoint, number: delivery.number, result: result, at: now(), status: status,
+                    failure: failure), pause: pause)
         }
         guard let target = endpoints.target(delivery.endpoint, now: now()) else {
-            return outcome(later(delivery), "the endpoint's address or secret is not in the database")
+            return result(later(delivery), "the endpoint's address or secret is not in the database")
         }
         do {
             guard let message = try await message(of: delivery, to: target.endpoint), let url = URL(string: target.url)
-            else { return outcome(.givenUp, "what it was about is gone") }
+            else { return result(.givenUp, "what it was about is gone") }
             let answer = try await transport.send(
                 OutgoingRequest(
                     "POST", url, headers: message.headers(at: now(), secrets: target.secrets), body: message.body))
-            if (200..<300).contains(answer.status) { return outcome(.delivered, status: answer.status, nil) }
+            if (200..<300).contains(answer.status) { return result(.delivered, status: answer.status, nil) }
             let wished = answer.header("Retry-After").flatMap { Int64($0) } ?? 0
-            let result = later(delivery, wished: min(max(0, wished), Self.longestWish) * 1000)
-            await pauseIfDead(delivery)
-            return outcome(result, status: answer.status, "status \(answer.status)")
+            return result(
+                later(delivery, wished: min(max(0, wished), Self.longestWish) * 1000), status: answer.status,
+                "status \(answer.status)", pause: answer.status == Self.gone ? .gone : unreachable(delivery))
         } catch is CancellationError {
             return nil
         } catch {
-            let result = later(delivery)
-            await pauseIfDead(delivery)
-            return outcome(result, Self.words(error))
+            return result(later(delivery), Self.words(error), pause: unreachable(delivery))
         }
     }
 
     /// In seconds.
     private static let longestWish: Int64 = 21_600
+    /// A receiver that wants nothing any more (Standard Webhooks, "Delivery"; RFC 9110, 15.5.11).
+    private static let gone = 410
 
     private func later(_ delivery: DueDelivery, wished: Int64 = 0) -> DeliveryOutcome.Result {
         let pause = DeliverySchedule.pause(
@@ -222,19 +240,22 @@ package struct WebhookDispatcher: Sendable {
         return pause.map { .failed(pause: $0) } ?? .givenUp
     }
 
-    /// Pauses an endpoint that took nothing for as long as is tried.
-    private func pauseIfDead(_ delivery: DueDelivery) async {
-        guard let since = delivery.failingSince,
-            now() >= since.adding(milliseconds: DeliverySchedule.patience),
-            let endpoint = endpoints.endpoints.first(where: { $0.id == delivery.endpoint }), endpoint.pause == nil
-        else { return }
+    /// Of an endpoint that took nothing for as long as is tried.
+    private func unreachable(_ delivery: DueDelivery) -> EndpointFact.Pause? {
+        guard let since = delivery.failingSince else { return nil }
+        return now() >= since.adding(milliseconds: DeliverySchedule.patience) ? .unreachable : nil
+    }
+
+    /// Sends nothing to an endpoint any more, until somebody resumes it.
+    private func pause(_ id: String, _ reason: EndpointFact.Pause) async {
+        guard let endpoint = endpoints.endpoints.first(where: { $0.id == id }), endpoint.pause == nil else { return }
         do {
-            try await endpoints.change(endpoint.id, .paused(.unreachable))
+            try await endpoints.change(id, .paused(reason))
             try await endpoints.refresh()
+            let what = reason == .gone ? "answered that it is gone (410)" : "took nothing for three days"
             logger.log(
-                .error,
-                "an endpoint of webhooks took nothing for three days and is paused; resume it when it is mended",
-                [("endpoint", .string(endpoint.id)), ("origin", .string(endpoint.terms.origin))])
+                .error, "an endpoint of webhooks \(what) and is paused; resume it when it is mended",
+                [("endpoint", .string(id)), ("origin", .string(endpoint.terms.origin))])
         } catch {
             log("an endpoint of webhooks cannot be paused now", error)
         }

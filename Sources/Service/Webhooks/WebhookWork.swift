@@ -14,18 +14,22 @@ package struct WebhookWork: Sendable {
     private let notices: StreamNotices
     private let streams: StreamsReading
     private let dispatcher: WebhookDispatcher
+    private let endpoints: EndpointRegister
+    private let metrics: Metrics
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
 
     package init(
         projector: WebhookProjector, notices: StreamNotices, streams: StreamsReading, dispatcher: WebhookDispatcher,
-        logger: Logger,
+        endpoints: EndpointRegister, metrics: Metrics, logger: Logger,
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.projector = projector
         self.notices = notices
         self.streams = streams
         self.dispatcher = dispatcher
+        self.endpoints = endpoints
+        self.metrics = metrics
         self.logger = logger
         self.now = now
     }
@@ -41,39 +45,44 @@ package struct WebhookWork: Sendable {
     }
 
     /// Works until the current task is cancelled.
-    package func run() async {
+    ///
+    /// - Parameter watch: says when it fails.
+    package func run(_ watch: WorkWatch? = nil) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await dispatcher.run() }
-            group.addTask { await project() }
-            group.addTask { await watchStreams() }
+            group.addTask { await project(watch) }
+            group.addTask { await lookAround() }
         }
     }
 
-    private func project() async {
+    private func project(_ watch: WorkWatch?) async {
         while !Task.isCancelled {
-            do {
-                switch try await projector.step(now: now) {
-                case .more: dispatcher.wake()
-                case .done(let next):
-                    // Whatever comes into the log is looked for by then, too.
-                    let left = max(0, min(next.milliseconds - now().milliseconds, Self.follow))
-                    try await Task.sleep(for: .milliseconds(left))
-                case .elsewhere: try await Task.sleep(for: .milliseconds(Self.follow))
-                }
-            } catch is CancellationError {
-                return
-            } catch {
-                logger.log(
-                    .warning, "what webhooks are to tell cannot be looked for now", [("error", .string("\(error)"))])
-                try? await Task.sleep(for: Self.retry)
+            let pause: Duration
+            switch await step(watch) {
+            case .more:
+                dispatcher.wake()
+                continue
+            // Whatever comes into the log is looked for by then, too.
+            case .done(let next):
+                pause = .milliseconds(max(0, min(next.milliseconds - now().milliseconds, Self.follow)))
+            case .elsewhere: pause = .milliseconds(Self.follow)
+            case nil: pause = Self.retry
             }
+            try? await Task.sleep(for: pause)
         }
     }
 
-    /// Tells when a store falls silent, or is heard again.
-    private func watchStreams() async {
+    /// `nil` where it failed.
+    private func step(_ watch: WorkWatch?) async -> WebhookProjector.Progress? {
+        if let watch { return await watch.watch(.webhooks) { try await projector.step(now: now) } }
+        return try? await projector.step(now: now)
+    }
+
+    /// Tells when a store falls silent, or is heard again; and shows in the metrics how the endpoints fare.
+    private func lookAround() async {
         while !Task.isCancelled {
             do {
+                metrics.note(try await endpoints.health())
                 try await lookAtStreams()
             } catch is CancellationError {
                 return

@@ -226,7 +226,7 @@ struct ServeCommand: Command {
             group.addTask { await healing.run(watch) }
             group.addTask { await stripe.lookups.run(watch) }
             group.addTask { await stripe.sweep.run(watch) }
-            group.addTask { await webhooks.run() }
+            group.addTask { await webhooks.run(watch) }
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()

@@ -7,7 +7,7 @@ struct DocumentationTests {
     /// In the order in which their commands are run: later ones use what earlier ones set.
     private static let pages = [
         "README.md", "docs/operating.md", "docs/auditing.md", "docs/http.md", "docs/configuration.md", "docs/kit.md",
-        "docs/design.md", "docs/privacy.md", "docs/web-checkout.md", "docs/revenuecat.md",
+        "docs/design.md", "docs/privacy.md", "docs/web-checkout.md", "docs/revenuecat.md", "docs/webhooks.md",
     ]
 
     /// Their commands take minutes, or are none.

@@ -12,44 +12,14 @@ import Testing
 
 @Suite("Webhooks: endpoints and what they are told", .timeLimit(.minutes(1)))
 struct WebhookTests {
-    /// Runs what tells the endpoints while the body runs.
-    private func telling(_ rig: ServiceRig, _ body: () async throws -> Void) async throws {
-        let work = Task { await rig.webhookWork.run() }
-        do {
-            try await body()
-        } catch {
-            work.cancel()
-            await work.value
-            throw error
-        }
-        work.cancel()
-        await work.value
-    }
-
-    private func create(_ rig: ServiceRig, _ members: String, key: String? = nil) async throws -> HTTPResponse {
-        try await rig.send(
-            "POST", "/v1/webhook_endpoints", key: key ?? rig.admin, body: Array("{\(members)}".utf8))
-    }
-
-    private func endpoint(_ rig: ServiceRig, _ receiver: Receiver, _ more: String = "") async throws -> WireValue {
-        let answer = try await create(rig, #""url":"\#(receiver.url)"\#(more)"#)
-        #expect(answer.status == 200, "\(String(decoding: answer.body, as: UTF8.self))")
-        return try answer.json
-    }
-
-    private func id(_ endpoint: WireValue) throws -> String {
-        guard case .string(let id)? = endpoint["id"] else { throw CancellationError() }
-        return id
-    }
-
     private static let grant = #"{"entitlement":"premium","until":"2026-11-20T13:00:00Z","reason":"a free hour"}"#
 
     @Test("a changed answer is told with the whole sets, counted, and by time alone with its instant")
     func changes() async throws {
         let rig = try await ServiceRig.make()
         let receiver = try Receiver()
-        _ = try await endpoint(rig, receiver, #","types":["entitlements.changed"]"#)
-        try await telling(rig) {
+        _ = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        try await rig.telling {
             let granted = try await rig.command("grant", "c-1", Self.grant)
             try await receiver.wait("the grant") { $0.count == 1 }
             let first = try #require(receiver.messages.first)
@@ -88,10 +58,10 @@ struct WebhookTests {
     func rotation() async throws {
         let rig = try await ServiceRig.make()
         let receiver = try Receiver()
-        let made = try await endpoint(rig, receiver)
-        let path = "/v1/webhook_endpoints/\(try id(made))"
+        let made = try await rig.endpoint(receiver)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
         #expect(try await rig.get(path).json["secret"] == nil)
-        try await telling(rig) {
+        try await rig.telling {
             func test() async throws -> Receiver.Message {
                 let before = receiver.messages.count
                 #expect(try await rig.send("POST", path + "/actions/test", key: rig.admin).status == 200)
@@ -131,12 +101,12 @@ struct WebhookTests {
             request.body.contains(#""customer_id":"c-1""#) && refusals.take() ? .answer(503, "busy") : .answer(200, "")
         }
         let other = try Receiver()
-        let made = try await endpoint(rig, receiver, #","types":["entitlements.changed"]"#)
-        _ = try await endpoint(rig, other, #","types":["entitlements.changed"]"#)
+        let made = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        _ = try await rig.endpoint(other, #","types":["entitlements.changed"]"#)
         for (name, entitlement) in [("c-1", "premium"), ("c-1", "plus"), ("c-2", "premium")] {
             _ = try await rig.command("grant", name, #"{"entitlement":"\#(entitlement)","reason":"r"}"#)
         }
-        try await telling(rig) {
+        try await rig.telling {
             try await other.wait("the other endpoint") { $0.count == 3 }
             try await receiver.wait("the other customer") { $0.contains { $0.data["customer_id"] == .string("c-2") } }
             try await receiver.wait("all") { $0.count == 3 }
@@ -145,7 +115,7 @@ struct WebhookTests {
         try #require(own.map { $0.data["sequence"] } == [.int(1), .int(2)])
         #expect(own[0].data["after"] == own[1].data["before"])
         #expect(receiver.requests.filter { $0.headers["webhook-id"] == own[0].id }.count == 2, "the same id each time")
-        let path = "/v1/webhook_endpoints/\(try id(made))/deliveries"
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))/deliveries"
         let listed = try await rig.get(path).json["items"]
         #expect(listed?[0]?["attempts"] == .int(2) && listed?[0]?["state"] == .string("delivered"))
         #expect(listed?[0]?["status"] == .int(200))
@@ -157,11 +127,14 @@ struct WebhookTests {
         let rig = try await ServiceRig.make()
         let isMended = Tally(0)
         let receiver = try Receiver { _, _ in isMended.isUp ? .answer(200, "") : .reset }
-        let made = try await endpoint(rig, receiver, #","types":["entitlements.changed"]"#)
-        let path = "/v1/webhook_endpoints/\(try id(made))"
+        let made = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
         _ = try await rig.command("grant", "c-1", #"{"entitlement":"premium","reason":"r"}"#)
-        try await telling(rig) {
-            while receiver.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        try await rig.telling {
+            // Noted, not only made: it is dated when it is over.
+            while try await rig.get(path).json["failing_since"] == .null {
+                try await Task.sleep(for: .milliseconds(5))
+            }
             rig.clock.now = rig.clock.now.adding(milliseconds: DeliverySchedule.patience)
             // Another customer's is tried beside the first one's.
             _ = try await rig.command("grant", "c-2", #"{"entitlement":"premium","reason":"r"}"#)
@@ -187,16 +160,16 @@ struct WebhookTests {
     func redelivery() async throws {
         let rig = try await ServiceRig.make()
         let receiver = try Receiver()
-        let made = try await endpoint(rig, receiver, #","types":["event.recorded"]"#)
-        let path = "/v1/webhook_endpoints/\(try id(made))/actions/redeliver"
+        let made = try await rig.endpoint(receiver, #","types":["event.recorded"]"#)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))/actions/redeliver"
         var positions: [Int64] = []
         for number in 0..<4 {
             let answer = try await rig.command("grant", "c-\(number)", #"{"entitlement":"premium","reason":"r"}"#).json
             if case .int(let position)? = answer["position"] { positions.append(position) }
         }
-        try await telling(rig) {
+        try await rig.telling {
             try await receiver.wait("all") { $0.count == 4 }
-            while try await rig.get("/v1/webhook_endpoints/\(try id(made))").json["waiting"] != .int(0) {
+            while try await rig.get("/v1/webhook_endpoints/\(try ServiceRig.id(made))").json["waiting"] != .int(0) {
                 try await Task.sleep(for: .milliseconds(5))
             }
             let first = positions.compactMap { position in
@@ -226,12 +199,12 @@ struct WebhookTests {
             (#""url":"https://example.com","format":"soap""#, 422, "format"),
             (#""url":"https://example.com","environment":"moon""#, 400, "environment"),
         ] {
-            let answer = try await create(rig, members)
+            let answer = try await rig.createEndpoint(members)
             #expect(answer.status == status, "\(members)")
             #expect(try answer.json["param"] == .string(param), "\(members)")
         }
         let reader = try await rig.keys.create(name: "r", scopes: [.customersRead, .eventsRead, .customersWrite]).secret
-        #expect(try await create(rig, #""url":"https://example.com""#, key: reader).status == 403)
+        #expect(try await rig.createEndpoint(#""url":"https://example.com""#, key: reader).status == 403)
         #expect(try await rig.get("/v1/webhook_endpoints/we_none").status == 404)
         #expect(
             try await rig.get("/v1/ledger").json["position"]
@@ -247,14 +220,14 @@ struct WebhookTests {
             name: "own", scopes: [.admin], environment: .sandbox, bundleID: ServiceRig.bundleID
         ).secret
         let url = #""url":"https://example.com/a""#
-        let wide = try await create(rig, url).json
-        let made = try await create(rig, url, key: own).json
+        let wide = try await rig.createEndpoint(url).json
+        let made = try await rig.createEndpoint(url, key: own).json
         #expect(made["environment"] == .string("sandbox") && made["app"] == .string(ServiceRig.bundleID))
-        #expect(try await create(rig, url + #","environment":"production""#, key: own).status == 403)
-        #expect(try await create(rig, url + #","app":"\#(ServiceRig.otherBundleID)""#, key: own).status == 403)
+        #expect(try await rig.createEndpoint(url + #","environment":"production""#, key: own).status == 403)
+        #expect(try await rig.createEndpoint(url + #","app":"\#(ServiceRig.otherBundleID)""#, key: own).status == 403)
         let listed = try await rig.send("GET", "/v1/webhook_endpoints", key: own).json["items"]
         #expect(listed?[0]?["id"] == made["id"] && listed?[1] == nil)
-        let foreign = "/v1/webhook_endpoints/\(try id(wide))"
+        let foreign = "/v1/webhook_endpoints/\(try ServiceRig.id(wide))"
         for (method, path) in [
             ("GET", foreign), ("DELETE", foreign), ("POST", foreign + "/actions/rotate_secret"),
             ("POST", foreign + "/actions/test"), ("POST", foreign + "/actions/pause"), ("GET", foreign + "/deliveries"),
@@ -267,11 +240,11 @@ struct WebhookTests {
     func forgotten() async throws {
         let rig = try await ServiceRig.make()
         let receiver = try Receiver()
-        let made = try await endpoint(rig, receiver, #","types":["entitlements.changed"]"#)
-        let path = "/v1/webhook_endpoints/\(try id(made))"
+        let made = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
         #expect(try await rig.send("POST", path + "/actions/pause", key: rig.admin).json["status"] == .string("paused"))
         _ = try await rig.command("grant", "c-1", #"{"entitlement":"premium","reason":"r"}"#)
-        try await telling(rig) {
+        try await rig.telling {
             while try await rig.get(path).json["waiting"] != .int(1) { try await Task.sleep(for: .milliseconds(5)) }
         }
         let customer = try #require(CustomerID("c-1"))
@@ -283,24 +256,5 @@ struct WebhookTests {
         #expect(rows == 0)
         let listed = try await rig.get(path + "/deliveries").json["items"]
         #expect(listed?[0]?["state"] == .string("withdrawn") && listed?[0]?["customer_id"] == .null)
-    }
-}
-
-/// A number that threads take from.
-private final class Tally: Sendable {
-    private let count: Mutex<Int>
-
-    init(_ count: Int) { self.count = Mutex(count) }
-
-    var isUp: Bool { count.withLock { $0 > 0 } }
-
-    func put(_ value: Int) { count.withLock { $0 = value } }
-
-    func take() -> Bool {
-        count.withLock { count in
-            guard count > 0 else { return false }
-            count -= 1
-            return true
-        }
     }
 }

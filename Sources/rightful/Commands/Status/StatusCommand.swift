@@ -57,7 +57,9 @@ struct StatusCommand: Command {
                 streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
                     .map { StatusDocument.Stream($0, at: now) } + ofStripe,
                 drift: StatusDocument.drift(try await reader.driftRegister.counts()),
-                catalog: try await reader.catalog().catalog, cluster: session.cluster,
+                webhooks: StatusDocument.Webhooks(
+                    try await session.endpoints.health(), at: now), catalog: try await reader.catalog().catalog,
+                cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport },
                 servingAs: try await ServingUser.all(session.pool),
                 weakness: try await ServingRole.weakness(session.pool),

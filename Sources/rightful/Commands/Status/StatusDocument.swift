@@ -129,6 +129,7 @@ struct StatusDocument: Encodable {
     var sweeps: [Sweep]?
     var streams: [Stream]?
     var drift: [Drift]?
+    var webhooks: Webhooks?
     var roles: Roles?
     var sizes: Sizes?
     var counts: Counts?
@@ -152,7 +153,8 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        sweeps: [Sweep], streams: [Stream], drift: [Drift], catalog: Catalog, cluster: EmbeddedCluster?,
+        sweeps: [Sweep], streams: [Stream], drift: [Drift], webhooks: Webhooks,
+        catalog: Catalog, cluster: EmbeddedCluster?,
         transport: Transport, servingAs: [String], weakness: String?, guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
@@ -190,6 +192,7 @@ extension StatusDocument {
         self.sweeps = sweeps
         self.streams = streams
         self.drift = drift
+        self.webhooks = webhooks
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
             reason: weakness, guardsOff: guardsOff)

@@ -28,6 +28,7 @@ struct WebhooksListCommand: Command {
         let status: String =
             switch (endpoint.pause, standing?.failingSince) {
             case (.unreachable, _): "paused: it took nothing for three days"
+            case (.gone, _): "paused: it answered that it is gone (410)"
             case (.ordered, _): "paused"
             case (nil, let since?): "fails since \(since)"
             case (nil, nil): "active"

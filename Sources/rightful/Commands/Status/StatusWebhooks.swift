@@ -1,0 +1,45 @@
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+
+extension StatusDocument {
+    /// The endpoints of outgoing webhooks.
+    struct Webhooks: Encodable {
+        /// Those that took the last message, or had none yet.
+        let active: Int64
+        /// Those that did not.
+        let failing: Int64
+        /// Those to which nothing is sent until somebody resumes them.
+        let paused: Int64
+        /// Since when the one fails that fails the longest.
+        @Nullable var failingSince: String?
+        /// For how long the delivery is due that waits the longest to be sent.
+        let overdueSeconds: Double
+
+        init(_ health: EndpointHealth, at now: Timestamp) {
+            (active, failing, paused) = (health.active, health.failing, health.paused)
+            let overdue = health.overdueSince.map { max(0, now.milliseconds - $0.milliseconds) } ?? 0
+            overdueSeconds = Double(overdue) / 1000
+            _failingSince = Nullable(wrappedValue: health.failingSince?.description)
+        }
+    }
+
+    /// For people: nothing while there are no endpoints.
+    var webhookRows: [(String, String)] {
+        guard let webhooks, webhooks.active + webhooks.failing + webhooks.paused > 0 else { return [] }
+        let since = webhooks.failingSince.map { " (since \($0))" } ?? ""
+        let cure = webhooks.failing + webhooks.paused > 0 ? ": `rightful webhooks list` shows them" : ""
+        let late =
+            webhooks.overdueSeconds >= Self.noticedDelay
+            ? "; what is due is not sent for \(webhooks.overdueSeconds) s: does the service run?" : ""
+        return [
+            (
+                "webhooks",
+                "\(webhooks.active) active, \(webhooks.failing) failing\(since), \(webhooks.paused) paused\(cure)\(late)"
+            )
+        ]
+    }
+
+    /// In seconds: a service takes what is due within a fraction of one.
+    private static let noticedDelay = 10.0
+}
