@@ -18,13 +18,15 @@ struct WebhookParts: Sendable {
         let list = DeliveryList(pool: pool)
         let projector = WebhookProjector(
             pool: pool, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
-        let allowsPrivate = configuration.allowsPrivateWebhooks
+        let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
         handled = Webhooks(endpoints: endpoints, list: list, projector: projector, allowsPrivate: allowsPrivate)
         work = WebhookWork(
             projector: projector, notices: StreamNotices(pool: pool), streams: streams,
             dispatcher: WebhookDispatcher(
-                desk: DeliveryDesk(pool: pool), list: list, endpoints: endpoints, reader: reader,
-                transport: WebhookDispatcher.transport(allowsPrivate: allowsPrivate), metrics: metrics, logger: logger,
-                now: now), endpoints: endpoints, metrics: metrics, logger: logger, now: now)
+                desk: DeliveryDesk(pool: pool, patience: attempt * WebhookDispatcher.patience), list: list,
+                endpoints: endpoints, reader: reader,
+                transport: WebhookDispatcher.transport(allowsPrivate: allowsPrivate, attempt: attempt),
+                metrics: metrics, logger: logger, now: now), endpoints: endpoints, metrics: metrics, logger: logger,
+            now: now)
     }
 }

@@ -177,6 +177,10 @@ struct ConfigurationTests {
             (#"{"log_origin": ""}"#, "log_origin"), (#"{"checkpoint_dir": 5}"#, "checkpoint_dir"),
             (#"{"trusted_proxies": ["10.0.0.0/33"]}"#, "trusted_proxies[0]"),
             (#"{"trusted_proxies": ["proxy.example"]}"#, "trusted_proxies[0]"),
+            (#"{"webhooks": true}"#, "webhooks"), (#"{"webhooks": {"seconds": 1}}"#, "webhooks.seconds"),
+            (#"{"webhooks": {"attempt_seconds": 0}}"#, "webhooks.attempt_seconds"),
+            (#"{"webhooks": {"attempt_seconds": 61}}"#, "webhooks.attempt_seconds"),
+            (#"{"webhooks": {"attempt_seconds": 1.5}}"#, "webhooks.attempt_seconds"),
             (#"{"rate_limits": 5}"#, "rate_limits"),
             (#"{"rate_limits": {"address_per_minute": 5}}"#, "rate_limits.address_per_minute"),
             (#"{"rate_limits": {"address_burst": 0}}"#, "rate_limits.address_burst"),
@@ -237,6 +241,19 @@ struct ConfigurationTests {
             }
             #expect(error?.description.contains("a whole number of MiB from 0 to 1048576") == true)
         }
+    }
+
+    @Test("endpoints of webhooks are public and have 15 s for an answer unless something else is said")
+    func webhooks() throws {
+        func shown(_ configuration: Configuration) -> String? {
+            configuration.report.first { $0.key == "webhooks" }?.value
+        }
+        let preset = try Self.read()
+        #expect(preset.webhookAttempt == .seconds(15) && !preset.allowsPrivateWebhooks)
+        #expect(shown(preset) == "public addresses by https, 15 s for an answer")
+        let set = try Self.read(#"{"webhooks": {"attempt_seconds": 60, "allow_private_addresses": true}}"#)
+        #expect(set.webhookAttempt == .seconds(60) && set.allowsPrivateWebhooks)
+        #expect(shown(set) == "private addresses and plain http, 60 s for an answer")
     }
 
     @Test("without pass keys an embedded database has one made, and an external one is told that there are no passes")

@@ -1,14 +1,18 @@
 import EntitlementAPI
 package import EntitlementCore
-package import Foundation
+import Foundation
 package import Ledger
 package import OutgoingHTTP
 import Synchronization
 
 /// Sends what is due to the endpoints of webhooks, many at once, and notes what came of it.
 package struct WebhookDispatcher: Sendable {
-    /// How long one attempt may take, in seconds, its connection included.
-    package static let attemptSeconds: TimeInterval = 15
+    /// How long one attempt may take, its connection included, where nobody says.
+    package static let defaultAttempt = Duration.seconds(15)
+    /// The longest that one may be said to take.
+    package static let longestAttempt = Duration.seconds(60)
+    /// After how many times as long another instance sends what one took and said nothing of.
+    package static let patience = 4
     /// The largest answer of a receiver that is read, in bytes; what it says counts for nothing.
     package static let answerLimit = 1 << 20
 
@@ -54,9 +58,11 @@ package struct WebhookDispatcher: Sendable {
     }
 
     /// What carries messages: never to a private address, unless that is allowed, whatever name leads to it.
-    package static func transport(allowsPrivate: Bool) -> OutgoingSession {
+    package static func transport(
+        allowsPrivate: Bool, attempt: Duration = defaultAttempt
+    ) -> OutgoingSession {
         OutgoingSession(
-            timeout: attemptSeconds, answerLimit: answerLimit, connections: underWayLimit,
+            timeout: attempt / .seconds(1), answerLimit: answerLimit, connections: underWayLimit,
             hostConnections: DeliveryDesk.endpointLimit
         ) { allowsPrivate || PublicAddress.contains($0.bytes) }
     }

@@ -24,9 +24,7 @@ extension Configuration {
         answerMemoryMiB =
             try settings.wholeNumber(.answerMemory, of: "MiB", in: 0...Self.answerMemoryLimit).map { Int($0) }
             ?? Application.Limits().answerCacheBytes >> 20
-        allowsPrivateWebhooks =
-            try settings.node(.webhooks)?.members(["allow_private_addresses"])["allow_private_addresses"]?.boolean()
-            ?? false
+        (allowsPrivateWebhooks, webhookAttempt) = try settings.webhooks()
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
         try settings.refuseRepeated(stripe)
@@ -152,6 +150,18 @@ private struct Settings {
     func rateLimits() throws(ConfigurationError) -> RateLimits {
         guard let node = node(.rateLimits) else { return RateLimits() }
         return try RateLimits(reading: node)
+    }
+
+    func webhooks() throws(ConfigurationError) -> (allowsPrivate: Bool, attempt: Duration) {
+        let members = try node(.webhooks)?.members(["allow_private_addresses", "attempt_seconds"]) ?? [:]
+        var attempt = WebhookDispatcher.defaultAttempt
+        if let node = members["attempt_seconds"] {
+            attempt = .seconds(try node.positiveInteger())
+            guard attempt <= WebhookDispatcher.longestAttempt else {
+                throw node.error("must be at most \(WebhookDispatcher.longestAttempt.components.seconds)")
+            }
+        }
+        return (try members["allow_private_addresses"]?.boolean() ?? false, attempt)
     }
 
     func list<Element>(

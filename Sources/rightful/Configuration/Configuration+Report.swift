@@ -39,7 +39,9 @@ extension Configuration {
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
         case (.rateLimits, _): rateLimits.summary
         case (.answerMemory, _): "\(answerMemoryMiB)"
-        case (.webhooks, _): allowsPrivateWebhooks ? "private addresses and plain http" : "public addresses by https"
+        case (.webhooks, _):
+            (allowsPrivateWebhooks ? "private addresses and plain http" : "public addresses by https")
+                + ", \(webhookAttempt.components.seconds) s for an answer"
         }
     }
 

@@ -33,6 +33,8 @@ struct Configuration: Sendable {
     var answerMemoryMiB: Int
     /// Whether endpoints of webhooks may be at private addresses, and by plain http.
     var allowsPrivateWebhooks: Bool
+    /// How long an endpoint of webhooks has for its answer, in whole seconds.
+    var webhookAttempt: Duration
 
     /// Where each value comes from.
     var sources: [ConfigurationKey: ConfigurationSource] = [:]
