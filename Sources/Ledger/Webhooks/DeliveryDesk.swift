@@ -238,22 +238,25 @@ package struct DeliveryDesk: Sendable {
         _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
     ) throws {
         let groups = Dictionary(grouping: outcomes, by: \.endpoint).sorted { $0.key < $1.key }
-        for (endpoint, outcomes) in groups {
-            let last = outcomes.max { $0.at < $1.at }
-            // Of those that ended others may come next, at once.
-            let pause = outcomes.map { $0.result.pause ?? 0 }.min()
-            try connection.query(
-                """
-                UPDATE webhook_endpoint SET
-                    failing_since = CASE WHEN $3 THEN NULL ELSE coalesce(failing_since, $4) END,
-                    due_at = least(due_at, clock_timestamp() + $5 * interval '1 ms')
-                WHERE ledger_id = $1 AND endpoint = $2
-                """,
-                [
-                    .int(ledgerID), .text(endpoint), .bool(outcomes.contains { $0.result == .delivered }),
-                    .timestamp(last?.at.milliseconds), .int(pause),
-                ])
-        }
+        try connection.query(
+            """
+            UPDATE webhook_endpoint AS endpoint SET
+                failing_since = CASE WHEN outcome.failed_at IS NOT NULL
+                    THEN coalesce(endpoint.failing_since, outcome.failed_at) END,
+                due_at = least(endpoint.due_at, clock_timestamp() + outcome.pause * interval '1 ms')
+            FROM unnest($2::text[], $3::timestamptz[], $4::bigint[]) AS outcome (endpoint, failed_at, pause)
+            WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = outcome.endpoint
+            """,
+            [
+                .int(ledgerID), .textArray(groups.map(\.key)),
+                .timestampArray(
+                    groups.map { _, outcomes in
+                        let isTaking = outcomes.contains { $0.result == .delivered }
+                        return isTaking ? nil : outcomes.map(\.at.milliseconds).max()
+                    }),
+                // Of those that ended others may come next, at once.
+                .intArray(groups.map { _, outcomes in outcomes.map { $0.result.pause ?? 0 }.min() ?? 0 }),
+            ])
     }
 }
 

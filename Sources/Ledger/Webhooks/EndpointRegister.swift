@@ -103,11 +103,14 @@ package final class EndpointRegister: Sendable {
             // Somebody else may have read further meanwhile.
             guard state.position == position else { return }
             state.position = head
+            guard !events.isEmpty else { return }
             for event in events { state.book.apply(event.fact, position: event.position, at: event.recordedAt) }
             for (endpoint, hash, value) in values where Self.hash(value) == hash {
                 state.values[endpoint, default: [:]][hash] = value
             }
-            state.values = state.values.filter { state.book.endpoints[$0.key] != nil }
+            for id in Set(events.map(\.fact.endpointID)) where state.book.endpoints[id] == nil {
+                state.values[id] = nil
+            }
         }
     }
 
@@ -115,6 +118,12 @@ package final class EndpointRegister: Sendable {
     package var endpoints: [Endpoint] {
         state.withLock { $0.book.endpoints.values.sorted { $0.position < $1.position } }
     }
+
+    /// How many there are, as of the last reading.
+    package var count: Int { state.withLock { $0.book.endpoints.count } }
+
+    /// The one of an id, as of the last reading.
+    package func endpoint(_ id: String) -> Endpoint? { state.withLock { $0.book.endpoints[id] } }
 
     /// Where and how to send; `nil` for an endpoint that there is not, or of which the address or the secret is lost.
     package func target(_ id: String, now: Timestamp) -> EndpointTarget? {

@@ -65,7 +65,7 @@ enum Outbox {
                 .bytesArray(messages.map { $0.change?.after }), .bytesArray(messages.map(\.body)),
             ]
         ).rows.map { try $0.int(0) }
-        try lock(nil, on: connection)
+        try lockThoseWanting(numbers, on: connection)
         try connection.query(
             giving, [.int(ledgerID), .intArray(numbers), .int2(MessageType.entitlementsChanged.number)])
     }
@@ -175,14 +175,29 @@ enum Outbox {
     ///
     /// Whoever changes that takes these locks first, and in the same order: so of two neither waits for the other for ever.
     ///
-    /// - Parameter endpoints: `nil`: all.
-    static func lock(_ endpoints: Set<String>?, on connection: isolated PostgresConnection) throws {
+    static func lock(_ endpoints: Set<String>, on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            "SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = ANY ($2) ORDER BY endpoint FOR UPDATE",
+            [.int(ledgerID), .textArray(endpoints.sorted())])
+    }
+
+    /// Locks those to which messages are given, in the same order.
+    private static func lockThoseWanting(_ numbers: [Int64], on connection: isolated PostgresConnection) throws {
         try connection.query(
             """
-            SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND ($2::text[] IS NULL OR endpoint = ANY ($2))
-            ORDER BY endpoint FOR UPDATE
-            """, [.int(ledgerID), endpoints.map { .textArray($0.sorted()) } ?? .null])
+            SELECT FROM webhook_endpoint AS endpoint WHERE endpoint.ledger_id = $1 AND EXISTS (
+                SELECT FROM webhook_message AS message
+                WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[]) AND \(isWanted))
+            ORDER BY endpoint.endpoint FOR UPDATE
+            """, [.int(ledgerID), .intArray(numbers)])
     }
+
+    /// Whether an endpoint wants a message.
+    private static let isWanted = """
+        endpoint.app = message.app AND message.type = ANY (endpoint.types) AND message.position >= endpoint.position
+            AND (endpoint.environment IS NULL OR message.environment IS NULL
+                OR endpoint.environment = message.environment)
+        """
 
     private static let giving = """
         WITH new AS MATERIALIZED (
@@ -190,10 +205,7 @@ enum Outbox {
                 message.type = $3 AS is_counted, count(*) FILTER (WHERE message.type = $3) OVER line AS step,
                 row_number() OVER line AS place
             FROM webhook_message AS message
-            JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND endpoint.app = message.app
-                AND message.type = ANY (endpoint.types) AND message.position >= endpoint.position
-                AND (endpoint.environment IS NULL OR message.environment IS NULL
-                    OR endpoint.environment = message.environment)
+            JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND \(isWanted)
             WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[])
             WINDOW line AS (
                 PARTITION BY endpoint.endpoint, message.identity, message.environment ORDER BY message.number

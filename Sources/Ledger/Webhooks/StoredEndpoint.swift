@@ -1,24 +1,17 @@
 import EntitlementCore
 import PostgresClient
 
-/// An endpoint as the outbox gives messages to it.
-struct StoredEndpoint: Sendable {
-    let id: String
-    let app: AppScope?
-    let types: Set<MessageType>
-
-    private init(_ row: PostgresRow) throws {
-        id = try row.text(0)
-        let name = try row.text(1)
-        app = name.isEmpty ? nil : AppScope(name)
-        types = Set(try row.intArray(2).compactMap { try $0.map { try MessageType(stored: $0) } })
-    }
-
-    static func all(on connection: isolated PostgresConnection) throws -> [StoredEndpoint] {
-        try connection.query(
-            "SELECT endpoint, app, types::bigint[] FROM webhook_endpoint WHERE ledger_id = $1 ORDER BY endpoint",
-            [.int(ledgerID)]
-        ).rows.map { try StoredEndpoint($0) }
+/// What endpoints want to hear of, as the outbox gives messages to them.
+enum StoredEndpoint {
+    /// Of which apps anybody wants to hear of some types: their bundle ids, and an empty one for every app.
+    static func apps(
+        wanting types: Set<MessageType>, on connection: isolated PostgresConnection
+    ) throws -> Set<String> {
+        Set(
+            try connection.query(
+                "SELECT DISTINCT app FROM webhook_endpoint WHERE ledger_id = $1 AND types && $2::smallint[]",
+                [.int(ledgerID), .int2Array(types.map(\.number).sorted())]
+            ).rows.map { try $0.text(0) })
     }
 
     /// Follows what an event says of an endpoint, and begins or ends to look at answers for it.

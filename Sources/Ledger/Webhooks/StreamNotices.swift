@@ -32,9 +32,7 @@ package struct StreamNotices: Sendable {
     /// Whether anybody wants to hear of it.
     package func isWanted() async throws -> Bool {
         try await pool.run(doing: "looking who is told of silent streams") { connection in
-            try StoredEndpoint.all(on: connection).contains {
-                !$0.types.isDisjoint(with: [.streamSilent, .streamRecovered])
-            }
+            try !StoredEndpoint.apps(wanting: [.streamSilent, .streamRecovered], on: connection).isEmpty
         }
     }
 
@@ -47,13 +45,13 @@ package struct StreamNotices: Sendable {
             else { return }
             try connection.transaction { connection in
                 _ = try WebhookProjector.row.lockWaiting(on: connection)
-                let endpoints = Set(try StoredEndpoint.all(on: connection).map { $0.app?.bundleID ?? "" })
+                let apps = try StoredEndpoint.apps(wanting: [.streamSilent, .streamRecovered], on: connection)
                 let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
                 let stored = try Self.stored(on: connection)
                 var messages: [OutboxMessage] = []
                 for stream in streams {
                     guard let type = try step(stream, stored[StreamKey(stream)], on: connection) else { continue }
-                    messages += endpoints.filter { $0.isEmpty || $0 == stream.app }.sorted().map { name in
+                    messages += apps.filter { $0.isEmpty || $0 == stream.app }.sorted().map { name in
                         OutboxMessage(
                             content: .other(type, body: stream.body), app: name, environment: stream.environment,
                             identity: EventName.nobody, position: position, at: instant)

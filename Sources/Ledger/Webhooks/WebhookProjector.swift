@@ -98,14 +98,12 @@ package struct WebhookProjector: Sendable {
     private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
         guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
         let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
-        let endpoints = try StoredEndpoint.all(on: connection)
         try connection.walkByIndex()
         if head > checkpoint {
-            try Self.row.note(
-                try follow(from: checkpoint, to: head, endpoints, on: connection), on: connection)
+            try Self.row.note(try follow(from: checkpoint, to: head, on: connection), on: connection)
             return .more
         }
-        if try tellDrift(endpoints, on: connection) { return .more }
+        if try tellDrift(on: connection) { return .more }
         let scopes = try AnswerScope.all(on: connection)
         guard !scopes.isEmpty else { return .done(until: now) }
         let applied = try AppliedCatalog.all(on: connection)
@@ -132,8 +130,7 @@ package struct WebhookProjector: Sendable {
 
     /// Goes through the next events; returns up to which position.
     private func follow(
-        from checkpoint: Int64, to head: Int64, _ endpoints: [StoredEndpoint],
-        on connection: isolated PostgresConnection
+        from checkpoint: Int64, to head: Int64, on connection: isolated PostgresConnection
     ) throws -> Int64 {
         let change = try EndpointEvent.first(after: checkpoint, on: connection)
         if let change, change.position == checkpoint + 1 {
@@ -141,9 +138,10 @@ package struct WebhookProjector: Sendable {
             return change.position
         }
         let last = min(change.map { $0.position - 1 } ?? head, head)
-        guard !endpoints.isEmpty else { return last }
+        let apps = try StoredEndpoint.apps(wanting: Set(MessageType.allCases), on: connection)
+        guard !apps.isEmpty else { return last }
         let end = min(checkpoint + pageEvents, last)
-        var messages = try RecordedEvents.messages(from: checkpoint, to: end, for: endpoints, on: connection)
+        var messages = try RecordedEvents.messages(from: checkpoint, to: end, on: connection)
         let scopes = try AnswerScope.all(on: connection)
         if !scopes.isEmpty {
             let applied = try AppliedCatalog.all(on: connection)
@@ -163,12 +161,10 @@ package struct WebhookProjector: Sendable {
     /// Tells of differences that were found since the last time; returns whether there was anything to do.
     ///
     /// That a customer has something in the other environment only is no news, and would tell an endpoint of one of the other.
-    private func tellDrift(
-        _ endpoints: [StoredEndpoint], on connection: isolated PostgresConnection
-    ) throws -> Bool {
+    private func tellDrift(on connection: isolated PostgresConnection) throws -> Bool {
         let found = try DriftProjector.row.checkpoint(on: connection)
         guard let told = try Self.driftRow.lock(on: connection, clear: { _ in }), told < found else { return false }
-        let names = Set(endpoints.filter { $0.types.contains(.driftFound) }.map { $0.app?.bundleID ?? "" })
+        let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
         guard !names.isEmpty else {
             try Self.driftRow.note(found, on: connection)
             return true
@@ -204,10 +200,9 @@ package struct WebhookProjector: Sendable {
 private enum RecordedEvents {
     /// What endpoints hear of the events after a position, up to and with another one.
     static func messages(
-        from start: Int64, to end: Int64, for endpoints: [StoredEndpoint], on connection: isolated PostgresConnection
+        from start: Int64, to end: Int64, on connection: isolated PostgresConnection
     ) throws -> [OutboxMessage] {
-        let wanted: Set<MessageType> = [.eventRecorded, .ownershipConflict]
-        let names = Set(endpoints.filter { !$0.types.isDisjoint(with: wanted) }.map { $0.app?.bundleID ?? "" })
+        let names = try StoredEndpoint.apps(wanting: [.eventRecorded, .ownershipConflict], on: connection)
         guard !names.isEmpty else { return [] }
         let events = try connection.query(
             """

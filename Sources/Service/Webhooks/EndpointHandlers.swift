@@ -32,7 +32,7 @@ extension Application {
         }
         let order = try order(request, call.scope, allowsPrivate: webhooks.allowsPrivate)
         try await webhooks.endpoints.refresh()
-        guard webhooks.endpoints.endpoints.count < EndpointRegister.limit else {
+        guard webhooks.endpoints.count < EndpointRegister.limit else {
             throw Problem(
                 .unprocessable, "There are \(EndpointRegister.limit) endpoints, the most at a time; delete one first.")
         }
@@ -173,7 +173,7 @@ extension Application {
 
     private func endpoint(_ id: String, _ scope: LogScope, _ webhooks: Webhooks) async throws -> Endpoint {
         try await webhooks.endpoints.refresh()
-        guard let endpoint = webhooks.endpoints.endpoints.first(where: { $0.id == id }), endpoint.isTold(to: scope)
+        guard let endpoint = webhooks.endpoints.endpoint(id), endpoint.isTold(to: scope)
         else { throw Problem(.notFound, "There is no such endpoint of webhooks.", param: "id") }
         return endpoint
     }
