@@ -39,6 +39,11 @@ enum Help {
                          entitlement is there: p99 from sending to reading
                          limit: p99 of a bare commit of one row by pgbench
           long-lives     subscribers with 60 periods beside those with 5
+          webhooks       a change of a customer's answer, told to each of --endpoints endpoints of one receiver, a process of its
+                         own, three changes a round, each when the one before has reached every endpoint
+                         limit: requests of as many bytes to the same receiver, by a bare client with 64 connections
+                         also: p99 from the change's instant to its arrival, with one more endpoint that takes connections
+                         and never answers, beside the same without it
           growth         one ledger that grows: reads, explain, proofs, append, and start to ready (PostgreSQL being up)
                          at each of --sizes, beside the smallest; rebuild at the largest
 
@@ -46,6 +51,7 @@ enum Help {
           --rounds N         default 2
           --connections N,…  of reads, notifications and launches; default 1,8,64
           --events N         in the log for reads, past-reads and rebuild; default 100000
+          --endpoints N      of webhooks; default 1000
           --sizes N,…        of the log, for growth; default 20000,200000
           --directory DIR    where databases lie meanwhile; default the system's temporary directory
           --json             prints one JSON document at the end instead of a table

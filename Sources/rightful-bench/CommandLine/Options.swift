@@ -11,6 +11,8 @@ struct Options: Sendable {
     private(set) var events = 100_000
     /// The sizes of the log at which growth is measured.
     private(set) var sizes = [20_000, 200_000]
+    /// How many endpoints of webhooks are told.
+    private(set) var endpoints = 1000
     /// Where databases and prepared requests lie meanwhile; the system's temporary directory unless given.
     private(set) var directory: String?
     /// Where the document is written too.
@@ -21,7 +23,8 @@ struct Options: Sendable {
         ("reads", { ReadsRow() }), ("past-reads", { PastReadsRow() }), ("append", { AppendRow() }),
         ("notifications", { NotificationsRow() }), ("sweep", { SweepRow() }), ("launches", { LaunchesRow() }),
         ("rebuild", { RebuildRow() }),
-        ("readable", { ReadableRow() }), ("long-lives", { LongLivesRow() }), ("growth", { GrowthRow() }),
+        ("readable", { ReadableRow() }), ("long-lives", { LongLivesRow() }), ("webhooks", { WebhooksRow() }),
+        ("growth", { GrowthRow() }),
     ]
 
     init(_ words: [String]) throws(UsageError) {
@@ -35,6 +38,8 @@ struct Options: Sendable {
             // PostgreSQL, which is asked as often at a time, takes a hundred.
             case "--connections": connections = try Self.numbers(word, words.popFirst(), in: 1...90)
             case "--events": events = Int(try Self.number(word, words.popFirst(), in: 1000...20_000_000))
+            // One more is made, and the service takes twenty thousand.
+            case "--endpoints": endpoints = Int(try Self.number(word, words.popFirst(), in: 1...19_999))
             case "--sizes": sizes = try Self.numbers(word, words.popFirst(), in: 1000...20_000_000).sorted()
             case "--directory": directory = try Self.text(word, words.popFirst())
             case "--output": output = try Self.text(word, words.popFirst())

@@ -77,7 +77,7 @@ final class Rig {
             {"apps": [{"bundle_id": "\(workload.world.bundleID)", "app_apple_id": \(workload.world.appAppleID),
               "environments": ["production"]\(store.map { ", \"app_store_api\": \($0.setting)" } ?? "")}], "root_certificates": ["\(root)"],
              "rate_limits": {"address_per_second": 1000000, "address_burst": 1000000, "key_per_second": 1000000,
-              "key_burst": 1000000}}
+              "key_burst": 1000000}, "webhooks": {"allow_private_addresses": true}}
             """
         try text.write(toFile: path, atomically: true, encoding: .utf8)
         return path
@@ -170,11 +170,14 @@ final class Rig {
     }
 
     /// Starts a worker of this program.
-    func worker<Request: Encodable>(_ name: String, _ request: Request, showsErrors: Bool = false) throws
-        -> ChildProgram
-    {
+    ///
+    /// - Parameter keepsInput: it runs until its standard input is closed.
+    func worker<Request: Encodable>(
+        _ name: String, _ request: Request, keepsInput: Bool = false, showsErrors: Bool = false
+    ) throws -> ChildProgram {
         let text = String(decoding: try JSONEncoder().encode(request), as: UTF8.self)
-        return try ChildProgram([programs.bench, "worker", name, text], in: directory, showsErrors: showsErrors)
+        return try ChildProgram(
+            [programs.bench, "worker", name, text], in: directory, keepsInput: keepsInput, showsErrors: showsErrors)
     }
 
     /// Stops everything and removes it.

@@ -13,6 +13,7 @@ enum Workers {
         case "insert": try answer(Threads.wait { try await InsertWorker(try decode(text)).run() })
         case "send": try answer(SendWorker(try decode(text)).run())
         case "post": try answer(PostWorker(try decode(text)).run())
+        case "receive": try ReceiveWorker().run()
         case "watch": try answer(WatchWorker(try decode(text)).run())
         default: throw UsageError("there is no worker '\(words[0])'")
         }
