@@ -100,11 +100,13 @@ package final class EndpointRegister: Sendable {
             return (events, head, values)
         }
         state.withLock { state in
-            // Somebody else may have read further meanwhile.
-            guard state.position == position else { return }
+            // Others read at the same time: what they have read already is not applied again.
+            guard head > state.position else { return }
+            let applied = state.position
             state.position = head
-            guard !events.isEmpty else { return }
-            for event in events { state.book.apply(event.fact, position: event.position, at: event.recordedAt) }
+            for event in events where event.position > applied {
+                state.book.apply(event.fact, position: event.position, at: event.recordedAt)
+            }
             for (endpoint, hash, value) in values where Self.hash(value) == hash {
                 state.values[endpoint, default: [:]][hash] = value
             }
