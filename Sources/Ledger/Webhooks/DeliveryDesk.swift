@@ -152,6 +152,32 @@ package struct DeliveryDesk: Sendable {
         }
     }
 
+    /// Gives back what was handed out and nobody is sending any more: whoever comes next need not wait.
+    package func giveBack(_ deliveries: [(endpoint: String, number: Int64)]) async throws {
+        guard !deliveries.isEmpty else { return }
+        try await pool.run(doing: "leaving webhooks to others") { connection in
+            try connection.transaction { connection in
+                try Outbox.lock(Set(deliveries.map(\.endpoint)), on: connection)
+                try connection.query(
+                    """
+                    WITH given AS (
+                        UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
+                        FROM unnest($2::text[], $3::bigint[]) AS back (endpoint, number)
+                        WHERE delivery.ledger_id = $1 AND delivery.endpoint = back.endpoint
+                            AND delivery.number = back.number AND delivery.state = 1 AND delivery.due_at IS NOT NULL
+                        RETURNING delivery.endpoint
+                    )
+                    UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp())
+                    WHERE ledger_id = $1 AND endpoint IN (SELECT endpoint FROM given)
+                    """,
+                    [
+                        .int(ledgerID), .textArray(deliveries.map(\.endpoint)),
+                        .intArray(deliveries.map(\.number)),
+                    ])
+            }
+        }
+    }
+
     /// One customer's deliveries to an endpoint, in one environment.
     private struct Line: Hashable, Comparable {
         let endpoint: String

@@ -74,7 +74,7 @@ package struct WebhookDispatcher: Sendable {
     /// Something may be due: it is looked for at once.
     func wake() { bell.ring() }
 
-    /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next.
+    /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next, at once.
     package func run() async {
         let work = Work()
         await withTaskGroup(of: Void.self) { group in
@@ -90,10 +90,13 @@ package struct WebhookDispatcher: Sendable {
                 }
             }
         }
-        let results = work.takeResults()
-        guard !results.isEmpty else { return }
-        // In a task of its own, since this one is cancelled: what was taken need not be sent again.
-        try? await Task { [desk] in try await desk.note(results.map(\.outcome)) }.value
+        let (results, left) = (work.takeResults(), work.left)
+        guard !results.isEmpty || !left.isEmpty else { return }
+        // In a task of its own, since this one is cancelled: what was taken need not be sent again, and the rest need not wait.
+        try? await Task { [desk] in
+            try await desk.note(results.map(\.outcome))
+            try await desk.giveBack(left)
+        }.value
     }
 
     /// What came of an attempt.
@@ -109,6 +112,7 @@ package struct WebhookDispatcher: Sendable {
             var underWay: [String: Int] = [:]
             var count = 0
             var results: [Result] = []
+            var left: [(endpoint: String, number: Int64)] = []
         }
 
         private let state = Mutex(State())
@@ -117,6 +121,9 @@ package struct WebhookDispatcher: Sendable {
 
         var count: Int { state.withLock { $0.count } }
 
+        /// What was begun and not brought to its end.
+        var left: [(endpoint: String, number: Int64)] { state.withLock { $0.left } }
+
         func begin(_ deliveries: [DueDelivery]) {
             state.withLock { state in
                 for delivery in deliveries { state.underWay[delivery.endpoint, default: 0] += 1 }
@@ -124,13 +131,17 @@ package struct WebhookDispatcher: Sendable {
             }
         }
 
-        /// - Parameter result: `nil` where nothing is to be noted.
-        func end(_ endpoint: String, _ result: Result?) {
+        /// - Parameter result: `nil` where it was not brought to its end.
+        func end(_ delivery: DueDelivery, _ result: Result?) {
             state.withLock { state in
-                let left = (state.underWay[endpoint] ?? 1) - 1
-                state.underWay[endpoint] = left > 0 ? left : nil
+                let others = (state.underWay[delivery.endpoint] ?? 1) - 1
+                state.underWay[delivery.endpoint] = others > 0 ? others : nil
                 state.count -= 1
-                if let result { state.results.append(result) }
+                if let result {
+                    state.results.append(result)
+                } else {
+                    state.left.append((delivery.endpoint, delivery.number))
+                }
             }
         }
 
@@ -153,7 +164,7 @@ package struct WebhookDispatcher: Sendable {
             guard !due.isEmpty else { return intervals.idle }
             work.begin(due)
             for delivery in due {
-                attempts.addTask { work.end(delivery.endpoint, await attempt(delivery)) }
+                attempts.addTask { work.end(delivery, await attempt(delivery)) }
             }
             return nil
         } catch {
@@ -202,7 +213,7 @@ package struct WebhookDispatcher: Sendable {
 
     // MARK: - One attempt
 
-    /// Sends a delivery once; `nil` where there is nothing to note.
+    /// Sends a delivery once; `nil` where that was not brought to its end.
     private func attempt(_ delivery: DueDelivery) async -> Result? {
         func result(
             _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, pause: EndpointFact.Pause? = nil
