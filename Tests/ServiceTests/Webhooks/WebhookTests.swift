@@ -142,7 +142,10 @@ struct WebhookTests {
                 try await Task.sleep(for: .milliseconds(10))
             }
             #expect(try await rig.get(path).json["paused_because"] == .string("unreachable"))
-            #expect(rig.log.lines.contains { $0.contains("is paused; resume it") })
+            // It is said once it is done.
+            while !rig.log.lines.contains(where: { $0.contains("is paused; resume it") }) {
+                try await Task.sleep(for: .milliseconds(5))
+            }
             isMended.put(1)
             #expect(receiver.messages.isEmpty)
             #expect(
