@@ -82,6 +82,8 @@ static inline CURLcode ccurl_prepare(CURL *handle, const struct ccurl_request *r
     curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, request->connect_milliseconds);
     curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, request->milliseconds);
     curl_easy_setopt(handle, CURLOPT_DNS_CACHE_TIMEOUT, 60L);
+    // Else a name that nobody answers for stops all transfers of the thread until its look-up ends, long after its time is up.
+    curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, ccurl_write);
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, context);
     curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, ccurl_head);
@@ -104,9 +106,10 @@ static inline long ccurl_status(CURL *handle) {
     return status;
 }
 
-// Keeps no more than so many connections open, and none to one host beyond its share.
+// Has no more than so many connections open, and none to one host beyond its share.
 static inline void ccurl_limit(CURLM *multi, long connections, long of_one_host) {
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections);
+    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
     curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, of_one_host);
 }
 

@@ -15,10 +15,13 @@ final class CurlTransfer: Sendable {
     let request: OutgoingRequest
     let timeout: Duration
     let answerLimit: Int
+    let wantsBody: Bool
     private let state = Mutex(State.new)
 
-    init(_ request: OutgoingRequest, timeout: Duration, answerLimit: Int) {
-        (self.request, self.timeout, self.answerLimit) = (request, timeout, answerLimit)
+    /// - Parameter wantsBody: `false`: an answer is its head, and what follows is read up to the limit and let go of.
+    init(_ request: OutgoingRequest, timeout: Duration, answerLimit: Int, wantsBody: Bool) {
+        (self.request, self.timeout) = (request, timeout)
+        (self.answerLimit, self.wantsBody) = (answerLimit, wantsBody)
     }
 
     var isFinished: Bool {
@@ -66,14 +69,19 @@ final class RunningTransfer {
     /// What libcurl calls back with, on the same thread.
     private final class Progress {
         let answerLimit: Int
+        let wantsBody: Bool
         let allows: @Sendable (OutgoingAddress) -> Bool
         var headers: [(name: String, value: String)] = []
+        /// The last head, which is of no status below 200, has come to its end.
+        var hasHead = false
+        var isInterim = false
         var body: [UInt8] = []
+        var bodyBytes = 0
         var isTooLarge = false
         var isRefused = false
 
-        init(answerLimit: Int, allows: @escaping @Sendable (OutgoingAddress) -> Bool) {
-            (self.answerLimit, self.allows) = (answerLimit, allows)
+        init(_ transfer: CurlTransfer, allows: @escaping @Sendable (OutgoingAddress) -> Bool) {
+            (answerLimit, wantsBody, self.allows) = (transfer.answerLimit, transfer.wantsBody, allows)
         }
     }
 
@@ -90,7 +98,7 @@ final class RunningTransfer {
         let request = transfer.request
         self.transfer = transfer
         self.handle = handle
-        progress = Progress(answerLimit: transfer.answerLimit, allows: allows)
+        progress = Progress(transfer, allows: allows)
         body = .allocate(capacity: max(1, request.body?.count ?? 0))
         if let bytes = request.body { _ = body.update(fromContentsOf: bytes) }
         callbacks = .allocate(capacity: 1)
@@ -129,7 +137,8 @@ final class RunningTransfer {
 
     /// What came of it.
     func result(_ code: CURLcode) -> Result<OutgoingAnswer, any Error> {
-        guard code != CURLE_OK else {
+        // Whoever wants the head alone has it, whatever became of the rest.
+        guard code != CURLE_OK, transfer.wantsBody || !progress.hasHead else {
             return .success(
                 OutgoingAnswer(
                     status: ccurl_status(handle),
@@ -161,11 +170,12 @@ final class RunningTransfer {
 
     private static let received: ccurl_received_callback = { cls, bytes, count in
         guard let progress = progress(cls), let bytes else { return 0 }
-        guard progress.body.count + count <= progress.answerLimit else {
+        progress.bodyBytes += count
+        guard progress.bodyBytes <= progress.answerLimit else {
             progress.isTooLarge = true
             return 0
         }
-        progress.body.append(contentsOf: UnsafeBufferPointer(start: bytes, count: count))
+        if progress.wantsBody { progress.body.append(contentsOf: UnsafeBufferPointer(start: bytes, count: count)) }
         return 1
     }
 
@@ -173,7 +183,11 @@ final class RunningTransfer {
         guard let progress = progress(cls), let bytes else { return }
         let line = String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
         // Each head begins anew, as after one of status 100.
-        if line.hasPrefix("HTTP/") { progress.headers = [] }
+        if line.hasPrefix("HTTP/") {
+            progress.headers = []
+            progress.isInterim = line.split(separator: " ").dropFirst().first?.hasPrefix("1") ?? false
+        }
+        if line.allSatisfy(\.isNewline) { progress.hasHead = !progress.isInterim }
         guard let colon = line.firstIndex(of: ":") else { return }
         let value = line[line.index(after: colon)...].trimmingCharacters(in: .whitespacesAndNewlines)
         progress.headers.append((String(line[..<colon]), value))

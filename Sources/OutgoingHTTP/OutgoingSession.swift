@@ -23,6 +23,7 @@ package struct OutgoingSession: OutgoingTransport {
     private let owner: Owner
     private let timeout: Duration
     private let answerLimit: Int
+    private let wantsBodies: Bool
 
     /// Ends the thread with the last copy of the session.
     private final class Owner: Sendable {
@@ -36,20 +37,25 @@ package struct OutgoingSession: OutgoingTransport {
     /// - Parameters:
     ///   - timeout: for one request, in seconds.
     ///   - answerLimit: the largest answer that is taken, in bytes.
-    ///   - connections: the most that are kept open.
+    ///   - wantsBodies: `false`: an answer is its head; what follows is read up to the limit, so that the connection serves again,
+    ///     and whatever becomes of it counts for nothing.
+    ///   - connections: the most that are open; beyond it requests wait, within their time.
     ///   - hostConnections: the most to one host and port; beyond it requests wait, within their time.
     ///   - allows: whether a connection may be made to an address, asked of the very address that it is made to.
     package init(
-        timeout: TimeInterval = 30, answerLimit: Int, connections: Int = 64, hostConnections: Int = 64,
+        timeout: TimeInterval = 30, answerLimit: Int, wantsBodies: Bool = true, connections: Int = 64,
+        hostConnections: Int = 64,
         allows: @escaping @Sendable (OutgoingAddress) -> Bool = { _ in true }
     ) {
         self.timeout = .milliseconds(Int64(timeout * 1000))
         self.answerLimit = answerLimit
+        self.wantsBodies = wantsBodies
         owner = Owner(CurlEngine(connections: connections, hostConnections: hostConnections, allows: allows))
     }
 
     package func send(_ request: OutgoingRequest) async throws -> OutgoingAnswer {
-        let transfer = CurlTransfer(request, timeout: timeout, answerLimit: answerLimit)
+        let transfer = CurlTransfer(
+            request, timeout: timeout, answerLimit: answerLimit, wantsBody: wantsBodies)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 owner.engine.submit(transfer, continuation)
