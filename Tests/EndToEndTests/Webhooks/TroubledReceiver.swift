@@ -26,19 +26,21 @@ final class TroubledReceiver: Sendable {
         case takenSlowly
         /// Taken, but the connection is reset before that is said.
         case takenInSilence
+        /// Taken, but the answer ends in its body.
+        case takenInPart
         case failed
         /// Refused, with the wish to be left alone for a second.
         case busy
         case reset
-        /// The answer ends half-way.
+        /// The answer ends in its head.
         case cut
         /// No answer before the deadline.
         case stalled
-        /// One that does not end before the deadline.
+        /// One whose head does not end before the deadline.
         case dripping
 
-        /// Whether the sender learns that it was taken.
-        var isTaken: Bool { self == .taken || self == .takenSlowly }
+        /// Whether the sender may learn that it was taken.
+        var isTaken: Bool { self == .taken || self == .takenSlowly || self == .takenInPart }
     }
 
     struct Failure: Error { let what: String }
@@ -182,15 +184,18 @@ final class TroubledReceiver: Sendable {
         case .reset, .takenInSilence:
             Self.reset(connection)
             return false
-        case .cut:
+        case .takenInPart:
             _ = Self.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nok", to: connection)
+            return false
+        case .cut:
+            _ = Self.send("HTTP/1.1 200 OK\r\nContent-Len", to: connection)
             return false
         case .stalled:
             var byte: UInt8 = 0
             while recv(connection, &byte, 1, 0) > 0 {}
             return false
         case .dripping:
-            guard Self.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", to: connection) else { return false }
+            guard Self.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSlow: ", to: connection) else { return false }
             while Self.send(".", to: connection) { usleep(100_000) }
             return false
         case nil: return false
@@ -202,7 +207,9 @@ final class TroubledReceiver: Sendable {
         guard attempt < 2, state.random.chance(attempt == 0 ? 30 : 10) else {
             return state.random.chance(10) ? .takenSlowly : .taken
         }
-        let manner = state.random.pick([Manner.takenInSilence, .failed, .busy, .reset, .cut, .stalled, .dripping])
+        let manner = state.random.pick([
+            Manner.takenInSilence, .takenInPart, .failed, .busy, .reset, .cut, .stalled, .dripping,
+        ])
         guard manner == .stalled || manner == .dripping else { return manner }
         guard state.stallsLeft > 0 else { return .failed }
         state.stallsLeft -= 1
