@@ -8,12 +8,18 @@ package struct OutgoingRequest: Sendable {
     /// Those that the transport does not make itself.
     package var headers: [(name: String, value: String)]
     package var body: [UInt8]?
+    /// How long it may take; `nil`: as long as any.
+    package var timeout: Duration?
 
-    package init(_ method: String, _ url: URL, headers: [(name: String, value: String)], body: [UInt8]? = nil) {
+    package init(
+        _ method: String, _ url: URL, headers: [(name: String, value: String)], body: [UInt8]? = nil,
+        timeout: Duration? = nil
+    ) {
         self.method = method
         self.url = url
         self.headers = headers
         self.body = body
+        self.timeout = timeout
     }
 }
 

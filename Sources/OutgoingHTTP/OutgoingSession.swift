@@ -35,7 +35,7 @@ package struct OutgoingSession: OutgoingTransport {
     }
 
     /// - Parameters:
-    ///   - timeout: for one request, in seconds.
+    ///   - timeout: for one request, in seconds, unless it says otherwise itself.
     ///   - answerLimit: the largest answer that is taken, in bytes.
     ///   - wantsBodies: `false`: an answer is its head; what follows is read up to the limit, so that the connection serves again,
     ///     and whatever becomes of it counts for nothing.
@@ -55,7 +55,7 @@ package struct OutgoingSession: OutgoingTransport {
 
     package func send(_ request: OutgoingRequest) async throws -> OutgoingAnswer {
         let transfer = CurlTransfer(
-            request, timeout: timeout, answerLimit: answerLimit, wantsBody: wantsBodies)
+            request, timeout: request.timeout ?? timeout, answerLimit: answerLimit, wantsBody: wantsBodies)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 owner.engine.submit(transfer, continuation)
