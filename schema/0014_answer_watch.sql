@@ -1,5 +1,6 @@
--- For whom changes of answers are told: all apps (an empty name), or one app's customers by that app's facts alone. A row
--- is there as long as an endpoint wants to hear of it.
+-- For whom changes of answers are told: all apps (an empty name), or one app's customers by that app's facts alone; and, by
+-- the same names behind `revenuecat/`, for whom it is told what became of purchases. A row is there as long as an endpoint
+-- wants to hear of it.
 CREATE TABLE answer_scope (
     ledger_id integer NOT NULL,
     app text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- The addresses and the secrets of endpoints, of which the log has the hashes alone: an address may name a secret of its
+-- The addresses and the secrets of endpoints, and what is sent along as Authorization, of which the log has the hashes alone: an address may name a secret of its
 -- receiver's. A row is written before the event that makes it count, and a row without one counts for nothing.
 CREATE TABLE webhook_secret (
     ledger_id integer NOT NULL,
@@ -44,11 +44,13 @@ CREATE TABLE webhook_message (
     -- Up to where the log is believed.
     position bigint NOT NULL,
     at timestamptz NOT NULL,
-    -- Of a changed answer: 1 an event, 2 a catalog, 3 time; and the list `entitlements` before and after, as it is sent.
+    -- Of a changed answer, or what became of a purchase: 1 an event, 2 a catalog, 3 time; and the entitlements before and after,
+    -- as they are sent.
     cause smallint,
     before bytea COMPRESSION lz4,
     after bytea COMPRESSION lz4,
-    -- Of what is neither a changed answer nor an event of the log: what is sent as `data`.
+    -- Of what is neither a changed answer nor an event of the log: what is sent as `data`; of what became of a purchase the
+    -- event, in which people are numbers.
     body bytea COMPRESSION lz4,
     PRIMARY KEY (ledger_id, number)
 );
@@ -62,7 +64,7 @@ CREATE TABLE webhook_delivery (
     number bigint NOT NULL,
     identity bigint NOT NULL,
     environment smallint NOT NULL,
-    -- Of a changed answer: counts 1, 2, 3 for each endpoint, customer and environment.
+    -- Of a changed answer, or what became of a purchase: counts 1, 2, 3 for each endpoint, customer and environment.
     sequence bigint,
     -- 1 waiting, 2 delivered, 3 given up, 4 withdrawn.
     state smallint NOT NULL DEFAULT 1,

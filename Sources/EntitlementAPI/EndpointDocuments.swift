@@ -6,6 +6,8 @@ package enum EndpointLimits {
     package static let url = 2048
     /// The longest description, in bytes.
     package static let description = 500
+    /// The longest `Authorization`, in bytes.
+    package static let authorization = 1024
 }
 
 /// An endpoint of webhooks that is to be made: the body of `POST /v1/webhook_endpoints`.
@@ -17,16 +19,18 @@ package struct EndpointRequest: CommandBody {
     package let environment: StoreEnvironment?
     /// The bundle id of the only app that it is told of; `nil`: every app.
     package let app: String?
-    /// `standard`, which is also meant by `nil`.
+    /// `standard`, which is also meant by `nil`, or `revenuecat`.
     package let format: String?
     package let description: String?
+    /// What is sent as `Authorization`; for `revenuecat` alone.
+    package let authorizationHeader: String?
 
     package init(
         url: String, types: [String]? = nil, environment: StoreEnvironment? = nil, app: String? = nil,
-        format: String? = nil, description: String? = nil
+        format: String? = nil, description: String? = nil, authorizationHeader: String? = nil
     ) {
         (self.url, self.types, self.environment, self.app) = (url, types, environment, app)
-        (self.format, self.description) = (format, description)
+        (self.format, self.description, self.authorizationHeader) = (format, description, authorizationHeader)
     }
 
     package init(from decoder: any Decoder) throws {
@@ -36,11 +40,13 @@ package struct EndpointRequest: CommandBody {
         environment = try members.word(.environment, StoreEnvironment.self)
         app = try members.text(.app, limit: CommandLimits.bundleID)
         format = try members.text(.format, limit: 50)
+        authorizationHeader = try members.text(.authorizationHeader, limit: EndpointLimits.authorization)
         description = try members.text(.description, limit: EndpointLimits.description, hasLines: true)
     }
 
     private enum CodingKeys: String, CodingKey {
         case url, types, environment, app, format, description
+        case authorizationHeader = "authorization_header"
     }
 }
 
@@ -101,6 +107,8 @@ package struct EndpointDocument: Codable, Hashable, Sendable {
     /// `null`: every app.
     @Nullable package private(set) var app: String?
     package let format: String
+    /// Whether an `Authorization` is sent along, which is never told.
+    package let hasAuthorizationHeader: Bool
     @Nullable package private(set) var description: String?
     package let status: Status
     /// `ordered`, `unreachable` where it took nothing for three days, or `gone` where it answered that (410).
@@ -124,6 +132,7 @@ package struct EndpointDocument: Codable, Hashable, Sendable {
         id = endpoint.id
         types = terms.types
         format = terms.format
+        hasAuthorizationHeader = terms.authorizationHash != nil
         status = endpoint.pause == nil ? .active : .paused
         self.waiting = waiting
         self.failed = failed
@@ -147,6 +156,7 @@ package struct EndpointDocument: Codable, Hashable, Sendable {
 
     private enum CodingKeys: String, CodingKey {
         case object, id, url, types, environment, app, format, description, status, waiting, failed, position, secret
+        case hasAuthorizationHeader = "has_authorization_header"
         case pausedBecause = "paused_because"
         case failingSince = "failing_since"
         case createdAt = "created_at"

@@ -197,6 +197,7 @@ extension WireValue {
             members["app"] = terms.bundleID.map(WireValue.string) ?? .null
             members["format"] = .string(terms.format)
             members["description"] = terms.description.map(WireValue.string) ?? .null
+            members["has_authorization_header"] = .bool(terms.authorizationHash != nil)
         case .paused(let pause):
             members["cause"] =
                 switch pause {

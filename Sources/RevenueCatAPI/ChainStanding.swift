@@ -120,7 +120,7 @@ extension ChainStanding {
     }
 
     /// What the App Store said, by the instant, of the renewal of a period from when it was bought on.
-    private func renewals(about latest: Latest) -> [StatedRenewal] {
+    func renewals(about latest: Latest) -> [StatedRenewal] {
         let next = chain.periods.dropFirst(latest.index + 1).first?.fact.purchaseDate ?? .endless
         return state.renewals.filter { stated in
             guard let signed = stated.fact.signedDate else { return false }

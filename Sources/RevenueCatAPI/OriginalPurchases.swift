@@ -73,7 +73,7 @@ struct OriginalPurchases {
 
 extension TransactionFact {
     /// As `Period.isSubscription`, also of what makes no period.
-    fileprivate var isOfSubscription: Bool {
+    var isOfSubscription: Bool {
         switch kind {
         case .known(.autoRenewable): true
         case .known(.nonConsumable), .known(.consumable), .known(.nonRenewing): false

@@ -169,7 +169,7 @@ private struct ShownSubscription {
 
 extension Period {
     /// Whether its money was given back by an instant; a family's sharing that ends and a dispute are no refunds.
-    fileprivate func isRefunded(by instant: Timestamp) -> Bool {
+    func isRefunded(by instant: Timestamp) -> Bool {
         guard let revocation = fact.revocation, revocation.date <= instant else { return false }
         if let web { return web.withdrawal != .dispute }
         let isShared = fact.ownership == .known(.familyShared)

@@ -17,7 +17,7 @@ struct WebhookParts: Sendable {
         let endpoints = EndpointRegister(pool: pool, writer: writer)
         let list = DeliveryList(pool: pool)
         let projector = WebhookProjector(
-            pool: pool, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
+            pool: pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
         let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
         handled = Webhooks(endpoints: endpoints, list: list, projector: projector, allowsPrivate: allowsPrivate)
         work = WebhookWork(

@@ -48,10 +48,12 @@ package struct EndpointTerms: Hashable, Sendable {
     /// How messages are written.
     package var format: String
     package var description: String?
+    /// SHA-256 of the `Authorization` that is sent along, behind a salt: somebody may have made it up; `nil`: none is.
+    package var authorizationHash: Digest?
 
     package init(
         urlHash: Digest, secretHash: Digest, origin: String, types: [String], environment: StoreEnvironment?,
-        bundleID: String?, format: String, description: String?
+        bundleID: String?, format: String, description: String?, authorizationHash: Digest? = nil
     ) {
         self.urlHash = urlHash
         self.secretHash = secretHash
@@ -61,6 +63,7 @@ package struct EndpointTerms: Hashable, Sendable {
         self.bundleID = bundleID
         self.format = format
         self.description = description
+        self.authorizationHash = authorizationHash
     }
 }
 
@@ -88,7 +91,7 @@ extension CanonicalWriter {
         text(fact.endpointID)
         switch fact.change {
         case .made(let terms):
-            byte(1)
+            byte(terms.authorizationHash == nil ? 1 : 6)
             digest(terms.urlHash)
             digest(terms.secretHash)
             text(terms.origin)
@@ -98,6 +101,7 @@ extension CanonicalWriter {
             optional(terms.bundleID) { $0.text($1) }
             text(terms.format)
             optional(terms.description) { $0.text($1) }
+            if let hash = terms.authorizationHash { digest(hash) }
         case .secretRotated(let hash):
             byte(2)
             digest(hash)
@@ -115,14 +119,11 @@ extension CanonicalReader {
         let id = try text()
         let change: EndpointFact.Change
         switch try byte() {
-        case 1:
-            change = .made(
-                EndpointTerms(
-                    urlHash: try digest(), secretHash: try digest(), origin: try text(),
-                    types: try list { reader throws(Failure) in try reader.text() },
-                    environment: try optional { reader throws(Failure) in try reader.environment() },
-                    bundleID: try optional { reader throws(Failure) in try reader.text() }, format: try text(),
-                    description: try optional { reader throws(Failure) in try reader.text() }))
+        case 1: change = .made(try endpointTerms())
+        case 6:
+            var terms = try endpointTerms()
+            terms.authorizationHash = try digest()
+            change = .made(terms)
         case 2: change = .secretRotated(secretHash: try digest())
         case 3:
             let byte = try byte()
@@ -133,5 +134,14 @@ extension CanonicalReader {
         case let kind: throw .invalid("a change of kind \(kind)")
         }
         return EndpointFact(endpointID: id, change: change)
+    }
+
+    private mutating func endpointTerms() throws(Failure) -> EndpointTerms {
+        EndpointTerms(
+            urlHash: try digest(), secretHash: try digest(), origin: try text(),
+            types: try list { reader throws(Failure) in try reader.text() },
+            environment: try optional { reader throws(Failure) in try reader.environment() },
+            bundleID: try optional { reader throws(Failure) in try reader.text() }, format: try text(),
+            description: try optional { reader throws(Failure) in try reader.text() })
     }
 }

@@ -8,6 +8,18 @@ package enum MessageType: String, CaseIterable, Hashable, Sendable {
     case streamRecovered = "stream.recovered"
     /// Sent only when somebody orders it, whatever types the endpoint chose.
     case test
+    // What became of a purchase, by the names that RevenueCat's receivers know.
+    case initialPurchase = "INITIAL_PURCHASE"
+    case renewal = "RENEWAL"
+    case productChange = "PRODUCT_CHANGE"
+    case cancellation = "CANCELLATION"
+    case uncancellation = "UNCANCELLATION"
+    case billingIssue = "BILLING_ISSUE"
+    case expiration = "EXPIRATION"
+    case nonRenewingPurchase = "NON_RENEWING_PURCHASE"
+    case subscriptionExtended = "SUBSCRIPTION_EXTENDED"
+    case refundReversed = "REFUND_REVERSED"
+    case transfer = "TRANSFER"
 }
 
 /// A secret of an endpoint.

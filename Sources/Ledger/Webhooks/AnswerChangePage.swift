@@ -10,6 +10,7 @@ struct AnswerChangePage {
     private let scopes: [AnswerScope]
     private let catalogs: [AppliedCatalog]
     private let catalogCache: CatalogCache
+    private let teller: any PurchaseTeller
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private var lives = KnownLives()
     private var watched: [WatchKey: WatchedAnswer] = [:]
@@ -17,13 +18,16 @@ struct AnswerChangePage {
     private var known: Set<IdentityRef> = []
     private var touched: Set<WatchKey> = []
     private var forgotten: Set<IdentityRef> = []
-    private var changes: [(key: WatchKey, change: AnswerChange)] = []
+    /// What there is to tell.
+    private(set) var messages: [OutboxMessage] = []
 
     init(
         _ scopes: [AnswerScope], _ catalogs: [AppliedCatalog], _ catalogCache: CatalogCache,
+        _ teller: any PurchaseTeller,
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
-        (self.scopes, self.catalogs, self.catalogCache, self.show) = (scopes, catalogs, catalogCache, show)
+        (self.scopes, self.catalogs, self.catalogCache) = (scopes, catalogs, catalogCache)
+        (self.teller, self.show) = (teller, show)
     }
 
     // MARK: - What makes it look
@@ -32,15 +36,17 @@ struct AnswerChangePage {
     mutating func follow(_ events: [BearingEvent], on connection: isolated PostgresConnection) throws {
         try read(events.reduce(into: Set<LifeKey>()) { $0.formUnion($1.people) }, on: connection)
         for event in events {
+            var moves = PurchaseMoves()
             for (life, names) in self.names(of: event.people) {
                 for identity in names {
                     for scope in scopes where event.position > scope.sincePosition {
                         try look(
                             identity, life, scope, after: event, knownBefore: event.position - 1,
-                            until: event.recordedAt, on: connection)
+                            until: event.recordedAt, &moves, on: connection)
                     }
                 }
             }
+            messages += try moves.messages(teller)
         }
     }
 
@@ -62,8 +68,9 @@ struct AnswerChangePage {
             guard let scope = scopes.first(where: { $0.name == row.key.app }),
                 life.firstEvent(after: position) == nil, (catalogs.last?.position ?? 0) <= position
             else { continue }
+            var moves = PurchaseMoves()
             try look(
-                key.identity, life, scope, after: nil, knownBefore: position, until: instant, on: connection)
+                key.identity, life, scope, after: nil, knownBefore: position, until: instant, &moves, on: connection)
         }
     }
 
@@ -79,7 +86,9 @@ struct AnswerChangePage {
         let begun = catalogs.last { $0.position <= position }.map { max($0.recordedAt, scope.since) } ?? scope.since
         for key in keys {
             guard let life = lives[key] else { continue }
-            try look(key.identity, life, scope, after: nil, knownBefore: position, until: begun, on: connection)
+            var moves = PurchaseMoves()
+            try look(
+                key.identity, life, scope, after: nil, knownBefore: position, until: begun, &moves, on: connection)
         }
     }
 
@@ -113,7 +122,8 @@ struct AnswerChangePage {
     /// somebody may have heard of it before. When it becomes a customer of its own, nothing was told of it.
     private mutating func look(
         _ identity: IdentityRef, _ life: KnownLife, _ scope: AnswerScope, after event: BearingEvent?,
-        knownBefore last: Int64, until instant: Timestamp, on connection: isolated PostgresConnection
+        knownBefore last: Int64, until instant: Timestamp, _ moves: inout PurchaseMoves,
+        on connection: isolated PostgresConnection
     ) throws {
         let key = WatchKey(app: scope.name, identity: identity, environment: life.environment)
         let row = watched[key]
@@ -131,37 +141,33 @@ struct AnswerChangePage {
         let pending = catalogs.filter { $0.position > settled && $0.position <= last }
         let begun = row?.lookedAt ?? (scope.isNew(identity) ? scope.since : instant)
         let first = pending.first.map { $0.position - 1 } ?? last
-        var walk = try AnswerWalk(
-            facts(first, on: connection), knownAt: first, at: begun, isTold: wasCustomer, show: show)
-        var found: [AnswerChange] = []
+        var walk: any CustomerWalk =
+            switch scope.audience.format {
+            case .standard:
+                try ToldAnswers(
+                    AnswerWalk(
+                        facts(first, on: connection), knownAt: first, at: begun, isTold: wasCustomer, show: show),
+                    key)
+            case .revenueCat:
+                try PurchaseWalk(facts(first, on: connection), knownAt: first, at: begun, key, life.names, teller)
+            }
         for catalog in pending {
             let before = catalog.position - 1
-            found += try walk.pass(until: catalog.recordedAt, facts(before, on: connection), knownAt: before)
-            let change = try walk.learn(facts(catalog.position, on: connection), knownAt: catalog.position, .catalog)
-            if let change { found.append(change) }
+            try walk.pass(until: catalog.recordedAt, facts(before, on: connection), knownAt: before)
+            try walk.learn(facts(catalog.position, on: connection), knownAt: catalog.position, .catalog, &moves)
         }
-        found += try walk.pass(until: instant, facts(last, on: connection), knownAt: last)
+        try walk.pass(until: instant, facts(last, on: connection), knownAt: last)
         if let event {
-            let change = try walk.learn(facts(event.position, on: connection), knownAt: event.position, .event)
-            if let change { found.append(change) }
+            try walk.learn(facts(event.position, on: connection), knownAt: event.position, .event, &moves)
         }
         let nextAt = walk.until == .endless ? nil : walk.until
-        guard row != nil || !found.isEmpty || nextAt != nil else { return }
+        guard row != nil || !walk.messages.isEmpty || nextAt != nil || moves.names(key) else { return }
         watched[key] = WatchedAnswer(key: key, position: walk.position, lookedAt: walk.instant, nextAt: nextAt)
         touched.insert(key)
-        changes += found.map { (key, $0) }
+        messages += walk.messages
     }
 
     // MARK: - What came of it
-
-    /// What there is to tell.
-    var messages: [OutboxMessage] {
-        changes.map { key, change in
-            OutboxMessage(
-                content: .answer(change), app: key.app, environment: key.environment, identity: key.identity,
-                position: change.position, at: change.instant)
-        }
-    }
 
     /// Writes when everybody was looked at.
     func write(on connection: isolated PostgresConnection) throws {

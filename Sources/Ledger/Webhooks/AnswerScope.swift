@@ -1,10 +1,9 @@
 import EntitlementCore
 import PostgresClient
 
-/// For whom changes of answers are told: every app, or one app's customers by that app's facts alone.
+/// For whom changes of answers, or of purchases, are told: every app, or one app's customers by that app's facts alone.
 struct AnswerScope: Sendable {
-    /// `nil`: every app.
-    let app: AppScope?
+    let audience: EndpointAudience
     /// What came before this position, or before this instant, is told to nobody.
     let sincePosition: Int64
     let since: Timestamp
@@ -20,8 +19,11 @@ struct AnswerScope: Sendable {
         var identity: IdentityRef
     }
 
+    /// `nil`: every app.
+    var app: AppScope? { audience.app }
+
     /// As columns `app` hold it.
-    var name: String { app?.bundleID ?? "" }
+    var name: String { audience.name }
 
     /// Up to which position somebody was looked at who is not watched.
     func settledPosition(of identity: IdentityRef) -> Int64 {
@@ -57,8 +59,7 @@ struct AnswerScope: Sendable {
     // MARK: - Rows
 
     private init(_ row: PostgresRow) throws {
-        let name = try row.text(0)
-        app = name.isEmpty ? nil : AppScope(name)
+        audience = EndpointAudience(name: try row.text(0))
         sincePosition = try row.int(1)
         since = Timestamp(milliseconds: try row.timestamp(2))
         settledPosition = try row.int(3)
@@ -94,8 +95,9 @@ struct AnswerScope: Sendable {
                 """
                 DELETE FROM \(table) AS unwanted WHERE unwanted.ledger_id = $1 AND NOT EXISTS (
                     SELECT FROM webhook_endpoint AS endpoint
-                    WHERE endpoint.ledger_id = $1 AND endpoint.app = unwanted.app AND $2 = ANY (endpoint.types))
-                """, [.int(ledgerID), .int2(MessageType.entitlementsChanged.number)])
+                    WHERE endpoint.ledger_id = $1 AND endpoint.app = unwanted.app
+                        AND endpoint.types && $2::smallint[])
+                """, [.int(ledgerID), .int2Array(MessageType.allCases.filter(\.isCounted).map(\.number))])
         }
     }
 

@@ -60,6 +60,8 @@ package struct DeliveryDesk: Sendable {
 
     private let pool: PostgresPool
     private let patience: Duration
+    /// The same for endpoints of RevenueCat's format, at the least, in seconds: their receivers have a minute for an answer.
+    private static let longPatience = 90
 
     /// - Parameter patience: after how long another process may send what was handed out; more than an attempt takes.
     package init(pool: PostgresPool, patience: Duration = .seconds(60)) {
@@ -100,20 +102,23 @@ package struct DeliveryDesk: Sendable {
 
     private static let taking = """
         WITH share AS MATERIALIZED (
-            SELECT endpoint.endpoint, endpoint.failing_since, greatest(0,
+            SELECT endpoint.endpoint, endpoint.failing_since,
+                CASE WHEN starts_with(endpoint.app, '\(EndpointAudience.mark)') THEN greatest($5::float8, \(longPatience)) ELSE $5::float8 END
+                    AS patience,
+                greatest(0,
                 CASE WHEN endpoint.failing_since IS NULL THEN \(endpointLimit) ELSE 1 END - coalesce(busy.count, 0)) AS count
             FROM webhook_endpoint AS endpoint
             LEFT JOIN unnest($3::text[], $4::bigint[]) AS busy (endpoint, count) ON busy.endpoint = endpoint.endpoint
             WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = ANY ($2::text[])
         ), due AS MATERIALIZED (
-            SELECT share.endpoint, share.failing_since, found.* FROM share CROSS JOIN LATERAL (
+            SELECT share.endpoint, share.failing_since, share.patience, found.* FROM share CROSS JOIN LATERAL (
                 SELECT number, identity, sequence, attempts, first_at FROM webhook_delivery AS delivery
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = share.endpoint
                     AND delivery.due_at <= clock_timestamp()
                 ORDER BY delivery.due_at, delivery.number LIMIT share.count
             ) AS found
         ), taken AS (
-            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp() + make_interval(secs => $5)
+            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp() + make_interval(secs => due.patience)
             FROM due WHERE delivery.ledger_id = $1 AND delivery.endpoint = due.endpoint AND delivery.number = due.number
         ), moved AS (
             UPDATE webhook_endpoint AS endpoint SET due_at = CASE
@@ -125,7 +130,7 @@ package struct DeliveryDesk: Sendable {
                         WHERE later.ledger_id = $1 AND later.endpoint = share.endpoint
                             AND later.due_at > clock_timestamp()
                         UNION ALL
-                        SELECT clock_timestamp() + make_interval(secs => $5) FROM due WHERE due.endpoint = share.endpoint
+                        SELECT clock_timestamp() + make_interval(secs => due.patience) FROM due WHERE due.endpoint = share.endpoint
                     ) AS nexts)
                 END
             FROM share WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = share.endpoint

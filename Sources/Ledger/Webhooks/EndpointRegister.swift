@@ -9,6 +9,8 @@ package struct EndpointTarget: Sendable {
     package let url: String
     /// The newest first: each signs.
     package let secrets: [[UInt8]]
+    /// What is sent as `Authorization`; `nil`: nothing is.
+    package let authorization: String?
 }
 
 /// How an endpoint fares.
@@ -41,16 +43,18 @@ package struct EndpointOrder: Sendable, Hashable {
     package let types: Set<MessageType>
     package let environment: StoreEnvironment?
     package let bundleID: String?
-    package let format: String
+    package let format: EndpointFormat
     package let description: String?
+    /// What is sent as `Authorization`, as it stands.
+    package let authorization: String?
 
     package init(
         url: String, origin: String, types: Set<MessageType>, environment: StoreEnvironment?, bundleID: String?,
-        format: String, description: String?
+        format: EndpointFormat, description: String?, authorization: String? = nil
     ) {
         (self.url, self.origin, self.types) = (url, origin, types)
         (self.environment, self.bundleID) = (environment, bundleID)
-        (self.format, self.description) = (format, description)
+        (self.format, self.description, self.authorization) = (format, description, authorization)
     }
 }
 
@@ -135,7 +139,14 @@ package final class EndpointRegister: Sendable {
             else { return nil }
             let secrets = endpoint.signing(at: now, overlap: Self.overlap).compactMap { values[$0] }
             guard !secrets.isEmpty else { return nil }
-            return EndpointTarget(endpoint: endpoint, url: String(decoding: url, as: UTF8.self), secrets: secrets)
+            var authorization: String?
+            if let hash = endpoint.terms.authorizationHash {
+                guard let value = values[hash] else { return nil }
+                authorization = String(decoding: value.dropFirst(Self.saltLength), as: UTF8.self)
+            }
+            return EndpointTarget(
+                endpoint: endpoint, url: String(decoding: url, as: UTF8.self), secrets: secrets,
+                authorization: authorization)
         }
     }
 
@@ -192,11 +203,14 @@ package final class EndpointRegister: Sendable {
     package func create(_ order: EndpointOrder) async throws -> (id: String, secret: String, position: Int64) {
         let id = "we_" + Base64.encodeURL(SecureRandom.bytes(12))
         let key = SecureRandom.bytes(Self.secretLength)
+        // People make such values up, so what is in the log must not tell whether a guess is right.
+        let authorization = order.authorization.map { SecureRandom.bytes(Self.saltLength) + Array($0.utf8) }
         let terms = EndpointTerms(
             urlHash: Self.hash(Array(order.url.utf8)), secretHash: Self.hash(key), origin: order.origin,
             types: order.types.map(\.rawValue).sorted(), environment: order.environment, bundleID: order.bundleID,
-            format: order.format, description: order.description)
-        try await keep([Array(order.url.utf8), key], of: id)
+            format: order.format.rawValue, description: order.description,
+            authorizationHash: authorization.map(Self.hash))
+        try await keep([Array(order.url.utf8), key] + [authorization].compactMap(\.self), of: id)
         let position = try await append(EndpointFact(endpointID: id, change: .made(terms)))
         return (id, Self.text(key), position)
     }
@@ -217,6 +231,7 @@ package final class EndpointRegister: Sendable {
     }
 
     private static let secretLength = 32
+    private static let saltLength = 16
 
     private static func hash(_ value: [UInt8]) -> Digest { Digest(SHA256.hash(value)) ?? .zero }
 

@@ -6,6 +6,8 @@ struct OutboxMessage: Sendable {
     enum Content: Sendable {
         /// A customer's answer has become another one.
         case answer(AnswerChange)
+        /// Something became of a customer's purchases, and the entitlements before and after it.
+        case purchase(PurchaseNews, AnswerCause, before: [UInt8], after: [UInt8])
         /// An event of the log: the one at the position.
         case event
         case conflict
@@ -25,15 +27,29 @@ struct OutboxMessage: Sendable {
     var type: MessageType {
         switch content {
         case .answer: .entitlementsChanged
+        case .purchase(let news, _, _, _): news.type
         case .event: .eventRecorded
         case .conflict: .ownershipConflict
         case .other(let type, _): type
         }
     }
 
-    var change: AnswerChange? { if case .answer(let change) = content { change } else { nil } }
+    /// Why it came to be, and what was before and after.
+    var change: (cause: AnswerCause, before: [UInt8], after: [UInt8])? {
+        switch content {
+        case .answer(let change): (change.cause, change.before, change.after)
+        case .purchase(_, let cause, let before, let after): (cause, before, after)
+        case .event, .conflict, .other: nil
+        }
+    }
 
-    var body: [UInt8]? { if case .other(_, let body) = content { body } else { nil } }
+    var body: [UInt8]? {
+        switch content {
+        case .purchase(let news, _, _, _): news.body
+        case .other(_, let body): body
+        case .answer, .event, .conflict: nil
+        }
+    }
 }
 
 /// What waits to be sent, and to whom.
@@ -67,7 +83,11 @@ enum Outbox {
         ).rows.map { try $0.int(0) }
         try lockThoseWanting(numbers, on: connection)
         try connection.query(
-            giving, [.int(ledgerID), .intArray(numbers), .int2(MessageType.entitlementsChanged.number)])
+            giving,
+            [
+                .int(ledgerID), .intArray(numbers),
+                .int2Array(MessageType.allCases.filter(\.isCounted).map(\.number)),
+            ])
     }
 
     /// Withdraws whatever is about some people, who were forgotten.
@@ -202,7 +222,8 @@ enum Outbox {
     private static let giving = """
         WITH new AS MATERIALIZED (
             SELECT endpoint.endpoint, message.number, message.identity, coalesce(message.environment, 0) AS environment,
-                message.type = $3 AS is_counted, count(*) FILTER (WHERE message.type = $3) OVER line AS step,
+                message.type = ANY ($3::smallint[]) AS is_counted,
+                count(*) FILTER (WHERE message.type = ANY ($3::smallint[])) OVER line AS step,
                 row_number() OVER line AS place
             FROM webhook_message AS message
             JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND \(isWanted)
@@ -246,6 +267,17 @@ extension MessageType {
         case .streamSilent: 5
         case .streamRecovered: 6
         case .test: 7
+        case .initialPurchase: 8
+        case .renewal: 9
+        case .productChange: 10
+        case .cancellation: 11
+        case .uncancellation: 12
+        case .billingIssue: 13
+        case .expiration: 14
+        case .nonRenewingPurchase: 15
+        case .subscriptionExtended: 16
+        case .refundReversed: 17
+        case .transfer: 18
         }
     }
 

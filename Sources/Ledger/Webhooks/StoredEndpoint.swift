@@ -22,18 +22,19 @@ enum StoredEndpoint {
         switch fact.change {
         case .made(let terms):
             let wanted = terms.types.compactMap { MessageType(rawValue: $0) }
-            let types = terms.types.isEmpty ? MessageType.allCases.filter { $0 != .test } : wanted
+            let types = terms.types.isEmpty ? terms.knownFormat.types : wanted
+            let audience = EndpointAudience(bundleID: terms.bundleID, format: terms.knownFormat)
             try connection.query(
                 """
                 INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, environment, types)
                 VALUES ($1, $2, $3, $4, $5, $6::smallint[]) ON CONFLICT (ledger_id, endpoint) DO NOTHING
                 """,
                 [
-                    .int4(Int32(ledgerID)), .text(fact.endpointID), .int(position), .text(terms.bundleID ?? ""),
+                    .int4(Int32(ledgerID)), .text(fact.endpointID), .int(position), .text(audience.name),
                     .int2(terms.environment?.number), .int2Array(types.map(\.number)),
                 ])
-            if types.contains(.entitlementsChanged) {
-                try AnswerScope.begin(terms.bundleID ?? "", after: position, at: recordedAt, on: connection)
+            if types.contains(where: \.isCounted) {
+                try AnswerScope.begin(audience.name, after: position, at: recordedAt, on: connection)
             }
         case .secretRotated: break
         case .paused:

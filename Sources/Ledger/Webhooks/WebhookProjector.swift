@@ -19,20 +19,23 @@ package struct WebhookProjector: Sendable {
     private let catalogs = CatalogCache()
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
+    private let teller: any PurchaseTeller
 
     /// - Parameters:
     ///   - pageEvents: how many positions one transaction goes through.
     ///   - pageCustomers: at how many customers one transaction looks for the time, or in a walk over everybody.
+    ///   - teller: tells what became of purchases, for the endpoints of its format.
     ///   - showDrift: a difference as it is sent.
     ///   - show: an answer as it is sent; what is sent alike is no change.
     package init(
-        pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64,
+        pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64, teller: any PurchaseTeller,
         showDrift: @escaping @Sendable (FoundDrift) throws -> [UInt8],
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
         self.pool = pool
         self.pageEvents = pageEvents
         self.pageCustomers = pageCustomers
+        self.teller = teller
         self.showDrift = showDrift
         self.show = show
     }
@@ -107,7 +110,7 @@ package struct WebhookProjector: Sendable {
         let scopes = try AnswerScope.all(on: connection)
         guard !scopes.isEmpty else { return .done(until: now) }
         let applied = try AppliedCatalog.all(on: connection)
-        var page = AnswerChangePage(scopes, applied, catalogs, show: show)
+        var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
         let due = try WatchedAnswer.due(by: now, limit: pageCustomers, on: connection)
         if !due.isEmpty {
             try page.pass(due, at: now, knownAt: checkpoint, on: connection)
@@ -145,7 +148,7 @@ package struct WebhookProjector: Sendable {
         let scopes = try AnswerScope.all(on: connection)
         if !scopes.isEmpty {
             let applied = try AppliedCatalog.all(on: connection)
-            var page = AnswerChangePage(scopes, applied, catalogs, show: show)
+            var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
             try page.follow(try BearingEvent.read(from: checkpoint, to: end, on: connection), on: connection)
             try page.write(on: connection)
             for var scope in scopes where scope.walk == nil {

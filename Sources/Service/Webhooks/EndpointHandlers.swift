@@ -211,16 +211,15 @@ extension Application {
         } catch {
             throw Problem(.unprocessable, error.reason, param: "url")
         }
-        var types: Set<MessageType> = []
-        for name in request.types ?? [] {
-            guard let type = MessageType(rawValue: name), type != .test else {
-                let known = MessageType.allCases.filter { $0 != .test }.map(\.rawValue).joined(separator: ", ")
-                throw Problem(.unprocessable, "There is no type \(name); there are \(known).", param: "types")
-            }
-            types.insert(type)
-        }
-        guard request.format.map({ $0 == EndpointOrder.standard }) ?? true else {
-            throw Problem(.unprocessable, "The format is \(EndpointOrder.standard).", param: "format")
+        let format: EndpointFormat
+        let (types, app, authorization): (Set<MessageType>, String?, String?)
+        do throws(EndpointChoices.Refusal) {
+            format = try EndpointChoices.format(request.format)
+            types = try EndpointChoices.types(request.types ?? [], in: format)
+            app = try EndpointChoices.app(request.app)
+            authorization = try EndpointChoices.authorization(request.authorizationHeader, in: format)
+        } catch {
+            throw Problem(.unprocessable, error.reason, param: error.member)
         }
         if let only = scope.environment, let asked = request.environment, asked != only {
             throw Problem(.forbidden, "This credential is for \(only.rawValue) alone.", param: "environment")
@@ -230,7 +229,8 @@ extension Application {
         }
         return EndpointOrder(
             to: url, types: types, environment: request.environment ?? scope.environment,
-            bundleID: request.app ?? scope.app?.bundleID, description: request.description)
+            bundleID: app ?? scope.app?.bundleID, format: format, description: request.description,
+            authorization: authorization)
     }
 }
 

@@ -48,16 +48,13 @@ package struct EndpointURL: Sendable, Hashable {
 }
 
 extension EndpointOrder {
-    /// Messages as Standard Webhooks has them.
-    static let standard = "standard"
-
     /// An endpoint at an address that may be spoken to.
     package init(
         to url: EndpointURL, types: Set<MessageType>, environment: StoreEnvironment?, bundleID: String?,
-        description: String?
+        format: EndpointFormat, description: String?, authorization: String? = nil
     ) {
         self.init(
             url: url.text, origin: url.origin, types: types, environment: environment, bundleID: bundleID,
-            format: Self.standard, description: description)
+            format: format, description: description, authorization: authorization)
     }
 }

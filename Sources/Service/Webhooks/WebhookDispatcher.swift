@@ -3,6 +3,7 @@ package import EntitlementCore
 import Foundation
 package import Ledger
 package import OutgoingHTTP
+import RevenueCatAPI
 import Synchronization
 
 /// Sends what is due to the endpoints of webhooks, many at once, and notes what came of it.
@@ -232,7 +233,8 @@ package struct WebhookDispatcher: Sendable {
             else { return result(.givenUp, "what it was about is gone") }
             let answer = try await transport.send(
                 OutgoingRequest(
-                    "POST", url, headers: message.headers(at: now(), secrets: target.secrets), body: message.body))
+                    "POST", url, headers: message.headers(at: now(), for: target), body: message.body,
+                    timeout: target.endpoint.terms.knownFormat == .revenueCat ? RevenueCatMessage.patience : nil))
             if (200..<300).contains(answer.status) { return result(.delivered, status: answer.status, nil) }
             let wished = answer.header("Retry-After").flatMap { Int64($0) } ?? 0
             return result(
@@ -280,6 +282,7 @@ package struct WebhookDispatcher: Sendable {
 
     private func message(of delivery: DueDelivery, to endpoint: Endpoint) async throws -> WebhookMessage? {
         var event: EventDocument?
+        var names: [IdentityRef: String] = [:]
         switch delivery.type {
         case .eventRecorded, .ownershipConflict:
             let scope = LogScope(
@@ -288,8 +291,11 @@ package struct WebhookDispatcher: Sendable {
                 EventDocument($0.event, to: scope)
             }
         case .entitlementsChanged, .driftFound, .streamSilent, .streamRecovered, .test: break
+        case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue, .expiration,
+            .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
+            names = try await reader.customerIDs(of: EventMessage.people(in: delivery.body ?? []))
         }
-        return try WebhookMessage(delivery, event: event)
+        return try WebhookMessage(delivery, in: endpoint.terms.knownFormat, event: event, names: names)
     }
 
     private static func words(_ error: any Error) -> String {

@@ -11,9 +11,21 @@ struct WebhookMessage: Sendable {
     let id: String
     let body: [UInt8]
 
+    private let format: EndpointFormat
+
     /// The message of a delivery; `nil` where what it is about is gone.
-    init?(_ delivery: DueDelivery, event: EventDocument?) throws {
+    ///
+    /// - Parameter names: of those whom it names by their numbers.
+    init?(
+        _ delivery: DueDelivery, in format: EndpointFormat, event: EventDocument?, names: [IdentityRef: String] = [:]
+    ) throws {
         id = Self.id(delivery.number)
+        self.format = format
+        if format == .revenueCat {
+            guard let body = try RevenueCatMessage.body(of: delivery, names: names) else { return nil }
+            self.body = body
+            return
+        }
         let data: [UInt8]
         switch delivery.type {
         case .entitlementsChanged:
@@ -36,6 +48,9 @@ struct WebhookMessage: Sendable {
         case .driftFound, .streamSilent, .streamRecovered, .test:
             guard let body = delivery.body else { return nil }
             data = body
+        case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue, .expiration,
+            .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
+            return nil
         }
         body =
             Array(#"{"data":"#.utf8) + data
@@ -46,15 +61,15 @@ struct WebhookMessage: Sendable {
 
     /// The headers of an attempt (Standard Webhooks, "Webhook headers").
     ///
-    /// - Parameter secrets: each signs.
-    func headers(at instant: Timestamp, secrets: [[UInt8]]) -> [(name: String, value: String)] {
+    /// - Parameter target: each of its secrets signs.
+    func headers(at instant: Timestamp, for target: EndpointTarget) -> [(name: String, value: String)] {
         let seconds = instant.milliseconds / 1000
         let signed = Array("\(id).\(seconds).".utf8) + body
-        let signatures = secrets.map { "v1," + Base64.encode(HMACSHA256.code(of: signed, key: $0)) }
+        let signatures = target.secrets.map { "v1," + Base64.encode(HMACSHA256.code(of: signed, key: $0)) }
         return [
             ("Content-Type", "application/json"), ("webhook-id", id), ("webhook-timestamp", String(seconds)),
             ("webhook-signature", signatures.joined(separator: " ")),
-        ]
+        ] + (format == .revenueCat ? RevenueCatMessage.headers(body, at: seconds, target) : [])
     }
 }
 

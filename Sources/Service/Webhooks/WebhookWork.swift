@@ -1,6 +1,7 @@
 import EntitlementAPI
 package import EntitlementCore
 package import Ledger
+import RevenueCatAPI
 
 /// What goes on behind the answers for outgoing webhooks: finding what there is to tell, and sending it.
 package struct WebhookWork: Sendable {
@@ -38,6 +39,9 @@ package struct WebhookWork: Sendable {
     package static let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8] = { answers in
         try WireJSON.encode(answers.map { EntitlementDocument($0) })
     }
+
+    /// What became of purchases, as endpoints of RevenueCat's format have it.
+    package static let teller: any PurchaseTeller = EventTeller()
 
     /// A difference as messages have it: as `GET /v1/drift` lists it.
     package static let showDrift: @Sendable (FoundDrift) throws -> [UInt8] = { drift in

@@ -139,7 +139,7 @@ struct SubscriberOracleTests {
 
 extension CustomerFacts {
     /// How many chains there are with a period of a product.
-    fileprivate func runs(of product: String) -> Int {
+    func runs(of product: String) -> Int {
         originals.values.flatMap { $0.chains(catalog) }.count { chain in
             chain.periods.contains { $0.fact.productID == product }
         }
@@ -147,10 +147,10 @@ extension CustomerFacts {
 }
 
 /// What was told of simulated lives in one environment, and what an operator did besides.
-private struct SimulatedLog {
-    private var events: [HistoryEvent]
+struct SimulatedLog {
+    private(set) var events: [HistoryEvent]
     private var folded: FoldedWeb
-    private let environment: EntitlementCore.StoreEnvironment
+    let environment: EntitlementCore.StoreEnvironment
     private let (start, end): (Int64, Int64)
     private var random: SplitMix64
 
@@ -207,6 +207,8 @@ private struct SimulatedLog {
             }
         }
     }
+
+    mutating func reference(_ customer: String) -> IdentityRef { folded.reference(customer) }
 
     mutating func history(of customer: String) -> CustomerHistory {
         CustomerHistory(

@@ -26,7 +26,8 @@ struct AnswerChangeTests {
         _ ledger: TestLedger, events: Int64 = 200, customers: Int = 64
     ) -> WebhookProjector {
         WebhookProjector(
-            pool: ledger.pool, pageEvents: events, pageCustomers: customers, showDrift: { _ in [] }, show: show)
+            pool: ledger.pool, pageEvents: events, pageCustomers: customers, teller: NoTeller(), showDrift: { _ in [] },
+            show: show)
     }
 
     /// Steps until nothing is left to do by an instant.

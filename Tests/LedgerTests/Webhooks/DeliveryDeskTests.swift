@@ -104,7 +104,8 @@ struct DeliveryDeskTests {
             group.addTask {
                 let now = Timestamp(milliseconds: Int64(1_800_000_000_000))
                 let projector = WebhookProjector(
-                    pool: ledger.database.pool(connections: 1), pageEvents: 7, showDrift: { _ in [] }
+                    pool: ledger.database.pool(connections: 1), pageEvents: 7, teller: NoTeller(),
+                    showDrift: { _ in [] }
                 ) {
                     Array("\($0)".utf8)
                 }
@@ -115,7 +116,9 @@ struct DeliveryDeskTests {
             for position in first..<(first + 70) {
                 #expect(try await ledger.writer.append(events.draft(at: position)).position == position)
             }
-            let projector = WebhookProjector(pool: ledger.pool, showDrift: { _ in [] }) { Array("\($0)".utf8) }
+            let projector = WebhookProjector(pool: ledger.pool, teller: NoTeller(), showDrift: { _ in [] }) {
+                Array("\($0)".utf8)
+            }
             while true {
                 let progress = try await projector.step(now: { Timestamp(milliseconds: Int64(1_800_000_000_000)) })
                 if case .done = progress { break }

@@ -28,7 +28,8 @@ struct StreamNoticesTests {
                     fact: .access(.endpoint(EndpointFact(endpointID: "we_\(app ?? "all")", change: .made(terms)))),
                     identities: [], deduplication: .unique))
         }
-        let projector = WebhookProjector(pool: ledger.pool, showDrift: { _ in [] }, show: { _ in [] })
+        let projector = WebhookProjector(
+            pool: ledger.pool, teller: NoTeller(), showDrift: { _ in [] }, show: { _ in [] })
         while try await projector.step(now: { now }) == .more {}
         return ledger
     }

@@ -36,17 +36,18 @@ func lifetime(
 }
 
 func renewal(
-    signed: Double, renews: Bool? = nil, graceEnd: Double? = nil, retry: Bool = false, original: String = "1000"
+    signed: Double, renews: Bool? = nil, graceEnd: Double? = nil, retry: Bool = false, original: String = "1000",
+    as product: String? = nil, intent: Int64? = nil
 ) -> RenewalFact {
     RenewalFact(
-        payloadHash: .zero, signedDate: day(signed), originalTransactionID: original, autoRenews: renews,
-        isInBillingRetry: retry, graceEnd: graceEnd.map { day($0) })
+        payloadHash: .zero, signedDate: day(signed), originalTransactionID: original, autoRenewProductID: product,
+        autoRenews: renews, isInBillingRetry: retry, graceEnd: graceEnd.map { day($0) }, expirationIntent: intent)
 }
 
 /// What a log holds, and how RevenueCat would show Alice.
 struct TestLog {
-    private var events: [HistoryEvent] = []
-    private let environment: StoreEnvironment
+    private(set) var events: [HistoryEvent] = []
+    let environment: StoreEnvironment
 
     init(policy: AccessPolicy = AccessPolicy(), in environment: StoreEnvironment = .production) {
         self.environment = environment
@@ -114,6 +115,10 @@ struct TestLog {
         add(
             .grantRevocation(GrantRevocationFact(grantID: id, customer: alice, reason: "a mistake")), recorded: recorded
         )
+    }
+
+    mutating func linked(_ identity: IdentityRef, to customer: IdentityRef, at recorded: Double) {
+        add(.link(LinkFact(identity: identity, customer: customer)), recorded: recorded)
     }
 
     mutating func transferred(to customer: IdentityRef, at recorded: Double, original: String = "1000") {

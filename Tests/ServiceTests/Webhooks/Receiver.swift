@@ -61,7 +61,8 @@ final class Receiver: Sendable {
 extension Receiver.Message {
     fileprivate init?(_ request: HostileServer.Request) {
         guard let body = try? WireJSON.decode(WireValue.self, from: Array(request.body.utf8)),
-            case .string(let type)? = body["type"], let id = request.headers["webhook-id"], let data = body["data"]
+            case .string(let type)? = (body["event"] ?? body)["type"], let id = request.headers["webhook-id"],
+            let data = body["event"] ?? body["data"]
         else { return nil }
         self.init(id: id, type: type, data: data, text: request.body, headers: request.headers)
     }

@@ -183,7 +183,8 @@ extension ServiceRig {
 
     /// Follows the log to its end.
     fileprivate func tell() async throws {
-        let projector = WebhookProjector(pool: pool, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
+        let projector = WebhookProjector(
+            pool: pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
         while case .more = try await projector.step(now: { clock.now }) {}
     }
 

@@ -1,0 +1,189 @@
+import EntitlementCore
+
+/// Goes through what is to be told of one customer, from one moment to the next.
+protocol CustomerWalk {
+    /// Up to where the log is believed.
+    var position: Int64 { get }
+    var instant: Timestamp { get }
+    /// The first instant after this moment at which time alone may make something to tell.
+    var until: Timestamp { get }
+    /// What there was to tell so far, in its order.
+    var messages: [OutboxMessage] { get }
+
+    /// Lets time pass, up to and with an instant, while nothing is learned that bears on the customer.
+    mutating func pass(until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64) throws
+
+    /// Learns what is known at a later position, at this instant.
+    mutating func learn(
+        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves) throws
+}
+
+/// A walk through a customer's answers, with what it found.
+struct ToldAnswers: CustomerWalk {
+    private var walk: AnswerWalk
+    private let key: WatchKey
+    private(set) var messages: [OutboxMessage] = []
+
+    init(_ walk: AnswerWalk, _ key: WatchKey) { (self.walk, self.key) = (walk, key) }
+
+    var position: Int64 { walk.position }
+    var instant: Timestamp { walk.instant }
+    var until: Timestamp { walk.until }
+
+    mutating func pass(until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64) throws {
+        tell(try walk.pass(until: end, facts, knownAt: position))
+    }
+
+    mutating func learn(
+        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves
+    ) throws {
+        tell(try [walk.learn(facts, knownAt: position, cause)].compactMap(\.self))
+    }
+
+    private mutating func tell(_ changes: [AnswerChange]) {
+        messages += changes.map { change in
+            OutboxMessage(
+                content: .answer(change), app: key.app, environment: key.environment, identity: key.identity,
+                position: change.position, at: change.instant)
+        }
+    }
+}
+
+/// A walk through a customer's purchases, with what became of them.
+///
+/// A name that was linked to another is no customer, and nothing is told of it: it would be told twice.
+struct PurchaseWalk: CustomerWalk {
+    private(set) var position: Int64
+    private(set) var instant: Timestamp
+    private(set) var until: Timestamp
+    private(set) var messages: [OutboxMessage] = []
+    /// `nil` where the name is no customer.
+    private var moment: CustomerMoment?
+    private let key: WatchKey
+    /// Everybody whom links, ever made, connect with the name.
+    private let names: Set<IdentityRef>
+    private let teller: any PurchaseTeller
+
+    init(
+        _ facts: CustomerFacts, knownAt position: Int64, at instant: Timestamp, _ key: WatchKey,
+        _ names: Set<IdentityRef>, _ teller: any PurchaseTeller
+    ) {
+        (self.position, self.instant, self.key, self.names, self.teller) = (position, instant, key, names, teller)
+        until = .endless
+        enter(facts, position, at: instant)
+    }
+
+    private mutating func enter(_ facts: CustomerFacts, _ position: Int64, at instant: Timestamp) {
+        (self.position, self.instant) = (position, instant)
+        guard facts.customer == key.identity else {
+            (moment, until) = (nil, .endless)
+            return
+        }
+        let names = names.filter { facts.ownership.customer(of: $0) == key.identity }.sorted()
+        moment = CustomerMoment(facts, in: key.environment, names: names, at: instant)
+        until = facts.nextPurchaseChange(after: instant)
+    }
+
+    private mutating func move(
+        to facts: CustomerFacts, _ position: Int64, at instant: Timestamp
+    ) throws -> PurchaseChanges {
+        let before = moment
+        enter(facts, position, at: instant)
+        return try teller.changes(from: before, to: moment)
+    }
+
+    mutating func pass(until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64) throws {
+        while until <= end {
+            tellAll(try move(to: facts, position, at: until), .time)
+        }
+        enter(facts, position, at: max(instant, end))
+    }
+
+    mutating func learn(
+        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves
+    ) throws {
+        let changes = try move(to: facts, position, at: instant)
+        guard cause == .event else { return tellAll(changes, cause) }
+        tell(changes.news, cause, changes)
+        moves.note(changes, key, position, at: instant)
+    }
+
+    /// By time or a catalog nothing changes hands.
+    private mutating func tellAll(_ changes: PurchaseChanges, _ cause: AnswerCause) {
+        let gone = changes.gone.sorted { $0.key < $1.key }.flatMap(\.value.news)
+        let come = changes.come.sorted { $0.key < $1.key }.flatMap(\.value)
+        tell(changes.news + gone + come, cause, changes)
+    }
+
+    private mutating func tell(_ news: [PurchaseNews], _ cause: AnswerCause, _ changes: PurchaseChanges) {
+        messages += news.map { news in
+            OutboxMessage(
+                content: .purchase(news, cause, before: changes.before, after: changes.after), app: key.app,
+                environment: key.environment, identity: key.identity, position: position, at: instant)
+        }
+    }
+}
+
+/// Purchases that went from somebody, or came to somebody, by one event.
+///
+/// What went from one customer and came to another was transferred; what only went has ended, and what only came was bought.
+struct PurchaseMoves {
+    private struct Side {
+        let key: WatchKey
+        let position: Int64
+        let instant: Timestamp
+        let changes: PurchaseChanges
+
+        func message(_ news: PurchaseNews) -> OutboxMessage {
+            OutboxMessage(
+                content: .purchase(news, .event, before: changes.before, after: changes.after), app: key.app,
+                environment: key.environment, identity: key.identity, position: position, at: instant)
+        }
+    }
+
+    private var sides: [Side] = []
+
+    mutating func note(
+        _ changes: PurchaseChanges, _ key: WatchKey, _ position: Int64, at instant: Timestamp
+    ) {
+        guard !changes.gone.isEmpty || !changes.come.isEmpty else { return }
+        sides.append(Side(key: key, position: position, instant: instant, changes: changes))
+    }
+
+    /// Whether there is something of somebody's.
+    func names(_ key: WatchKey) -> Bool { sides.contains { $0.key == key } }
+
+    /// What there is to tell, to either side.
+    func messages(_ teller: any PurchaseTeller) throws -> [OutboxMessage] {
+        var messages: [OutboxMessage] = []
+        var taken: Set<[String]> = []
+        for giver in sides {
+            for taker in sides
+            where taker.key.app == giver.key.app && taker.key.environment == giver.key.environment
+                && taker.key != giver.key
+            {
+                let moved = giver.changes.gone.keys.filter { taker.changes.come[$0] != nil }.sorted()
+                guard !moved.isEmpty else { continue }
+                for name in moved {
+                    taken.insert([giver.key.app, "\(giver.key.identity)", name])
+                    taken.insert([giver.key.app, "\(taker.key.identity)", name])
+                }
+                for side in [giver, taker] {
+                    messages += try teller.transfer(
+                        of: moved.compactMap { giver.changes.gone[$0]?.purchase }, from: giver.key.identity,
+                        to: taker.key.identity, told: side.key.identity, in: side.key.environment
+                    ).map(side.message)
+                }
+            }
+        }
+        for side in sides {
+            func isLeft(_ name: String) -> Bool {
+                !taken.contains([side.key.app, "\(side.key.identity)", name])
+            }
+            let gone = side.changes.gone.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value.news)
+            let come = side.changes.come.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value)
+            messages += (gone + come).map(side.message)
+        }
+        return messages
+    }
+}

@@ -1,0 +1,121 @@
+import EntitlementAPI
+package import EntitlementCore
+
+/// Tells what became of purchases in the events that RevenueCat's receivers know.
+///
+/// They are read off the same standings as the document of `GET /revenuecat/v1/subscribers/…`, so the two cannot contradict
+/// each other.
+package struct EventTeller: PurchaseTeller {
+    package init() {}
+
+    package func changes(from before: CustomerMoment?, to after: CustomerMoment?) throws -> PurchaseChanges {
+        guard let moment = after ?? before else { return PurchaseChanges(before: [], after: []) }
+        let (old, new) = (before?.standings ?? [:], after?.standings ?? [:])
+        var courses: [PurchaseKey: [PurchaseEvent]] = [:]
+        var gone: [PurchaseKey: PurchaseStanding] = [:]
+        for (key, standing) in new {
+            courses[key] = PurchaseCourse(from: old[key], to: standing, at: moment.instant).events
+        }
+        for (key, standing) in old where new[key] == nil {
+            gone[key] = standing
+            // What is nobody's any more has ended for them.
+            courses[key] = standing.isOpen ? [standing.end(at: moment.instant)] : []
+        }
+        Self.joinItems(&courses, old, new)
+        let isSame = gone.isEmpty && courses.allSatisfy { old[$0.key] != nil && $0.value.isEmpty }
+        guard !isSame else { return PurchaseChanges(before: [], after: []) }
+        var changes = PurchaseChanges(before: try Self.shown(before), after: try Self.shown(after))
+        var number = 0
+        for (key, events) in courses.sorted(by: { $0.key < $1.key }) {
+            let news = try events.map { event in
+                number += 1
+                return try PurchaseNews(
+                    event.type,
+                    body: EventMembers(
+                        event, key, number: number, names: moment.names, customer: moment.facts.customer,
+                        in: moment.environment
+                    ).bytes)
+            }
+            if let standing = gone[key] {
+                changes.gone[key.text] = PurchaseChanges.Gone(
+                    purchase: [Self.store: standing.view.store.rawValue, Self.app: standing.view.appID ?? ""],
+                    news: news)
+            } else if old[key] == nil {
+                changes.come[key.text] = news
+            } else {
+                changes.news += news
+            }
+        }
+        return changes
+    }
+
+    package func transfer(
+        of purchases: [[String: String]], from giver: IdentityRef, to taker: IdentityRef, told teller: IdentityRef,
+        in environment: StoreEnvironment
+    ) throws -> [PurchaseNews] {
+        let kinds = Set(purchases).sorted {
+            ($0[Self.store] ?? "", $0[Self.app] ?? "") < ($1[Self.store] ?? "", $1[Self.app] ?? "")
+        }
+        return try kinds.map { kind in
+            let app = kind[Self.app].flatMap { $0.isEmpty ? nil : $0 }
+            return try PurchaseNews(
+                .transfer,
+                body: EventMembers(
+                    transferFrom: giver, to: taker, told: teller, appID: app,
+                    store: kind[Self.store].flatMap { PurchaseStore(rawValue: $0) } ?? .appStore, in: environment
+                ).bytes)
+        }
+    }
+
+    private static let store = "store"
+    private static let app = "app"
+
+    /// Where one item of a subscription on the web takes another's place, the subscription has changed its product.
+    private static func joinItems(
+        _ courses: inout [PurchaseKey: [PurchaseEvent]], _ old: [PurchaseKey: PurchaseStanding],
+        _ new: [PurchaseKey: PurchaseStanding]
+    ) {
+        let begun = courses.filter { key, events in
+            old[key] == nil && new[key]?.kind == .subscription && events.contains { $0.type.begins }
+        }
+        for (key, events) in begun {
+            let ended = courses.keys.sorted().filter { other in
+                other != key && other.source == key.source && old[other]?.isOpen == true && new[other]?.isOpen == false
+                    && new[other]?.withdrawnAt == nil
+            }
+            guard let other = ended.first, let view = new[key]?.view, let left = new[other]?.view else { continue }
+            courses[other]?.removeAll { $0.type == .expiration || $0.type == .cancellation }
+            if left.productID != view.productID {
+                courses[other]?.append(
+                    PurchaseEvent(type: .productChange, view: left, detail: .productChange(to: view.productID)))
+            }
+            courses[key] = events.map { event in
+                event.type.begins
+                    ? PurchaseEvent(type: .renewal, view: view, detail: .renewal(isTrialConversion: false)) : event
+            }
+        }
+    }
+
+    /// The entitlements as the document has them.
+    private static func shown(_ moment: CustomerMoment?) throws -> [UInt8] {
+        guard let moment else { return Array("{}".utf8) }
+        let subscriber = Subscriber(moment.facts, in: moment.environment, hearings: Hearings([], own: []))
+        return try WireJSON.encode(subscriber.document(of: "", at: moment.instant).subscriber.entitlements)
+    }
+}
+
+extension CustomerMoment {
+    fileprivate var standings: [PurchaseKey: PurchaseStanding] { PurchaseStandings(facts, at: instant).standings }
+}
+
+extension MessageType {
+    fileprivate var begins: Bool { self == .initialPurchase || self == .renewal }
+}
+
+extension PurchaseStanding {
+    fileprivate func end(at instant: Timestamp) -> PurchaseEvent {
+        var view = view
+        view.expiresAt = min(view.expiresAt ?? instant, instant)
+        return PurchaseEvent(type: .expiration, view: view, detail: .expiration(.unknown))
+    }
+}

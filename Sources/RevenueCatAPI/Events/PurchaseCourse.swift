@@ -1,0 +1,145 @@
+import EntitlementCore
+
+/// One event about a purchase, before it is written.
+struct PurchaseEvent: Hashable, Sendable {
+    /// What events of one type have beside what all have.
+    enum Detail: Hashable, Sendable {
+        case none
+        case renewal(isTrialConversion: Bool)
+        case cancellation(EndReason)
+        case expiration(EndReason)
+        case billingIssue(graceEnd: Timestamp?)
+        case productChange(to: String)
+    }
+
+    let type: MessageType
+    let view: PurchaseView
+    var detail = Detail.none
+}
+
+/// What became of one purchase from one moment to another, in RevenueCat's words.
+///
+/// A receiver that lets in by one event and keeps out by EXPIRATION is always right: whenever a purchase comes to give access,
+/// or gives it again, there is one that says so, and EXPIRATION just when it stops.
+struct PurchaseCourse {
+    /// What is heard of later than this and changes no access is not told, in milliseconds: it is history.
+    ///
+    /// Stores repeat notifications for days, and a service that was away reads them then.
+    static let lateness = 7 * Timestamp.millisecondsPerDay
+
+    private let after: PurchaseStanding
+    private let instant: Timestamp
+    private(set) var events: [PurchaseEvent] = []
+
+    /// What the period that is the latest afterwards was before, as far as events tell.
+    private struct Base {
+        var isOpen: Bool
+        var hasFailed: Bool
+        var isUnsubscribed: Bool
+        var nextProductID: String?
+    }
+
+    /// - Parameter before: `nil` where it was not the customer's.
+    init(from before: PurchaseStanding?, to after: PurchaseStanding, at instant: Timestamp) {
+        (self.after, self.instant) = (after, instant)
+        var base: Base
+        if let before, !before.knownIDs.isDisjoint(with: after.transactionIDs) {
+            compare(before)
+            base = Base(
+                isOpen: before.isOpen, hasFailed: before.failedAt != nil, isUnsubscribed: before.isUnsubscribed,
+                nextProductID: before.nextProductID)
+            if before.isUnsubscribed, !after.isUnsubscribed, after.isOpen { tell(.uncancellation) }
+        } else {
+            begin(after: before)
+            // Of what is not told at all nothing else is, either.
+            guard after.isOpen else { return }
+            let keepsProduct = before?.view.productID == after.view.productID
+            base = Base(
+                isOpen: true, hasFailed: false, isUnsubscribed: false,
+                nextProductID: keepsProduct ? before?.nextProductID : nil)
+        }
+        bill(base)
+        announce(base)
+        if base.isOpen, !after.isOpen { tell(.expiration, .expiration(after.endReason)) }
+        let opening: Set<MessageType> = [.refundReversed, .subscriptionExtended]
+        if !base.isOpen, after.isOpen, !events.contains(where: { opening.contains($0.type) }) {
+            tell(.subscriptionExtended)
+        }
+    }
+
+    private mutating func tell(_ type: MessageType, _ detail: PurchaseEvent.Detail = .none) {
+        events.append(PurchaseEvent(type: type, view: after.view, detail: detail))
+    }
+
+    /// Whether something is news by itself, though it changes no access.
+    private func isRecent(_ statedAt: Timestamp) -> Bool {
+        instant < statedAt.adding(milliseconds: Self.lateness)
+    }
+
+    /// A period that was not known; of several that were not, the latest alone.
+    private mutating func begin(after before: PurchaseStanding?) {
+        let wasOpen = before?.isOpen ?? false
+        guard after.isOpen else {
+            if after.givesNothing, after.withdrawnAt == nil, isRecent(after.view.purchasedAt) {
+                tell(.nonRenewingPurchase)
+            } else if wasOpen {
+                tell(.expiration, .expiration(after.endReason))
+            }
+            return
+        }
+        guard after.kind == .subscription else { return tell(.nonRenewingPurchase) }
+        if let before, wasOpen, before.view.productID != after.view.productID,
+            before.nextProductID != after.view.productID
+        {
+            events.append(
+                PurchaseEvent(
+                    type: .productChange, view: after.views[before.view.productID] ?? before.view,
+                    detail: .productChange(to: after.view.productID)))
+        }
+        if before == nil, after.isFirst { return tell(.initialPurchase) }
+        tell(.renewal, .renewal(isTrialConversion: after.followsTrial))
+    }
+
+    /// The same period, of which more was said.
+    private mutating func compare(_ before: PurchaseStanding) {
+        let isHeld = before.isOpen || after.isOpen
+        if after.isRefunded, !before.isRefunded, isHeld || isRecent(after.withdrawnAt ?? .earliest) {
+            tell(.cancellation, .cancellation(.customerSupport))
+        }
+        if after.kind == .grant, after.withdrawnAt != nil, before.withdrawnAt == nil, before.isOpen {
+            tell(.cancellation, .cancellation(.developerInitiated))
+        }
+        if before.isRefunded, !after.isRefunded, after.withdrawnAt == nil,
+            after.isOpen || (after.givesNothing && isRecent(after.statedAt))
+        {
+            tell(.refundReversed)
+        }
+        if after.kind == .subscription, before.withdrawnAt == nil, after.withdrawnAt == nil,
+            after.transactionIDs == before.transactionIDs, after.expiry > before.expiry, after.isOpen
+        {
+            tell(.subscriptionExtended)
+        }
+    }
+
+    /// A charge that failed, once for each period; and that it does not renew.
+    private mutating func bill(_ base: Base) {
+        let isHeld = base.isOpen || after.isOpen
+        if let failedAt = after.failedAt, !base.hasFailed, after.withdrawnAt == nil, after.isCollecting,
+            isHeld || isRecent(failedAt)
+        {
+            tell(.billingIssue, .billingIssue(graceEnd: after.graceEnd))
+            tell(.cancellation, .cancellation(.billingError))
+        }
+        if after.isUnsubscribed, !base.isUnsubscribed, isHeld, !events.contains(where: { $0.type == .cancellation }) {
+            tell(.cancellation, .cancellation(after.cancelReason))
+        }
+    }
+
+    /// What it is to renew as.
+    private mutating func announce(_ base: Base) {
+        guard after.isOpen, let next = after.nextProductID, next != base.nextProductID ?? after.view.productID else {
+            return
+        }
+        tell(.productChange, .productChange(to: next))
+    }
+}

@@ -1,0 +1,113 @@
+import EntitlementCore
+
+/// What an event shows of a purchase: the members that all events about purchases have.
+struct PurchaseView: Hashable, Sendable {
+    let productID: String
+    var entitlementIDs: [String]
+    let periodType: EventPeriodType
+    let store: PurchaseStore
+    /// The bundle id; `nil` of what no app sold.
+    let appID: String?
+    let transactionID: String
+    let originalTransactionID: String
+    let purchasedAt: Timestamp
+    /// Until when it gives access, or gave it: what `expires_date` of the document is the second of; `nil` for what does not
+    /// end, and for what gives nothing.
+    var expiresAt: Timestamp?
+    let isFamilyShare: Bool
+    let offerCode: String?
+}
+
+/// RevenueCat's `period_type` of events.
+enum EventPeriodType: String, Hashable, Sendable {
+    case trial = "TRIAL"
+    case intro = "INTRO"
+    case normal = "NORMAL"
+    /// It was granted.
+    case promotional = "PROMOTIONAL"
+}
+
+/// RevenueCat's `cancel_reason` and `expiration_reason`.
+enum EndReason: String, Hashable, Sendable {
+    /// Somebody turned renewing off.
+    case unsubscribe = "UNSUBSCRIBE"
+    case billingError = "BILLING_ERROR"
+    /// A grant was taken back.
+    case developerInitiated = "DEVELOPER_INITIATED"
+    /// Whoever bought it did not agree to a higher price.
+    case priceIncrease = "PRICE_INCREASE"
+    /// It was refunded.
+    case customerSupport = "CUSTOMER_SUPPORT"
+    /// Nobody said.
+    case unknown = "UNKNOWN"
+
+    /// Apple's `expirationIntent`, of what does not renew.
+    init(intent: Int64?) {
+        switch intent {
+        case nil, 1: self = .unsubscribe
+        case 2: self = .billingError
+        case 3: self = .priceIncrease
+        default: self = .unknown
+        }
+    }
+}
+
+/// What names a purchase as long as it lives: a subscription through all its periods, a one-time purchase, a grant.
+struct PurchaseKey: Hashable, Comparable, Sendable {
+    /// The original transaction, or the grant.
+    let source: String
+    /// What of it, where there may be several: an item, or a product.
+    let part: String
+
+    var text: String { part.isEmpty ? source : "\(source)/\(part)" }
+
+    static func < (left: PurchaseKey, right: PurchaseKey) -> Bool {
+        (left.source, left.part) < (right.source, right.part)
+    }
+}
+
+/// A customer's purchase at one moment.
+struct PurchaseStanding: Sendable {
+    enum Kind: Hashable, Sendable {
+        case subscription
+        case oneTime
+        case grant
+    }
+
+    let kind: Kind
+    /// Of a subscription its latest period.
+    let view: PurchaseView
+    /// By their products, of a subscription that changed them.
+    let views: [String: PurchaseView]
+    /// Whether it gives access, to whatever its product gives.
+    let isOpen: Bool
+    /// The catalog gives it no time at all, as with coins.
+    let givesNothing: Bool
+    /// The transactions of the latest period.
+    let transactionIDs: Set<String>
+    /// Those of all periods up to it.
+    let knownIDs: Set<String>
+    /// The latest period is the one that the subscription began with.
+    let isFirst: Bool
+    let followsTrial: Bool
+    /// When the latest period runs out by itself.
+    let expiry: Timestamp
+    /// The end of the grace period, ahead or under way.
+    let graceEnd: Timestamp?
+    /// When it was first said that the charge failed; `nil` where it did not, or that is solved.
+    let failedAt: Timestamp?
+    /// Whether the store goes on trying.
+    let isCollecting: Bool
+    let isUnsubscribed: Bool
+    /// What it renews as; `nil` where nobody said.
+    let nextProductID: String?
+    /// It was taken back, since when.
+    let withdrawnAt: Timestamp?
+    let isRefunded: Bool
+    /// When the newest statement about it was signed.
+    let statedAt: Timestamp
+    /// Why it does not renew.
+    let cancelReason: EndReason
+    /// Why it ended, or would.
+    let endReason: EndReason
+}

@@ -1,0 +1,169 @@
+import EntitlementCore
+
+/// All purchases and grants of a customer at one moment, by the rules of the document.
+struct PurchaseStandings {
+    private(set) var standings: [PurchaseKey: PurchaseStanding] = [:]
+    private let facts: CustomerFacts
+    private let instant: Timestamp
+
+    init(_ facts: CustomerFacts, at instant: Timestamp) {
+        (self.facts, self.instant) = (facts, instant)
+        for (originalID, state) in facts.originals { add(originalID, state) }
+        for grant in facts.grants
+        where facts.ownership.customer(of: grant.customer) == facts.customer && grant.from <= instant {
+            standings[PurchaseKey(source: grant.grantID, part: "")] = standing(of: grant)
+        }
+    }
+
+    private func entitlements(of productID: String) -> [String] {
+        facts.catalog.product(productID)?.entitlements ?? []
+    }
+
+    // MARK: - What a store sold
+
+    private mutating func add(_ originalID: String, _ state: OriginalState) {
+        let (facts, instant) = (self.facts, self.instant)
+        func isOwned(_ fact: TransactionFact) -> Bool {
+            facts.ownership.owner(of: fact, at: instant) == facts.customer
+        }
+        var once: [PurchaseKey: ChainStanding.Latest] = [:]
+        for chain in state.chains(facts.catalog) {
+            let standing = ChainStanding(
+                chain, of: state, at: instant, facts.catalog.policy, isOwned: isOwned)
+            let latest = standing.latest.filter { !$0.period.fact.productID.isEmpty }
+            let subscribed = latest.filter(\.period.isSubscription)
+            if let last = subscribed.max(by: { $0.index < $1.index }) {
+                let part = last.period.web?.item ?? ""
+                standings[PurchaseKey(source: originalID, part: part)] = self.standing(
+                    of: last, among: subscribed, standing, chain)
+            }
+            for bought in latest where !bought.period.isSubscription {
+                once[Self.key(originalID, bought.period.fact)] = bought
+            }
+        }
+        for fact in state.purchases(facts.catalog)
+        where !fact.isOfSubscription && !fact.productID.isEmpty && fact.purchaseDate <= instant && isOwned(fact) {
+            let key = Self.key(originalID, fact)
+            standings[key] = standing(of: fact, once[key], isOfWeb: state.web != nil)
+        }
+    }
+
+    private static func key(_ originalID: String, _ fact: TransactionFact) -> PurchaseKey {
+        let transaction = fact.transactionID == originalID ? "" : fact.transactionID + ":"
+        return PurchaseKey(source: originalID, part: transaction + fact.productID)
+    }
+
+    private func view(
+        _ fact: TransactionFact, transactionID: String, _ access: Access?, isOfWeb: Bool
+    ) -> PurchaseView {
+        PurchaseView(
+            productID: fact.productID, entitlementIDs: entitlements(of: fact.productID),
+            periodType: EventPeriodType(PeriodType(fact.offer)), store: isOfWeb ? .stripe : .appStore,
+            appID: fact.bundleID.isEmpty ? nil : fact.bundleID, transactionID: transactionID,
+            originalTransactionID: fact.originalTransactionID, purchasedAt: fact.purchaseDate,
+            expiresAt: access.flatMap { $0.end == .endless ? nil : $0.end },
+            isFamilyShare: fact.ownership == .known(.familyShared),
+            offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil)
+    }
+
+    /// Apple's `offerType` of an offer code.
+    private static let offerCode: Int64 = 3
+
+    private func standing(
+        of last: ChainStanding.Latest, among latest: [ChainStanding.Latest], _ standing: ChainStanding,
+        _ chain: PeriodChain
+    ) -> PurchaseStanding {
+        // Of Stripe each period has an invoice, where the document names the subscription.
+        let views = latest.map { shown in
+            view(
+                shown.period.fact, transactionID: shown.period.web?.invoiceID ?? shown.period.fact.transactionID,
+                shown.access, isOfWeb: shown.period.web != nil)
+        }
+        let byProduct = Dictionary(views.map { ($0.productID, $0) }) { $1 }
+        let (period, access, fact) = (last.period, last.access, last.period.fact)
+        let earlier = last.index > 0 ? chain.periods[last.index - 1] : nil
+        let failed = standing.billingIssues(of: last)
+        let isUnsubscribed = !standing.unsubscriptions(of: last).isEmpty
+        let said = period.web == nil ? standing.renewals(about: last).map(\.fact) : []
+        let stated = said.last { $0.graceEnd != nil }?.graceEnd
+        let graceEnd =
+            access.isInGrace
+            ? access.end
+            : stated.flatMap { access.isOpen && facts.catalog.policy.graceGivesAccess && $0 > access.end ? $0 : nil }
+        let revokedAt = fact.revocation.flatMap { $0.date <= instant ? $0.date : nil }
+        let isRefunded = period.isRefunded(by: instant)
+        // Stripe ends by itself what it could not collect.
+        let cancelReason: EndReason =
+            period.web != nil && !failed.isEmpty ? .billingError : EndReason(intent: said.last?.expirationIntent)
+        let endReason: EndReason =
+            if isRefunded {
+                .customerSupport
+            } else if revokedAt != nil {
+                .unknown
+            } else if !failed.isEmpty {
+                .billingError
+            } else {
+                isUnsubscribed ? cancelReason : .unknown
+            }
+        return PurchaseStanding(
+            kind: .subscription, view: byProduct[fact.productID] ?? views[0], views: byProduct, isOpen: access.isOpen,
+            givesNothing: false, transactionIDs: Set(period.transactionIDs),
+            knownIDs: Set(chain.periods.prefix(last.index + 1).flatMap(\.transactionIDs)),
+            isFirst: period.web == nil
+                ? period.transactionIDs.contains(fact.originalTransactionID) : last.index == 0,
+            followsTrial: earlier.map { PeriodType($0.fact.offer) == .trial } ?? false
+                && PeriodType(fact.offer) != .trial,
+            expiry: period.expiry, graceEnd: graceEnd, failedAt: failed.map(\.statedAt).min(),
+            isCollecting: access.isOpen || access.state == .inBillingRetry, isUnsubscribed: isUnsubscribed,
+            nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
+            isRefunded: isRefunded, statedAt: fact.signedDate ?? .earliest,
+            cancelReason: cancelReason, endReason: endReason)
+    }
+
+    private func standing(
+        of fact: TransactionFact, _ latest: ChainStanding.Latest?, isOfWeb: Bool
+    ) -> PurchaseStanding {
+        var view = view(fact, transactionID: fact.transactionID, latest?.access, isOfWeb: isOfWeb)
+        // What the catalog gives no time, as coins, gives nothing, whatever it maps to.
+        if latest == nil { view.entitlementIDs = [] }
+        let withdrawnAt = fact.revocation.flatMap { $0.date <= instant ? $0.date : nil }
+        let isRefunded =
+            withdrawnAt != nil
+            && (latest?.period.isRefunded(by: instant) ?? (fact.revocation?.kind != .known(.familyRevoke)))
+        return PurchaseStanding(
+            kind: .oneTime, view: view, views: [view.productID: view], isOpen: latest?.access.isOpen ?? false,
+            givesNothing: latest == nil, transactionIDs: [fact.transactionID], knownIDs: [fact.transactionID],
+            isFirst: true, followsTrial: false, expiry: latest?.period.expiry ?? .endless, graceEnd: nil, failedAt: nil,
+            isCollecting: false, isUnsubscribed: false, nextProductID: nil, withdrawnAt: withdrawnAt,
+            isRefunded: isRefunded, statedAt: fact.signedDate ?? .earliest,
+            cancelReason: .unknown, endReason: isRefunded ? .customerSupport : .unknown)
+    }
+
+    // MARK: - What was given
+
+    private func standing(of grant: GrantState) -> PurchaseStanding {
+        let end = PromotionalProduct.end(of: grant)
+        let revokedAt = grant.revokedAt.flatMap { $0 <= instant && $0 <= end ? $0 : nil }
+        let view = PurchaseView(
+            productID: PromotionalProduct.identifier(of: grant), entitlementIDs: [grant.entitlementID],
+            periodType: .promotional, store: .promotional, appID: nil, transactionID: grant.grantID,
+            originalTransactionID: grant.grantID, purchasedAt: grant.from, expiresAt: end, isFamilyShare: false,
+            offerCode: nil)
+        return PurchaseStanding(
+            kind: .grant, view: view, views: [view.productID: view], isOpen: instant < end, givesNothing: false,
+            transactionIDs: [grant.grantID], knownIDs: [grant.grantID], isFirst: true, followsTrial: false,
+            expiry: end, graceEnd: nil, failedAt: nil, isCollecting: false, isUnsubscribed: false, nextProductID: nil,
+            withdrawnAt: revokedAt, isRefunded: false, statedAt: grant.from,
+            cancelReason: .developerInitiated, endReason: revokedAt == nil ? .unknown : .developerInitiated)
+    }
+}
+
+extension EventPeriodType {
+    init(_ type: PeriodType) {
+        switch type {
+        case .trial: self = .trial
+        case .intro: self = .intro
+        case .normal: self = .normal
+        }
+    }
+}

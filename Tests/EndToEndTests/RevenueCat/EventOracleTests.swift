@@ -1,0 +1,233 @@
+import EntitlementAPI
+import EntitlementCore
+import RevenueCatAPI
+import SeededRandom
+import StoreSimulator
+import TestSupport
+import Testing
+
+/// RevenueCat's events over simulated lives in both stores, with grants, links and transfers, under any policy.
+///
+/// A receiver that knows nothing but the events lets in whom `GET …/entitlements` lets in, after each of them: what begins, is
+/// extended or comes back opens a purchase with its entitlements, EXPIRATION closes it.
+@Suite("RevenueCat's events against the entitlements", .timeLimit(.minutes(10)))
+struct EventOracleTests {
+    @Test("over random lives who reads the events alone lets in whoever has access, and GET agrees with each event")
+    func agreement() throws {
+        var found: [MessageType: Int] = [:]
+        for seed in 1...UInt64(LongTests.factor * 16) {
+            let log = try Self.log(seed)
+            for person in log.people {
+                for (type, count) in try follow(person, log, "seed \(seed)") { found[type, default: 0] += count }
+            }
+        }
+        // Else much of what there is would not have been met.
+        for type in EndpointFormat.revenueCat.types where type != .transfer {
+            #expect(found[type, default: 0] > 1, "\(type): \(found)")
+        }
+    }
+
+    // MARK: - Worlds
+
+    private struct Log {
+        let events: [HistoryEvent]
+        let environment: EntitlementCore.StoreEnvironment
+        let people: [IdentityRef]
+        let seed: UInt64
+    }
+
+    /// What was told of random lives, in the order of time, and now and then late.
+    private static func log(_ seed: UInt64) throws -> Log {
+        let world = WebOracleFoldTests.world(seed)
+        let bought = StoreLife.random(seed: seed, world: world, customers: 1)
+        let web = WebLife.random(
+            seed: seed, world: world, environment: .production, customers: WebOracleFoldTests.customers(seed))
+        let names = bought.record.customers.filter { $0.environment == .production }.map(\.customerID)
+        let last = bought.record.customers.flatMap(bought.record.boundaryInstants).max() ?? world.start
+        var folded = FoldedWeb(catalog: try Catalog(world))
+        for notification in bought.notifications { try folded.receive(notification) }
+        try folded.receive(web, .inOrder, seed: seed)
+        let people = Set(names + WebOracleFoldTests.customers(seed)).sorted()
+        var log = SimulatedLog(folded, .production, from: world.start, to: max(last, web.end), seed: seed)
+        log.act(among: people)
+        var random = SplitMix64(seed: seed ^ 0xE7)
+        let timed = log.events.filter { $0.environment != .sandbox }.map { event in
+            let late: Int64 =
+                switch random.number(in: 0...9) {
+                case 0...6: random.number(in: 0...2_000)
+                case 7...8: random.number(in: 0...Span.day)
+                default: random.number(in: 0...(40 * Span.day))
+                }
+            let isCatalog = if case .catalog = event.fact { true } else { false }
+            return (event, isCatalog ? world.start - Span.day : event.stated + late)
+        }.sorted { ($0.1, $0.0.position) < ($1.1, $1.0.position) }
+        return Log(
+            events: timed.enumerated().map { index, timed in timed.0.told(Int64(index + 1), at: timed.1) },
+            environment: .production, people: people.map { log.reference($0) }, seed: seed)
+    }
+
+    // MARK: - The receiver
+
+    private static let opening: Set<MessageType> = [
+        .initialPurchase, .renewal, .nonRenewingPurchase, .subscriptionExtended, .refundReversed,
+    ]
+
+    /// Goes through a customer's events and time, as the ledger does.
+    private func follow(_ person: IdentityRef, _ log: Log, _ context: String) throws -> [MessageType: Int] {
+        var found: [MessageType: Int] = [:]
+        /// What the receiver believes to be open, with its entitlements.
+        var open: [String: Set<String>] = [:]
+        /// What product was last told of each.
+        var products: [String: String] = [:]
+        var ids: Set<String> = []
+        var story: [String] = []
+        var random = SplitMix64(seed: log.seed ^ UInt64(bitPattern: person.number))
+        func history(_ count: Int) -> CustomerHistory {
+            CustomerHistory(of: person, environment: log.environment, position: Int64(count), events: log.events)
+        }
+        var (facts, count) = (history(1).facts(), 1)
+        var instant = log.events[0].recordedAt
+        func moment(_ facts: CustomerFacts, _ instant: Timestamp) -> CustomerMoment? {
+            facts.customer == person
+                ? CustomerMoment(facts, in: log.environment, names: [person], at: instant) : nil
+        }
+        var last = moment(facts, instant)
+        func step(_ next: Timestamp) throws {
+            let now = moment(facts, next)
+            let changes = try EventTeller().changes(from: last, to: now)
+            let place = "\(context) \(person) known at \(count), at \(next)"
+            try #require(
+                try EventTeller().changes(from: now, to: now).isEmpty, "\(place): something came of nothing")
+            for key in changes.gone.keys { open[key] = nil }
+            let subscriber = now.map { Subscriber($0.facts, in: log.environment, hearings: Hearings([], own: [])) }
+            let document = subscriber?.document(of: "somebody", at: next)
+            var news = changes.news
+            for (_, come) in changes.come.sorted(by: { $0.key < $1.key }) {
+                news += come
+            }
+            var changed: Set<String> = []
+            for one in news {
+                found[one.type, default: 0] += 1
+                let event = try WireJSON.decode(WireValue.self, from: one.body)
+                let members = try #require(event.members)
+                let subject = try EventMessage.subject(of: one.body)
+                try #require(
+                    ids.insert("\(count) \(next) \(one.type) \(subject)").inserted, "\(place): \(subject) twice")
+                let key = subject.split(separator: " ").dropFirst().dropLast().joined(separator: " ")
+                story.append("\(next) \(one.type) \(key) \(members.text("product_id"))")
+                if one.type == .productChange { changed.insert(key) }
+                if one.type == .renewal {
+                    // Another item of the same subscription goes on with it.
+                    let source = key.split(separator: "/")[0]
+                    for other in open.keys where other != key && other.split(separator: "/")[0] == source {
+                        if changed.contains(other) || products[other] == members.text("product_id") {
+                            open[other] = nil
+                        }
+                    }
+                }
+                products[key] = members.text("product_id")
+                if Self.opening.contains(one.type) { open[key] = members.entitlementIDs }
+                if one.type == .expiration { open[key] = nil }
+                if let document, let state = facts.originals[members.text("original_transaction_id")],
+                    state.chains(facts.catalog).count == 1
+                {
+                    try expect(members, one.type, in: document, facts, place)
+                }
+            }
+            if let now {
+                let answers = now.facts.answers(at: next)
+                let held = Set(answers.filter(\.givesAccess).map(\.entitlementID))
+                let believed = open.values.reduce(into: Set<String>()) { $0.formUnion($1) }
+                try #require(believed == held, "\(place): \(open) \(story.suffix(12).joined(separator: "\n"))")
+                if !changes.isEmpty {
+                    let after = try WireJSON.decode([String: EntitlementEntry].self, from: changes.after)
+                    try #require(after == document?.subscriber.entitlements, "\(place)")
+                }
+            }
+            (last, instant) = (now, next)
+        }
+        func pass(until end: Timestamp) throws {
+            while let next = last.map({ $0.facts.nextPurchaseChange(after: instant) }), next <= end {
+                // At whatever other instant one looks, there is nothing to tell.
+                let between = random.number(in: instant.milliseconds...next.milliseconds)
+                if between < next.milliseconds, last != nil {
+                    let early = moment(facts, Timestamp(milliseconds: between))
+                    let nothing = try EventTeller().changes(from: last, to: early)
+                    try #require(nothing.isEmpty, "\(context) \(person): between \(instant) and \(next)")
+                }
+                try step(next)
+            }
+            instant = max(instant, end)
+            last = moment(facts, instant)
+        }
+        for event in log.events.dropFirst() {
+            let next = history(Int(event.position))
+            guard next.events.contains(where: { $0.position == event.position }) else { continue }
+            try pass(until: event.recordedAt)
+            (facts, count) = (next.facts(), Int(event.position))
+            try step(instant)
+        }
+        try pass(until: instant.adding(milliseconds: 500 * Span.day))
+        return found
+    }
+
+    /// An event's dates are the document's.
+    private func expect(
+        _ event: [String: WireValue], _ type: MessageType, in document: SubscriberDocument, _ facts: CustomerFacts,
+        _ place: String
+    ) throws {
+        let product = event.text("product_id")
+        guard let entry = document.subscriber.subscriptions[product], facts.runs(of: product) == 1 else { return }
+        var expiry: WholeSecond?
+        if case .int(let milliseconds)? = event["expiration_at_ms"] {
+            expiry = WholeSecond(Timestamp(milliseconds: milliseconds))
+        }
+        // What ends within the second of the request is shown as ended the second before.
+        let isSame =
+            entry.expiresDate == expiry
+            || (expiry == document.requestDate && (entry.expiresDate.map { $0 < document.requestDate } ?? false))
+        try #require(isSame, "\(place): \(type) \(event) \(entry)")
+        let isActive = entry.expiresDate.map { $0 >= document.requestDate } ?? true
+        if type == .expiration { try #require(!isActive, "\(place): \(entry)") }
+        let period = event.text("period_type").lowercased()
+        try #require(period == entry.periodType.rawValue, "\(place): \(type) \(entry)")
+        try #require(event.text("store").lowercased() == entry.store.rawValue, "\(place)")
+        if entry.store == .appStore {
+            try #require(event.text("transaction_id") == entry.storeTransactionID, "\(place): \(type) \(entry)")
+        }
+    }
+}
+
+extension HistoryEvent {
+    /// When somebody said so.
+    fileprivate var stated: Int64 {
+        switch fact {
+        case .notification(let fact): fact.signedDate?.milliseconds ?? recordedAt.milliseconds
+        case .web(let fact): fact.statedAt.milliseconds
+        case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
+            .drift, .forgetting, .access, .storeRequest:
+            recordedAt.milliseconds
+        }
+    }
+
+    fileprivate func told(_ position: Int64, at instant: Int64) -> HistoryEvent {
+        HistoryEvent(
+            position: position, recordedAt: Timestamp(milliseconds: instant), environment: environment, source: source,
+            statementSource: statementSource, type: type, occurredAt: occurredAt, fact: fact)
+    }
+}
+
+extension WireValue {
+    fileprivate var members: [String: WireValue]? { if case .object(let members) = self { members } else { nil } }
+}
+
+extension [String: WireValue] {
+    fileprivate func text(_ name: String) -> String {
+        if case .string(let text)? = self[name] { text } else { "" }
+    }
+
+    fileprivate var entitlementIDs: Set<String> {
+        guard case .array(let ids)? = self["entitlement_ids"] else { return [] }
+        return Set(ids.compactMap { if case .string(let id) = $0 { id } else { nil } })
+    }
+}

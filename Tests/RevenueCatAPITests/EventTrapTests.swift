@@ -1,0 +1,213 @@
+import EntitlementAPI
+import EntitlementCore
+import Testing
+
+@testable import RevenueCatAPI
+
+/// What goes wrong first where RevenueCat's webhooks are imitated, and what their users complain of, each by its name.
+@Suite("RevenueCat's events: the traps")
+struct EventTrapTests {
+    private static let premium: [WireValue] = [.string("premium")]
+
+    /// A subscription from day 0 to day 30.
+    private func subscribed(
+        _ policy: AccessPolicy = AccessPolicy(), in environment: StoreEnvironment = .production
+    ) -> TestLog {
+        var log = TestLog(policy: policy, in: environment)
+        log.notified(purchase("1000", from: 0, to: 30), renewal(signed: 0, renews: true, as: "pro"))
+        return log
+    }
+
+    /// What GET shows at the moment of each event is what the event says.
+    private func expectAgreement(_ told: [SentEvent]) {
+        for event in told {
+            guard case .string(let product)? = event["product_id"],
+                let entry = event.document.subscriber.subscriptions[product]
+            else { continue }
+            var expiry: WholeSecond?
+            if case .int(let milliseconds)? = event["expiration_at_ms"] {
+                expiry = WholeSecond(Timestamp(milliseconds: milliseconds))
+            }
+            let ended = expiry?.predecessor
+            #expect(
+                entry.expiresDate == expiry || (entry.expiresDate == ended && expiry == event.document.requestDate),
+                "\(event): \(entry)")
+            let isActive = (entry.expiresDate.map { $0 >= event.document.requestDate } ?? true)
+            #expect(event.type != .expiration || !isActive, "\(event): \(entry)")
+            if case .int(let end)? = event["grace_period_expiration_at_ms"], entry.gracePeriodExpiresDate != nil {
+                #expect(entry.gracePeriodExpiresDate == WholeSecond(Timestamp(milliseconds: end)))
+            }
+        }
+    }
+
+    @Test("EXPIRATION never contradicts the API around grace, in whatever order the two are known")
+    func expirationAroundGrace() throws {
+        var early = subscribed()
+        early.notified(nil, renewal(signed: 29.9, renews: true, graceEnd: 46))
+        var late = subscribed()
+        late.notified(nil, renewal(signed: 30.5, renews: true, graceEnd: 46))
+        #expect(try early.story(by: 60).last == "EXPIRATION BILLING_ERROR @46")
+        // Until the store said so nobody knew of the grace; then what lets in comes again.
+        #expect(
+            try late.story(by: 60) == [
+                "INITIAL_PURCHASE @0", "EXPIRATION UNKNOWN @30", "BILLING_ISSUE @30.5",
+                "CANCELLATION BILLING_ERROR @30.5", "SUBSCRIPTION_EXTENDED @30.5", "EXPIRATION BILLING_ERROR @46",
+            ])
+        for log in [early, late] { expectAgreement(try log.told(by: 60)) }
+        let issue = try #require(try late.told(by: 60).first { $0.type == .billingIssue })
+        #expect(issue["expiration_at_ms"] == .int(day(46).milliseconds))
+    }
+
+    @Test("where the policy gives no access in grace, the end is the paid one and there is no grace")
+    func graceWithoutAccess() throws {
+        var log = subscribed(AccessPolicy(graceGivesAccess: false))
+        log.notified(nil, renewal(signed: 29.9, renews: true, graceEnd: 46))
+        let told = try log.told(by: 60)
+        #expect(
+            told.map(\.description) == [
+                "INITIAL_PURCHASE @0", "BILLING_ISSUE @29.9", "CANCELLATION BILLING_ERROR @29.9",
+                "EXPIRATION BILLING_ERROR @30",
+            ])
+        #expect(told[1]["grace_period_expiration_at_ms"] == .null)
+        expectAgreement(told)
+    }
+
+    @Test("leeway bridges what the store says late")
+    func leeway() throws {
+        var log = subscribed(AccessPolicy(leewaySeconds: 86_400))
+        log.notified(purchase("1001", from: 30, to: 60, signed: 30.5, reason: .renewal))
+        #expect(try log.story(by: 50) == ["INITIAL_PURCHASE @0", "RENEWAL @30.5"])
+    }
+
+    @Test(
+        "what was learned at once long after it was true is no storm: of twelve periods the last, of what lapsed nothing"
+    )
+    func backfill() throws {
+        var log = TestLog()
+        for month in 0..<12 {
+            let start = Double(month * 30)
+            log.notified(
+                purchase("\(1000 + month)", from: start, to: start + 30, reason: month == 0 ? .purchase : .renewal),
+                renewal(signed: start, renews: true), recorded: 340)
+        }
+        for month in 0..<12 {
+            let start = Double(month * 30)
+            log.notified(
+                purchase("\(7000 + month)", from: start, to: start + 30, original: "7000"),
+                renewal(signed: start + 29, renews: true, retry: true, original: "7000"), recorded: 500)
+            log.notified(
+                purchase(
+                    "\(7000 + month)", from: start, to: start + 30, signed: start + 31, revoked: start + 20,
+                    original: "7000"), recorded: 500)
+        }
+        log.notified(purchase("C", "coins", from: 10, .consumable, original: "C"), recorded: 501)
+        log.notified(lifetime("L", at: 10), recorded: 502)
+        #expect(
+            try log.story(by: 510) == [
+                "RENEWAL @340", "EXPIRATION UNKNOWN @360", "NON_RENEWING_PURCHASE @502",
+            ])
+    }
+
+    @Test("an endpoint is not told of what was before it")
+    func past() throws {
+        var log = subscribed()
+        log.notified(nil, renewal(signed: 3, renews: false))
+        #expect(try log.story(after: 3, by: 40) == ["EXPIRATION UNSUBSCRIBE @30"])
+    }
+
+    @Test("the same said again, in other words and by others, sends nothing")
+    func repetition() throws {
+        var log = subscribed()
+        for hour in 1...5 {
+            log.notified(
+                purchase("1000", from: 0, to: 30, signed: Double(hour)), renewal(signed: Double(hour), renews: true))
+        }
+        #expect(try log.story(by: 20) == ["INITIAL_PURCHASE @0"])
+    }
+
+    @Test("what goes through the log again, in smaller steps, finds the same events, byte for byte")
+    func sameAgain() throws {
+        var log = subscribed()
+        log.notified(nil, renewal(signed: 29.9, renews: true, graceEnd: 46))
+        log.notified(purchase("1000", from: 0, to: 30, signed: 40, revoked: 39))
+        let once = try log.told(by: 60)
+        var again: [SentEvent] = []
+        for end in stride(from: 0.0, through: 60, by: 0.5) {
+            again = try log.told(by: end)
+            #expect(again.map(\.members) == once.prefix(again.count).map(\.members))
+        }
+        #expect(again.count == once.count)
+    }
+
+    @Test("transaction ids are texts, and sandbox is told apart")
+    func textsAndSandbox() throws {
+        for environment in StoreEnvironment.allCases {
+            var log = subscribed(in: environment)
+            log.granted(at: 1)
+            for event in try log.told(by: 2) {
+                guard case .string? = event["transaction_id"], case .string? = event["original_transaction_id"] else {
+                    Issue.record("\(event.members)")
+                    continue
+                }
+                #expect(event["environment"] == .string(environment == .sandbox ? "SANDBOX" : "PRODUCTION"))
+            }
+        }
+    }
+
+    @Test("two purchases do not speak for each other: one ends while the other goes on")
+    func twoPurchases() throws {
+        var log = subscribed()
+        log.notified(purchase("2000", "pro.yearly", from: 10, to: 375, original: "2000"))
+        let told = try log.told(by: 40)
+        #expect(told.map(\.description) == ["INITIAL_PURCHASE @0", "INITIAL_PURCHASE @10", "EXPIRATION UNKNOWN @30"])
+        // Which of them is meant is told by the transaction, and whether anything is lost by the entitlements after it.
+        #expect(told[2]["original_transaction_id"] == .string("1000"))
+        #expect(told[2].document.subscriber.entitlements["premium"]?.productIdentifier == "pro.yearly")
+    }
+
+    @Test(
+        "an event has the members that RevenueCat lists, null where nothing is known, and names people by number alone")
+    func members() throws {
+        let told = try subscribed().told(by: 1)
+        let members = try #require(told.first?.members)
+        #expect(
+            members.keys.sorted() == [
+                "aliases", "app_id", "commission_percentage", "country_code", "currency", "entitlement_id",
+                "entitlement_ids", "environment", "experiments", "expiration_at_ms", "is_family_share", "metadata",
+                "offer_code", "original_transaction_id", "period_type", "presented_offering_id", "price",
+                "price_in_purchased_currency", "product_id", "purchased_at_ms", "renewal_number", "store", "subject",
+                "subscriber_attributes", "takehome_percentage", "tax_percentage", "transaction_id", "type",
+            ])
+        #expect(members["entitlement_ids"] == .array(Self.premium) && members["price"] == .null)
+        #expect(members["aliases"] == .array([.int(alice.number)]) && members["app_id"] == .string("com.example"))
+        let kept = try WireJSON.encode(WireValue.object(members))
+        #expect(try EventMessage.people(in: kept) == [alice])
+        let sent = try EventMessage.body(
+            of: kept,
+            EventMessage.Sending(
+                id: "an-id", at: day(0), sequence: 3, customerID: "alice", names: [alice: "alice"],
+                before: Array("{}".utf8), after: Array(#"{"premium":{}}"#.utf8)))
+        let body = try WireJSON.decode(WireValue.self, from: sent)
+        let event = body["event"]
+        #expect(body["api_version"] == .string("1.0") && event?["subject"] == nil)
+        #expect(event?["app_user_id"] == .string("alice") && event?["original_app_user_id"] == .string("alice"))
+        #expect(event?["aliases"] == .array([.string("alice")]) && event?["id"] == .string("an-id"))
+        #expect(event?["sequence"] == .int(3) && event?["event_timestamp_ms"] == .int(day(0).milliseconds))
+        #expect(event?["before"] == .object([:]) && event?["after"] == .object(["premium": .object([:])]))
+        // Of a forgotten name nothing is left.
+        let without = try EventMessage.body(
+            of: kept,
+            EventMessage.Sending(
+                id: "an-id", at: day(0), sequence: 3, customerID: "alice", names: [:], before: Array("{}".utf8),
+                after: Array("{}".utf8)))
+        #expect(try WireJSON.decode(WireValue.self, from: without)["event"]?["aliases"] == .array([]))
+    }
+
+    @Test("TEST is a whole event of nobody")
+    func test() throws {
+        let event = try WireJSON.decode(WireValue.self, from: EventMessage.test(id: "x", at: day(1)))["event"]
+        #expect(event?["type"] == .string("TEST") && event?["id"] == .string("x"))
+        #expect(event?["app_user_id"] == .string("test") && event?["store"] == .string("APP_STORE"))
+        #expect(event?["environment"] == .string("SANDBOX"))
+    }
+}
