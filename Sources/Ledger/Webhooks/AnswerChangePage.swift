@@ -20,6 +20,21 @@ struct AnswerChangePage {
     private var forgotten: Set<IdentityRef> = []
     /// What there is to tell.
     private(set) var messages: [OutboxMessage] = []
+    /// What was folded last: an event often begins where the one before ended.
+    private var folded: [FoldKey: CustomerFacts] = [:]
+
+    private struct FoldKey: Hashable {
+        let identity: IdentityRef
+        let environment: StoreEnvironment
+        /// `nil`: of every app.
+        let app: String?
+        let position: Int64
+    }
+
+    /// The most that is kept of what was folded.
+    private static let foldedLimit = 64
+    /// How many events' people are read together.
+    private static let eventsRead = 20
 
     init(
         _ scopes: [AnswerScope], _ catalogs: [AppliedCatalog], _ catalogCache: CatalogCache,
@@ -32,29 +47,43 @@ struct AnswerChangePage {
 
     // MARK: - What makes it look
 
-    /// Looks at everybody on whom events bear, after each of them.
-    mutating func follow(_ events: [BearingEvent], on connection: isolated PostgresConnection) throws {
-        try read(events.reduce(into: Set<LifeKey>()) { $0.formUnion($1.people) }, on: connection)
-        for event in events {
-            var moves = PurchaseMoves()
-            for (life, names) in self.names(of: event.people) {
-                for identity in names {
-                    for scope in scopes where event.position > scope.sincePosition {
-                        try look(
-                            identity, life, scope, after: event, knownBefore: event.position - 1,
-                            until: event.recordedAt, &moves, on: connection)
-                    }
+    /// Looks at everybody on whom events bear, after each of them: at the first at least, and then until the time is up.
+    ///
+    /// - Returns: the position of the last event gone through; `nil` where that is all of them.
+    mutating func follow(
+        _ events: [BearingEvent], until end: ContinuousClock.Instant, on connection: isolated PostgresConnection
+    ) throws -> Int64? {
+        for start in stride(from: 0, to: events.count, by: Self.eventsRead) {
+            let part = events[start..<min(start + Self.eventsRead, events.count)]
+            try read(part.reduce(into: Set<LifeKey>()) { $0.formUnion($1.people) }, on: connection)
+            for event in part {
+                try follow(event, on: connection)
+                if ContinuousClock.now >= end, event.position != events.last?.position { return event.position }
+            }
+        }
+        return nil
+    }
+
+    private mutating func follow(_ event: BearingEvent, on connection: isolated PostgresConnection) throws {
+        var moves = PurchaseMoves()
+        for (life, names) in self.names(of: event.people) {
+            for identity in names {
+                for scope in scopes where event.position > scope.sincePosition {
+                    try look(
+                        identity, life, scope, after: event, knownBefore: event.position - 1, until: event.recordedAt,
+                        &moves, on: connection)
                 }
             }
             messages += try moves.messages(teller)
         }
     }
 
-    /// Looks at those whose answers time alone may have changed by an instant.
+    /// Looks at those whose answers time alone may have changed by an instant: at the first at least, and then until the time is
+    /// up.
     ///
     /// Whoever has more in the log than was gone through is left to that: what is to come may be their renewal.
     mutating func pass(
-        _ due: [WatchedAnswer], at instant: Timestamp, knownAt position: Int64,
+        _ due: [WatchedAnswer], at instant: Timestamp, knownAt position: Int64, until end: ContinuousClock.Instant,
         on connection: isolated PostgresConnection
     ) throws {
         try read(
@@ -71,25 +100,32 @@ struct AnswerChangePage {
             var moves = PurchaseMoves()
             try look(
                 key.identity, life, scope, after: nil, knownBefore: position, until: instant, &moves, on: connection)
+            if ContinuousClock.now >= end { return }
         }
     }
 
-    /// Looks at some of everybody for what bears on all.
+    /// Looks at some of everybody for what bears on all: at the first at least, and then until the time is up.
+    ///
+    /// - Returns: the last one looked at.
     mutating func walk(
-        _ identities: [IdentityRef], for scope: AnswerScope, upTo position: Int64,
+        _ identities: [IdentityRef], for scope: AnswerScope, upTo position: Int64, until end: ContinuousClock.Instant,
         on connection: isolated PostgresConnection
-    ) throws {
-        let keys = identities.flatMap { identity in
+    ) throws -> IdentityRef? {
+        func keys(_ identity: IdentityRef) -> [LifeKey] {
             StoreEnvironment.allCases.map { LifeKey(identity: identity, environment: $0) }
         }
-        try read(Set(keys), on: connection)
+        try read(Set(identities.flatMap(keys)), on: connection)
         let begun = catalogs.last { $0.position <= position }.map { max($0.recordedAt, scope.since) } ?? scope.since
-        for key in keys {
-            guard let life = lives[key] else { continue }
-            var moves = PurchaseMoves()
-            try look(
-                key.identity, life, scope, after: nil, knownBefore: position, until: begun, &moves, on: connection)
+        for identity in identities {
+            for key in keys(identity) {
+                guard let life = lives[key] else { continue }
+                var moves = PurchaseMoves()
+                try look(
+                    identity, life, scope, after: nil, knownBefore: position, until: begun, &moves, on: connection)
+            }
+            if ContinuousClock.now >= end { return identity }
         }
+        return identities.last
     }
 
     // MARK: - Looking
@@ -99,8 +135,22 @@ struct AnswerChangePage {
         let people = keys.reduce(into: Set<IdentityRef>()) { people, key in
             people.formUnion(lives[key]?.names ?? [key.identity])
         }
-        watched = try WatchedAnswer.of(people, on: connection)
-        known = Set(try Statements.customerIDs(of: Array(people), on: connection).keys)
+        // What was looked at here already is further than its row.
+        watched.merge(try WatchedAnswer.of(people, on: connection)) { looked, _ in looked }
+        known.formUnion(try Statements.customerIDs(of: Array(people), on: connection).keys)
+    }
+
+    /// What was known of one of a life's names at a position, but for the catalog.
+    private mutating func fold(
+        _ identity: IdentityRef, _ life: KnownLife, knownAt position: Int64, app: AppScope?
+    ) -> CustomerFacts {
+        let key = FoldKey(
+            identity: identity, environment: life.environment, app: app?.bundleID, position: position)
+        if let known = folded[key] { return known }
+        let facts = life.facts(of: identity, knownAt: position, app: app)
+        if folded.count >= Self.foldedLimit { folded.removeAll(keepingCapacity: true) }
+        folded[key] = facts
+        return facts
     }
 
     /// The lives of some people, each once, and all their names.
@@ -128,14 +178,17 @@ struct AnswerChangePage {
         let key = WatchKey(app: scope.name, identity: identity, environment: life.environment)
         let row = watched[key]
         func isCustomer(at position: Int64) -> Bool {
-            life.names.count == 1 || life.facts(of: identity, knownAt: position, .empty).customer == identity
+            life.names.count == 1
+                || fold(identity, life, knownAt: position, app: nil).customer == identity
         }
         let wasCustomer = row != nil || isCustomer(at: last)
         guard wasCustomer || event.map({ isCustomer(at: $0.position) }) ?? false else { return }
         func facts(_ position: Int64, on connection: isolated PostgresConnection) throws -> CustomerFacts {
             let catalog = try catalogCache.catalog(
                 writtenAt: catalogs.last { $0.position <= position }?.position ?? 0, on: connection)
-            return life.facts(of: identity, knownAt: position, catalog, app: scope.app)
+            var facts = fold(identity, life, knownAt: position, app: scope.app)
+            facts.catalog = catalog
+            return facts
         }
         let settled = row?.position ?? scope.settledPosition(of: identity)
         let pending = catalogs.filter { $0.position > settled && $0.position <= last }

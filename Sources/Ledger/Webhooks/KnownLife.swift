@@ -33,18 +33,16 @@ struct KnownLife: Sendable {
     /// The first event after a position.
     func firstEvent(after position: Int64) -> HistoryEvent? { events.first { $0.position > position } }
 
-    /// What was known of one of the names at a position.
+    /// What was known of one of the names at a position, but for the catalog.
     ///
     /// - Parameter app: leaves out what is not about this app.
     func facts(
-        of identity: IdentityRef, knownAt position: Int64, _ catalog: Catalog, app: AppScope? = nil
+        of identity: IdentityRef, knownAt position: Int64, app: AppScope? = nil
     ) -> CustomerFacts {
-        var facts = CustomerHistory(
+        CustomerHistory(
             of: identity, environment: environment, position: position,
             events: Array(events.prefix { $0.position <= position }), app: app
         ).facts()
-        facts.catalog = catalog
-        return facts
     }
 }
 
@@ -63,6 +61,7 @@ struct KnownLives {
         while !left.isEmpty {
             let part = Array(left.prefix(Self.namesPerStatement))
             for (key, past) in zip(part, try Self.pasts(of: part, on: connection)) where lives[key] == nil {
+                guard let past else { continue }
                 let life = try KnownLife(past, of: key)
                 for name in life.names { lives[LifeKey(identity: name, environment: key.environment)] = life }
             }
@@ -70,14 +69,16 @@ struct KnownLives {
         }
     }
 
-    /// Together where they are few, else one by one.
+    /// Together where they are few, else one by one; `nil` for whom more is known of than an answer may rest on, who is not
+    /// answered either.
     private static func pasts(
         of keys: [LifeKey], on connection: isolated PostgresConnection
-    ) throws -> [CustomerPast] {
+    ) throws -> [CustomerPast?] {
         do {
             return try LedgerReader.pasts(of: keys.map { ($0.identity, $0.environment) }, on: connection)
-        } catch let error as LedgerError where error.code == .tooMuch && keys.count > 1 {
-            return try keys.flatMap { try LedgerReader.pasts(of: [($0.identity, $0.environment)], on: connection) }
+        } catch let error as LedgerError where error.code == .tooMuch {
+            guard keys.count > 1 else { return [nil] }
+            return try keys.flatMap { try pasts(of: [$0], on: connection) }
         }
     }
 }

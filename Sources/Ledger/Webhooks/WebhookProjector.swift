@@ -16,6 +16,7 @@ package struct WebhookProjector: Sendable {
     private let pool: PostgresPool
     private let pageEvents: Int64
     private let pageCustomers: Int
+    private let patience: Duration
     private let catalogs = CatalogCache()
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
@@ -24,11 +25,14 @@ package struct WebhookProjector: Sendable {
     /// - Parameters:
     ///   - pageEvents: how many positions one transaction goes through.
     ///   - pageCustomers: at how many customers one transaction looks for the time, or in a walk over everybody.
+    ///   - patience: after how long a transaction takes nothing more up, however little that was: some lives are long, and
+    ///     PostgreSQL ends a session that is silent in a transaction.
     ///   - teller: tells what became of purchases, for the endpoints of its format.
     ///   - showDrift: a difference as it is sent.
     ///   - show: an answer as it is sent; what is sent alike is no change.
     package init(
-        pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64, teller: any PurchaseTeller,
+        pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64, patience: Duration = .seconds(1),
+        teller: any PurchaseTeller,
         showDrift: @escaping @Sendable (FoundDrift) throws -> [UInt8],
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
@@ -36,6 +40,7 @@ package struct WebhookProjector: Sendable {
         self.pageEvents = pageEvents
         self.pageCustomers = pageCustomers
         self.teller = teller
+        self.patience = patience
         self.showDrift = showDrift
         self.show = show
     }
@@ -102,28 +107,31 @@ package struct WebhookProjector: Sendable {
         guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
         let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
         try connection.walkByIndex()
+        if head == checkpoint, try tellDrift(on: connection) { return .more }
+        let scopes = try AnswerScope.all(on: connection)
+        let applied = scopes.isEmpty ? [] : try AppliedCatalog.all(on: connection)
+        var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
+        // Beside a backlog of events, too: whoever has lapsed meanwhile is told of in time, unless the backlog is about them.
+        let due =
+            scopes.isEmpty
+            ? [] : try WatchedAnswer.due(by: now, limit: pageCustomers * (head > checkpoint ? 4 : 1), on: connection)
+        if !due.isEmpty { try page.pass(due, at: now, knownAt: checkpoint, until: .now + patience, on: connection) }
         if head > checkpoint {
-            try Self.row.note(try follow(from: checkpoint, to: head, on: connection), on: connection)
+            let reached = try follow(from: checkpoint, to: head, scopes, applied, &page, on: connection)
+            try Self.row.note(reached, on: connection)
             return .more
         }
-        if try tellDrift(on: connection) { return .more }
-        let scopes = try AnswerScope.all(on: connection)
-        guard !scopes.isEmpty else { return .done(until: now) }
-        let applied = try AppliedCatalog.all(on: connection)
-        var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
-        let due = try WatchedAnswer.due(by: now, limit: pageCustomers, on: connection)
         if !due.isEmpty {
-            try page.pass(due, at: now, knownAt: checkpoint, on: connection)
             try page.write(on: connection)
             try Outbox.add(page.messages, on: connection)
             return .more
         }
         if var scope = scopes.first(where: { $0.walk != nil }), let walk = scope.walk {
             let part = try identities(after: walk.identity, on: connection)
-            try page.walk(part, for: scope, upTo: checkpoint, on: connection)
+            let last = try page.walk(part, for: scope, upTo: checkpoint, until: .now + patience, on: connection)
             try page.write(on: connection)
             try Outbox.add(page.messages, on: connection)
-            scope.advanceWalk(to: part.count < pageCustomers ? nil : part.last)
+            scope.advanceWalk(to: part.count < pageCustomers && last == part.last ? nil : last)
             scope.beginWalk(for: applied, upTo: checkpoint)
             try scope.write(on: connection)
             return .more
@@ -133,31 +141,34 @@ package struct WebhookProjector: Sendable {
 
     /// Goes through the next events; returns up to which position.
     private func follow(
-        from checkpoint: Int64, to head: Int64, on connection: isolated PostgresConnection
+        from checkpoint: Int64, to head: Int64, _ scopes: [AnswerScope], _ applied: [AppliedCatalog],
+        _ page: inout AnswerChangePage, on connection: isolated PostgresConnection
     ) throws -> Int64 {
         let change = try EndpointEvent.first(after: checkpoint, on: connection)
         if let change, change.position == checkpoint + 1 {
+            try page.write(on: connection)
+            try Outbox.add(page.messages, on: connection)
+            // Those that there are already hear of it; it hears itself of what comes after.
+            try Outbox.add(
+                try RecordedEvents.messages(from: checkpoint, to: change.position, on: connection), on: connection)
             try StoredEndpoint.apply(change.fact, at: change.position, change.recordedAt, on: connection)
             return change.position
         }
         let last = min(change.map { $0.position - 1 } ?? head, head)
         let apps = try StoredEndpoint.apps(wanting: Set(MessageType.allCases), on: connection)
         guard !apps.isEmpty else { return last }
-        let end = min(checkpoint + pageEvents, last)
-        var messages = try RecordedEvents.messages(from: checkpoint, to: end, on: connection)
-        let scopes = try AnswerScope.all(on: connection)
+        var end = min(checkpoint + pageEvents, last)
+        let recorded = try RecordedEvents.messages(from: checkpoint, to: end, on: connection)
         if !scopes.isEmpty {
-            let applied = try AppliedCatalog.all(on: connection)
-            var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
-            try page.follow(try BearingEvent.read(from: checkpoint, to: end, on: connection), on: connection)
+            let events = try BearingEvent.read(from: checkpoint, to: end, on: connection)
+            end = try page.follow(events, until: .now + patience, on: connection) ?? end
             try page.write(on: connection)
             for var scope in scopes where scope.walk == nil {
                 scope.beginWalk(for: applied, upTo: end)
                 if scope.walk != nil { try scope.write(on: connection) }
             }
-            messages += page.messages
         }
-        try Outbox.add(messages, on: connection)
+        try Outbox.add(recorded.filter { $0.position <= end } + page.messages, on: connection)
         return end
     }
 

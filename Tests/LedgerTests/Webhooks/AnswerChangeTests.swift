@@ -163,7 +163,7 @@ struct AnswerChangeTests {
         return try await ledger.pool.withConnection { connection in
             var lives = KnownLives()
             try lives.read([key], on: connection)
-            return lives[key]?.facts(of: identity, knownAt: position, .empty).customer == identity
+            return lives[key]?.facts(of: identity, knownAt: position).customer == identity
         }
     }
 
