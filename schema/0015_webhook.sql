@@ -33,6 +33,8 @@ CREATE INDEX webhook_endpoint_due ON webhook_endpoint (ledger_id, due_at) WHERE 
 CREATE TABLE webhook_message (
     ledger_id integer NOT NULL,
     number bigint GENERATED ALWAYS AS IDENTITY,
+    -- What receivers know it by: by chance, since a restored backup gives out its numbers again.
+    id uuid NOT NULL DEFAULT gen_random_uuid(),
     -- The numbers of MessageType.
     type smallint NOT NULL,
     -- Which endpoints may hear of it: those of this name.
@@ -72,6 +74,8 @@ CREATE TABLE webhook_delivery (
     -- When it is sent next; NULL where another of the same customer comes first, or nothing is to be sent any more. Whoever sends
     -- it moves this on by a while, after which another may: so nothing is lost with a process.
     due_at timestamptz,
+    -- Somebody is sending it, or died while doing so; else `due_at` is when it is tried again.
+    is_taken boolean NOT NULL DEFAULT false,
     first_at timestamptz,
     last_at timestamptz,
     -- The HTTP status of the last answer, or why none came.

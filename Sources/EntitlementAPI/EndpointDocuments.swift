@@ -185,8 +185,8 @@ package struct RedeliveryDocument: Codable, Hashable, Sendable {
 /// One message to one endpoint, and what came of it.
 package struct DeliveryDocument: Codable, Hashable, Sendable {
     package private(set) var object = "webhook_delivery"
-    /// The `webhook-id` it is sent with.
-    package let id: String
+    /// The `webhook-id` it is sent with; `null` once the customer was forgotten.
+    @Nullable package private(set) var id: String?
     /// What `after` takes to go on behind it.
     package let number: Int64
     /// `waiting`, `delivered`, `failed` (given up), or `withdrawn`: the customer was forgotten.
@@ -224,10 +224,11 @@ package struct DeliveryDocument: Codable, Hashable, Sendable {
     }
 
     package init(
-        id: String, number: Int64, state: String, type: String?, position: Int64?, at: Timestamp?,
+        id: String?, number: Int64, state: String, type: String?, position: Int64?, at: Timestamp?,
         environment: StoreEnvironment?, customerID: String?, sequence: Int64?, attempts: Attempts
     ) {
-        (self.id, self.number, self.state) = (id, number, state)
+        (self.number, self.state) = (number, state)
+        _id = Nullable(wrappedValue: id)
         self.attempts = attempts.count
         _type = Nullable(wrappedValue: type)
         _position = Nullable(wrappedValue: position)

@@ -18,6 +18,8 @@ struct WebhookParts: Sendable {
         let list = DeliveryList(pool: pool)
         let projector = WebhookProjector(
             pool: pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
+        // The rest is for those who ask, and for the database.
+        let underWay = min(WebhookDispatcher.mostUnderWay, max(16, Descriptors.raise() / 4))
         let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
         handled = Webhooks(endpoints: endpoints, list: list, projector: projector, allowsPrivate: allowsPrivate)
         work = WebhookWork(
@@ -25,7 +27,9 @@ struct WebhookParts: Sendable {
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool, patience: attempt * WebhookDispatcher.patience), list: list,
                 endpoints: endpoints, reader: reader,
-                transport: WebhookDispatcher.transport(allowsPrivate: allowsPrivate, attempt: attempt),
+                transport: WebhookDispatcher.transport(
+                    allowsPrivate: allowsPrivate, attempt: attempt, connections: underWay),
+                allowsPrivate: allowsPrivate, underWayLimit: underWay,
                 metrics: metrics, logger: logger, now: now), endpoints: endpoints, metrics: metrics, logger: logger,
             now: now)
     }

@@ -74,8 +74,8 @@ struct AnswerChangePage {
                         &moves, on: connection)
                 }
             }
-            messages += try moves.messages(teller)
         }
+        messages += try moves.messages(teller)
     }
 
     /// Looks at those whose answers time alone may have changed by an instant: at the first at least, and then until the time is

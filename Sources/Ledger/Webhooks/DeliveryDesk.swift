@@ -7,6 +7,10 @@ package struct DueDelivery: Sendable {
     /// Since when the endpoint took nothing; `nil` where it took the last.
     package let failingSince: Timestamp?
     package let number: Int64
+    /// What receivers know the message by.
+    package let id: String
+    /// As table `webhook_message` holds it: who may hear of it.
+    package let audience: String
     package let type: MessageType
     package let environment: StoreEnvironment?
     /// Whom it is about; `nil` where it is about nobody.
@@ -72,10 +76,14 @@ package struct DeliveryDesk: Sendable {
     /// Takes what is due, of those endpoints first that wait the longest.
     ///
     /// - Parameters:
-    ///   - underWay: how many deliveries this process has under way for an endpoint.
+    ///   - rooms: how many of an endpoint are taken at the most; of one that takes nothing, one.
+    ///   - newRoom: the same for those that `rooms` does not name.
     ///   - limit: the most endpoints.
-    package func take(underWay: [String: Int], limit: Int) async throws -> [DueDelivery] {
-        let busy = underWay.sorted { $0.key < $1.key }
+    ///   - total: the most deliveries.
+    package func take(
+        rooms: [String: Int] = [:], newRoom: Int = endpointLimit, limit: Int, total: Int = 1000
+    ) async throws -> [DueDelivery] {
+        let rooms = rooms.sorted { $0.key < $1.key }
         return try await pool.run(doing: "delivering webhooks") { connection in
             try connection.transaction { connection in
                 // First the locks: what is added until then is seen by what follows, and whatever comes later moves the row again.
@@ -86,14 +94,15 @@ package struct DeliveryDesk: Sendable {
                         AND endpoint <> ALL ($2::text[])
                     ORDER BY due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
                     """,
-                    [.int(ledgerID), .textArray(busy.filter { $0.value >= Self.endpointLimit }.map(\.key))]
+                    [.int(ledgerID), .textArray(rooms.filter { $0.value <= 0 }.map(\.key))]
                 ).rows.map { try $0.text(0) }
                 guard !ready.isEmpty else { return [] }
                 return try connection.query(
                     Self.taking,
                     [
-                        .int(ledgerID), .textArray(ready.sorted()), .textArray(busy.map(\.key)),
-                        .intArray(busy.map { Int64($0.value) }), .double(patience / .seconds(1)),
+                        .int(ledgerID), .textArray(ready.sorted()), .textArray(rooms.map(\.key)),
+                        .intArray(rooms.map { Int64($0.value) }), .double(patience / .seconds(1)),
+                        .int(Int64(newRoom)), .int(Int64(total)),
                     ]
                 ).rows.map { try DueDelivery($0) }
             }
@@ -105,24 +114,32 @@ package struct DeliveryDesk: Sendable {
             SELECT endpoint.endpoint, endpoint.failing_since,
                 CASE WHEN starts_with(endpoint.app, '\(EndpointAudience.mark)') THEN greatest($5::float8, \(longPatience)) ELSE $5::float8 END
                     AS patience,
-                greatest(0,
-                CASE WHEN endpoint.failing_since IS NULL THEN \(endpointLimit) ELSE 1 END - coalesce(busy.count, 0)) AS count
+                CASE WHEN endpoint.failing_since IS NULL THEN coalesce(room.count, $6::bigint)
+                    ELSE least(1, coalesce(room.count, 1)) END AS count
             FROM webhook_endpoint AS endpoint
-            LEFT JOIN unnest($3::text[], $4::bigint[]) AS busy (endpoint, count) ON busy.endpoint = endpoint.endpoint
+            LEFT JOIN unnest($3::text[], $4::bigint[]) AS room (endpoint, count) ON room.endpoint = endpoint.endpoint
             WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = ANY ($2::text[])
-        ), due AS MATERIALIZED (
-            SELECT share.endpoint, share.failing_since, share.patience, found.* FROM share CROSS JOIN LATERAL (
-                SELECT number, identity, sequence, attempts, first_at FROM webhook_delivery AS delivery
+        ), found AS MATERIALIZED (
+            SELECT share.endpoint, share.failing_since, share.patience, own.* FROM share CROSS JOIN LATERAL (
+                SELECT number, identity, sequence, attempts, first_at,
+                    row_number() OVER (ORDER BY delivery.due_at, delivery.number) AS place
+                FROM webhook_delivery AS delivery
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = share.endpoint
                     AND delivery.due_at <= clock_timestamp()
                 ORDER BY delivery.due_at, delivery.number LIMIT share.count
-            ) AS found
+            ) AS own
+        ), due AS MATERIALIZED (
+            SELECT * FROM found ORDER BY place, endpoint LIMIT $7
         ), taken AS (
-            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp() + make_interval(secs => due.patience)
+            UPDATE webhook_delivery AS delivery SET
+                due_at = clock_timestamp() + make_interval(secs => due.patience), is_taken = true
             FROM due WHERE delivery.ledger_id = $1 AND delivery.endpoint = due.endpoint AND delivery.number = due.number
         ), moved AS (
             UPDATE webhook_endpoint AS endpoint SET due_at = CASE
-                WHEN share.count <= (SELECT count(*) FROM due WHERE due.endpoint = share.endpoint)
+                WHEN share.count <= (SELECT count(*) FROM found WHERE found.endpoint = share.endpoint)
+                    OR EXISTS (
+                        SELECT FROM found WHERE found.endpoint = share.endpoint
+                            AND (found.endpoint, found.number) NOT IN (SELECT due.endpoint, due.number FROM due))
                     THEN clock_timestamp() + CASE WHEN share.count = 0 THEN interval '1 s' ELSE interval '0' END
                 ELSE (
                     SELECT min(next) FROM (
@@ -137,7 +154,7 @@ package struct DeliveryDesk: Sendable {
         )
         SELECT due.endpoint, due.failing_since, due.number, message.type, message.environment, known.value, due.sequence,
             message.position, message.at, message.cause, message.before, message.after, message.body, due.attempts,
-            due.first_at
+            due.first_at, message.id::text, message.app
         FROM due
         JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = due.number
         LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = due.identity
@@ -152,10 +169,35 @@ package struct DeliveryDesk: Sendable {
                 try Outbox.lock(Set(outcomes.map(\.endpoint)), on: connection)
                 let ended = try Self.note(outcomes, on: connection)
                 try Self.goOn(ended, on: connection)
+                for endpoint in try Self.mended(outcomes, on: connection) {
+                    try Outbox.hurry(endpoint, on: connection)
+                }
                 try Self.noteEndpoints(outcomes, on: connection)
             }
         }
     }
+
+    /// Those that have taken something, after they had taken nothing for a while: nobody waits for the next try, then.
+    private static func mended(
+        _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
+    ) throws -> [String] {
+        let taking = outcomes.filter { $0.result == .delivered }
+        guard !taking.isEmpty else { return [] }
+        return try connection.query(
+            """
+            SELECT DISTINCT endpoint.endpoint FROM unnest($2::text[], $3::timestamptz[]) AS taking (endpoint, at)
+            JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND endpoint.endpoint = taking.endpoint
+            WHERE endpoint.failing_since <= taking.at - interval '\(longFailure) s' ORDER BY 1
+            """,
+            [
+                .int(ledgerID), .textArray(taking.map(\.endpoint)),
+                .timestampArray(taking.map(\.at.milliseconds)),
+            ]
+        ).rows.map { try $0.text(0) }
+    }
+
+    /// In seconds: an endpoint that refuses some messages, and takes others in between, is not mended each time.
+    private static let longFailure = 30
 
     /// Gives back what was handed out and nobody is sending any more: whoever comes next need not wait.
     package func giveBack(_ deliveries: [(endpoint: String, number: Int64)]) async throws {
@@ -166,7 +208,7 @@ package struct DeliveryDesk: Sendable {
                 try connection.query(
                     """
                     WITH given AS (
-                        UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
+                        UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp(), is_taken = false
                         FROM unnest($2::text[], $3::bigint[]) AS back (endpoint, number)
                         WHERE delivery.ledger_id = $1 AND delivery.endpoint = back.endpoint
                             AND delivery.number = back.number AND delivery.state = 1 AND delivery.due_at IS NOT NULL
@@ -201,7 +243,7 @@ package struct DeliveryDesk: Sendable {
         let rows = try connection.query(
             """
             UPDATE webhook_delivery AS delivery SET
-                state = outcome.state, attempts = delivery.attempts + 1,
+                state = outcome.state, attempts = delivery.attempts + 1, is_taken = false,
                 due_at = CASE WHEN NOT EXISTS (
                     SELECT FROM webhook_delivery AS earlier WHERE earlier.ledger_id = $1 AND delivery.identity <> 0
                         AND earlier.endpoint = delivery.endpoint AND earlier.identity = delivery.identity
@@ -305,6 +347,13 @@ extension DeliveryOutcome.Result {
 }
 
 extension DueDelivery {
+    /// Whether the log says, too, that an endpoint is told of it: what the database says alone anybody may have written who can
+    /// write there.
+    package func isMeant(for endpoint: Endpoint) -> Bool {
+        audience == EndpointAudience(bundleID: endpoint.terms.bundleID, format: endpoint.terms.knownFormat).name
+            && endpoint.wants(type, in: environment)
+    }
+
     fileprivate init(_ row: PostgresRow) throws {
         endpoint = try row.text(0)
         failingSince = try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) }
@@ -324,5 +373,7 @@ extension DueDelivery {
         body = try row.optionalBytes(12)
         attempts = Int(try row.int(13))
         firstAt = try row.optionalTimestamp(14).map { Timestamp(milliseconds: $0) }
+        id = try row.text(15)
+        audience = try row.text(16)
     }
 }

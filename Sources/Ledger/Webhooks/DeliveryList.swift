@@ -29,6 +29,8 @@ package struct ListedDelivery: Sendable {
     }
 
     package let number: Int64
+    /// What receivers know the message by; `nil` where the customer was forgotten.
+    package let id: String?
     package let state: State
     /// `nil` where the customer was forgotten, and so are what it was about.
     package let type: MessageType?
@@ -73,7 +75,7 @@ package struct DeliveryList: Sendable {
                 """
                 SELECT delivery.number, delivery.state, message.type, message.position, message.at, message.environment,
                     known.value, delivery.sequence, delivery.attempts, delivery.first_at, delivery.last_at,
-                    delivery.due_at, delivery.status, delivery.failure
+                    delivery.due_at, delivery.status, delivery.failure, message.id::text
                 FROM webhook_delivery AS delivery
                 LEFT JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
                 LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = delivery.identity
@@ -92,6 +94,7 @@ package struct DeliveryList: Sendable {
         let range: ClosedRange<Int64>
         let states: [Int16]
         switch redelivery {
+        // What waits to be tried again is tried now.
         case .positions(let positions): (range, states) = (positions, [2, 3])
         case .failed: (range, states) = (0...Int64.max, [3])
         }
@@ -118,7 +121,9 @@ package struct DeliveryList: Sendable {
                             + "positions.")
                 }
                 try Outbox.wait(numbers, for: endpoint, on: connection)
-                return numbers.count
+                let hurried = try Outbox.hurry(
+                    endpoint, positions: states == [3] ? nil : range, on: connection)
+                return numbers.count + hurried
             }
         }
     }
@@ -234,5 +239,6 @@ extension ListedDelivery {
         dueAt = state == .waiting ? try instant(11) : nil
         status = try row.optionalInt(12)
         failure = try row.optionalText(13)
+        id = try row.optionalText(14)
     }
 }

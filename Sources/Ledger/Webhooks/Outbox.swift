@@ -161,6 +161,31 @@ enum Outbox {
             Array(named.prefix(2)))
     }
 
+    /// Lets whatever an endpoint is to be sent again later be due now; the endpoint is locked.
+    ///
+    /// - Returns: how much that is.
+    @discardableResult
+    static func hurry(
+        _ endpoint: String, positions: ClosedRange<Int64>? = nil, on connection: isolated PostgresConnection
+    ) throws -> Int {
+        let hurried = try connection.query(
+            """
+            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.due_at > clock_timestamp()
+                AND delivery.state = 1 AND NOT delivery.is_taken AND ($3::bigint IS NULL OR EXISTS (
+                    SELECT FROM webhook_message AS message WHERE message.ledger_id = $1
+                        AND message.number = delivery.number AND message.position BETWEEN $3 AND $4))
+            """,
+            [.int(ledgerID), .text(endpoint), .int(positions?.lowerBound), .int(positions?.upperBound)]
+        ).affectedRows
+        if hurried > 0 {
+            try connection.query(
+                "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
+                [.int(ledgerID), .text(endpoint)])
+        }
+        return hurried
+    }
+
     /// Sends an endpoint something to try it with; returns the message's number, or `nil` where there is no such endpoint.
     static func test(
         _ endpoint: String, body: [UInt8], at instant: Timestamp, on connection: isolated PostgresConnection
@@ -215,8 +240,7 @@ enum Outbox {
     /// Whether an endpoint wants a message.
     private static let isWanted = """
         endpoint.app = message.app AND message.type = ANY (endpoint.types) AND message.position >= endpoint.position
-            AND (endpoint.environment IS NULL OR message.environment IS NULL
-                OR endpoint.environment = message.environment)
+            AND (endpoint.environment IS NULL OR endpoint.environment = message.environment)
         """
 
     private static let giving = """

@@ -46,6 +46,7 @@ enum StoredEndpoint {
                 UPDATE webhook_endpoint SET is_paused = false, failing_since = NULL, due_at = clock_timestamp()
                 WHERE ledger_id = $1 AND endpoint = $2
                 """, named)
+            try Outbox.hurry(fact.endpointID, on: connection)
         case .removed:
             // What it was sent goes with the next look for what is old.
             for table in ["webhook_endpoint", "webhook_secret"] {

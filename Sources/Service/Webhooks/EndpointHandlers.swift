@@ -246,7 +246,7 @@ extension Endpoint {
 extension DeliveryDocument {
     fileprivate init(_ delivery: ListedDelivery) {
         self.init(
-            id: WebhookMessage.id(delivery.number), number: delivery.number, state: delivery.state.rawValue,
+            id: delivery.id.map { WebhookMessage.id($0) }, number: delivery.number, state: delivery.state.rawValue,
             type: delivery.type?.rawValue, position: delivery.position, at: delivery.at,
             environment: delivery.environment, customerID: delivery.customerID, sequence: delivery.sequence,
             attempts: Attempts(

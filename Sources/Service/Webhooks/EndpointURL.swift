@@ -35,15 +35,44 @@ package struct EndpointURL: Sendable, Hashable {
         guard parts.user == nil, parts.password == nil, parts.fragment == nil else {
             throw Refusal(reason: "url has no user, no password and no fragment.")
         }
+        guard Self.isPlain(host), parts.percentEncodedHost == host,
+            parts.port.map({ (1...65_535).contains($0) }) ?? true
+        else {
+            throw Refusal(
+                reason: "url names a host by its name in ASCII, or by its IP address, and a port from 1 to 65535.")
+        }
         let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
         if !allowsPrivate, let address = IPAddress(bare), !PublicAddress.contains(address.bytes) {
             throw Refusal(
                 reason: "url leads to a private address, which is taken only where \"webhooks\": "
                     + "{\"allow_private_addresses\": true} is configured.")
         }
+        if !allowsPrivate, bare.lowercased() == "localhost" || bare.lowercased().hasSuffix(".localhost") {
+            throw Refusal(
+                reason: "url leads to this machine, which is taken only where \"webhooks\": "
+                    + "{\"allow_private_addresses\": true} is configured.")
+        }
         self.url = url
         self.text = text
         origin = "\(scheme)://\(host.lowercased())" + (parts.port.map { ":\($0)" } ?? "")
+    }
+
+    /// Whether a host is an IP address as it is usually written, or a name of letters, digits and hyphens whose last label is no
+    /// number: else it may stand for an address in another notation, such as `0x7f.1`.
+    private static func isPlain(_ host: String) -> Bool {
+        if host.hasPrefix("[") { return host.hasSuffix("]") && IPAddress(String(host.dropFirst().dropLast())) != nil }
+        if IPAddress(host) != nil { return true }
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        let named = labels.last == "" ? labels.dropLast() : labels[...]
+        guard let last = named.last, host.utf8.count <= 253 else { return false }
+        return named.allSatisfy { label in
+            (1...63).contains(label.utf8.count)
+                && label.utf8.allSatisfy { byte in
+                    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+                        || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || byte == UInt8(ascii: "-")
+                        || byte == UInt8(ascii: "_")
+                }
+        } && !(last.utf8.first.map { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? true)
     }
 }
 

@@ -13,7 +13,7 @@ enum RevenueCatMessage {
     /// - Parameter names: of those it names, who are known.
     static func body(of delivery: DueDelivery, names: [IdentityRef: String]) throws -> [UInt8]? {
         if delivery.type == .test {
-            return try EventMessage.test(id: uuid("test \(delivery.number)", delivery), at: delivery.at)
+            return try EventMessage.test(id: uuid("test \(delivery.id)", delivery), at: delivery.at)
         }
         guard let kept = delivery.body, let change = delivery.change, let customer = delivery.customerID,
             let sequence = delivery.sequence

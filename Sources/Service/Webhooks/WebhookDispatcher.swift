@@ -15,7 +15,7 @@ package struct WebhookDispatcher: Sendable {
     /// After how many times as long another instance sends what one took and said nothing of.
     package static let patience = 4
     /// The largest answer of a receiver that is read, in bytes; what it says counts for nothing.
-    package static let answerLimit = 1 << 20
+    package static let answerLimit = 1 << 16
 
     package struct Intervals: Sendable {
         /// Between looks for what is due, where nothing was.
@@ -35,16 +35,22 @@ package struct WebhookDispatcher: Sendable {
     private let endpoints: EndpointRegister
     private let reader: LedgerReader
     private let transport: any OutgoingTransport
+    private let allowsPrivate: Bool
+    private let underWayLimit: Int
     private let metrics: Metrics
     private let logger: Logger
     private let intervals: Intervals
     private let now: @Sendable () -> Timestamp
     private let bell = Doorbell()
 
-    /// - Parameter transport: makes no connection to an address that is not allowed.
+    /// - Parameters:
+    ///   - transport: makes no connection to an address that is not allowed.
+    ///   - allowsPrivate: whether endpoints may be at private addresses, and by plain http.
+    ///   - underWayLimit: the most deliveries under way at once.
     package init(
         desk: DeliveryDesk, list: DeliveryList, endpoints: EndpointRegister, reader: LedgerReader,
-        transport: any OutgoingTransport, metrics: Metrics, logger: Logger, intervals: Intervals = Intervals(),
+        transport: any OutgoingTransport, allowsPrivate: Bool, underWayLimit: Int = mostUnderWay, metrics: Metrics,
+        logger: Logger, intervals: Intervals = Intervals(),
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.desk = desk
@@ -52,6 +58,8 @@ package struct WebhookDispatcher: Sendable {
         self.endpoints = endpoints
         self.reader = reader
         self.transport = transport
+        self.allowsPrivate = allowsPrivate
+        self.underWayLimit = underWayLimit
         self.metrics = metrics
         self.logger = logger
         self.intervals = intervals
@@ -60,16 +68,16 @@ package struct WebhookDispatcher: Sendable {
 
     /// What carries messages: never to a private address, unless that is allowed, whatever name leads to it.
     package static func transport(
-        allowsPrivate: Bool, attempt: Duration = defaultAttempt
+        allowsPrivate: Bool, attempt: Duration = defaultAttempt, connections: Int = mostUnderWay
     ) -> OutgoingSession {
         OutgoingSession(
-            timeout: attempt / .seconds(1), answerLimit: answerLimit, connections: underWayLimit,
-            hostConnections: DeliveryDesk.endpointLimit
+            timeout: attempt / .seconds(1), answerLimit: answerLimit, wantsBodies: false, connections: connections,
+            hostConnections: 2 * DeliveryDesk.endpointLimit
         ) { allowsPrivate || PublicAddress.contains($0.bytes) }
     }
 
-    /// The most deliveries under way at once, and the most endpoints taken together.
-    private static let underWayLimit = 1024
+    /// The most deliveries under way at once, where there are enough descriptors, and the most endpoints taken together.
+    package static let mostUnderWay = 1024
     private static let endpointsTaken = 128
 
     /// Something may be due: it is looked for at once.
@@ -91,7 +99,7 @@ package struct WebhookDispatcher: Sendable {
                 }
             }
         }
-        let (results, left) = (work.takeResults(), work.left)
+        let (results, left) = (work.takeResults(), work.takeLeft())
         guard !results.isEmpty || !left.isEmpty else { return }
         // In a task of its own, since this one is cancelled: what was taken need not be sent again, and the rest need not wait.
         try? await Task { [desk] in
@@ -112,18 +120,27 @@ package struct WebhookDispatcher: Sendable {
         private struct State {
             var underWay: [String: Int] = [:]
             var count = 0
+            var paces = DeliveryPaces()
             var results: [Result] = []
             var left: [(endpoint: String, number: Int64)] = []
         }
 
         private let state = Mutex(State())
 
-        var underWay: [String: Int] { state.withLock { $0.underWay } }
+        /// How many more may be taken of each endpoint, where that is not what any new one may have.
+        func rooms(limit: Int) -> [String: Int] {
+            state.withLock { $0.paces.rooms(beside: $0.underWay, limit: limit) }
+        }
 
         var count: Int { state.withLock { $0.count } }
 
         /// What was begun and not brought to its end.
-        var left: [(endpoint: String, number: Int64)] { state.withLock { $0.left } }
+        func takeLeft() -> [(endpoint: String, number: Int64)] {
+            state.withLock { state in
+                defer { state.left = [] }
+                return state.left
+            }
+        }
 
         func begin(_ deliveries: [DueDelivery]) {
             state.withLock { state in
@@ -132,9 +149,14 @@ package struct WebhookDispatcher: Sendable {
             }
         }
 
-        /// - Parameter result: `nil` where it was not brought to its end.
-        func end(_ delivery: DueDelivery, _ result: Result?) {
+        /// - Parameters:
+        ///   - result: `nil` where it was not brought to its end.
+        ///   - duration: of the attempt.
+        func end(_ delivery: DueDelivery, _ result: Result?, after duration: Duration = .zero) {
             state.withLock { state in
+                if let result {
+                    state.paces.note(delivery.endpoint, isTaken: result.outcome.result == .delivered, after: duration)
+                }
                 let others = (state.underWay[delivery.endpoint] ?? 1) - 1
                 state.underWay[delivery.endpoint] = others > 0 ? others : nil
                 state.count -= 1
@@ -158,19 +180,77 @@ package struct WebhookDispatcher: Sendable {
 
     /// Returns how long to wait before the next look.
     private func sendWhatIsDue(_ work: Work, in attempts: inout DiscardingTaskGroup) async -> Duration? {
-        guard work.count < Self.underWayLimit else { return intervals.gather }
+        let room = underWayLimit - work.count
+        guard room > 0 else { return intervals.gather }
         do {
             try await endpoints.refresh()
-            let due = try await desk.take(underWay: work.underWay, limit: Self.endpointsTaken)
+            let due = try await desk.take(
+                rooms: work.rooms(limit: underWayLimit), newRoom: DeliveryPaces.first, limit: Self.endpointsTaken,
+                total: room)
             guard !due.isEmpty else { return intervals.idle }
             work.begin(due)
+            guard let contents = await contents(of: due, work) else { return intervals.retry }
             for delivery in due {
-                attempts.addTask { work.end(delivery, await attempt(delivery)) }
+                attempts.addTask {
+                    let start = ContinuousClock.now
+                    let result = await attempt(delivery, contents)
+                    work.end(delivery, result, after: start.duration(to: .now))
+                }
             }
             return nil
         } catch {
             log("webhooks cannot be sent now", error)
             return intervals.retry
+        }
+    }
+
+    /// What deliveries tell of and do not hold themselves: read once for all of them.
+    private struct Contents: Sendable {
+        struct Key: Hashable {
+            let position: Int64
+            let environment: StoreEnvironment?
+            let bundleID: String?
+
+            init(_ delivery: DueDelivery, _ terms: EndpointTerms) {
+                (position, environment, bundleID) = (delivery.position, terms.environment, terms.bundleID)
+            }
+        }
+
+        var events: [Key: EventDocument] = [:]
+        var names: [IdentityRef: String] = [:]
+    }
+
+    /// `nil` where it cannot be read now: what was taken is given back, for that is nobody's failure but ours.
+    private func contents(of due: [DueDelivery], _ work: Work) async -> Contents? {
+        do {
+            var contents = Contents()
+            var people: Set<IdentityRef> = []
+            var looked: Set<Contents.Key> = []
+            let terms = Dictionary(endpoints.endpoints.map { ($0.id, $0.terms) }) { first, _ in first }
+            for delivery in due {
+                switch delivery.type {
+                case .eventRecorded, .ownershipConflict:
+                    guard let terms = terms[delivery.endpoint] else { continue }
+                    let key = Contents.Key(delivery, terms)
+                    guard looked.insert(key).inserted else { continue }
+                    let scope = LogScope(
+                        environment: terms.environment, app: terms.bundleID.map { AppScope($0) })
+                    contents.events[key] = try await reader.event(at: delivery.position, only: scope).map {
+                        EventDocument($0.event, to: scope)
+                    }
+                case .entitlementsChanged, .driftFound, .streamSilent, .streamRecovered, .test: break
+                case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue,
+                    .expiration, .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
+                    people.formUnion(try EventMessage.people(in: delivery.body ?? []))
+                }
+            }
+            if !people.isEmpty { contents.names = try await reader.customerIDs(of: people.sorted()) }
+            return contents
+        } catch {
+            log("what webhooks tell of cannot be read now", error)
+            for delivery in due { work.end(delivery, nil) }
+            do { try await desk.giveBack(work.takeLeft()) } catch { log("webhooks cannot be given back now", error) }
+            return nil
         }
     }
 
@@ -215,7 +295,7 @@ package struct WebhookDispatcher: Sendable {
     // MARK: - One attempt
 
     /// Sends a delivery once; `nil` where that was not brought to its end.
-    private func attempt(_ delivery: DueDelivery) async -> Result? {
+    private func attempt(_ delivery: DueDelivery, _ contents: Contents) async -> Result? {
         func result(
             _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, pause: EndpointFact.Pause? = nil
         ) -> Result {
@@ -229,22 +309,36 @@ package struct WebhookDispatcher: Sendable {
             return result(later(delivery), "the endpoint's address or secret is not in the database")
         }
         do {
-            guard let message = try await message(of: delivery, to: target.endpoint), let url = URL(string: target.url)
-            else { return result(.givenUp, "what it was about is gone") }
+            // What the database says an endpoint is told counts as far as the log says so, too.
+            guard delivery.isMeant(for: target.endpoint) else {
+                return result(.givenUp, "the endpoint was not made for this")
+            }
+            guard let message = try message(of: delivery, to: target.endpoint, contents) else {
+                return result(.givenUp, "what it was about is gone")
+            }
+            let url = try EndpointURL(target.url, allowsPrivate: allowsPrivate).url
             let answer = try await transport.send(
                 OutgoingRequest(
                     "POST", url, headers: message.headers(at: now(), for: target), body: message.body,
                     timeout: target.endpoint.terms.knownFormat == .revenueCat ? RevenueCatMessage.patience : nil))
             if (200..<300).contains(answer.status) { return result(.delivered, status: answer.status, nil) }
-            let wished = answer.header("Retry-After").flatMap { Int64($0) } ?? 0
             return result(
-                later(delivery, wished: min(max(0, wished), Self.longestWish) * 1000), status: answer.status,
+                later(delivery, wished: wish(answer)), status: answer.status,
                 "status \(answer.status)", pause: answer.status == Self.gone ? .gone : unreachable(delivery))
         } catch is CancellationError {
             return nil
         } catch {
             return result(later(delivery), Self.words(error), pause: unreachable(delivery))
         }
+    }
+
+    /// How long an answer asks to be left alone, in milliseconds (RFC 9110, "Retry-After": seconds, or a date).
+    private func wish(_ answer: OutgoingAnswer) -> Int64 {
+        guard let text = answer.header("Retry-After") else { return 0 }
+        let wished =
+            Int64(text).map { min(max(0, $0), Self.longestWish) * 1000 }
+            ?? HTTPDate.milliseconds(text).map { $0 - now().milliseconds } ?? 0
+        return min(max(0, wished), Self.longestWish * 1000)
     }
 
     /// In seconds.
@@ -280,28 +374,19 @@ package struct WebhookDispatcher: Sendable {
         }
     }
 
-    private func message(of delivery: DueDelivery, to endpoint: Endpoint) async throws -> WebhookMessage? {
-        var event: EventDocument?
-        var names: [IdentityRef: String] = [:]
-        switch delivery.type {
-        case .eventRecorded, .ownershipConflict:
-            let scope = LogScope(
-                environment: endpoint.terms.environment, app: endpoint.terms.bundleID.map { AppScope($0) })
-            event = try await reader.event(at: delivery.position, only: scope).map {
-                EventDocument($0.event, to: scope)
-            }
-        case .entitlementsChanged, .driftFound, .streamSilent, .streamRecovered, .test: break
-        case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue, .expiration,
-            .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
-            names = try await reader.customerIDs(of: EventMessage.people(in: delivery.body ?? []))
-        }
-        return try WebhookMessage(delivery, in: endpoint.terms.knownFormat, event: event, names: names)
+    private func message(
+        of delivery: DueDelivery, to endpoint: Endpoint, _ contents: Contents
+    ) throws -> WebhookMessage? {
+        try WebhookMessage(
+            delivery, in: endpoint.terms.knownFormat, event: contents.events[Contents.Key(delivery, endpoint.terms)],
+            names: contents.names)
     }
 
     private static func words(_ error: any Error) -> String {
         switch error {
         case let error as URLError: error.words(answerLimit: answerLimit)
         case let error as AddressRefused: error.description
+        case let error as EndpointURL.Refusal: error.reason
         default: "\(error)"
         }
     }

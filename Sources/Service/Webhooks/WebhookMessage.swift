@@ -19,7 +19,7 @@ struct WebhookMessage: Sendable {
     init?(
         _ delivery: DueDelivery, in format: EndpointFormat, event: EventDocument?, names: [IdentityRef: String] = [:]
     ) throws {
-        id = Self.id(delivery.number)
+        id = Self.id(delivery.id)
         self.format = format
         if format == .revenueCat {
             guard let body = try RevenueCatMessage.body(of: delivery, names: names) else { return nil }
@@ -35,9 +35,8 @@ struct WebhookMessage: Sendable {
             var bytes = Array(#"{"after":"#.utf8) + change.after + Array(#","before":"#.utf8) + change.before
             bytes += Array(#","cause":"#.utf8) + (try WireJSON.encode(CauseDocument(change.cause, delivery)))
             bytes += Array(#","customer_id":"#.utf8) + (try WireJSON.encode(customer))
-            bytes += Array(
-                #","environment":"\#(environment.rawValue)","position":\#(delivery.position),"sequence":\#(sequence)}"#
-                    .utf8)
+            bytes += Array(#","endpoint":"\#(delivery.endpoint)","environment":"\#(environment.rawValue)""#.utf8)
+            bytes += Array(#","position":\#(delivery.position),"sequence":\#(sequence)}"#.utf8)
             data = bytes
         case .eventRecorded:
             guard let event else { return nil }
@@ -57,7 +56,8 @@ struct WebhookMessage: Sendable {
             + Array(#","timestamp":"\#(delivery.at)","type":"\#(delivery.type.rawValue)"}"#.utf8)
     }
 
-    static func id(_ number: Int64) -> String { "msg_\(number)" }
+    /// - Parameter id: as table `webhook_message` has it.
+    static func id(_ id: String) -> String { "msg_" + id.replacing("-", with: "") }
 
     /// The headers of an attempt (Standard Webhooks, "Webhook headers").
     ///

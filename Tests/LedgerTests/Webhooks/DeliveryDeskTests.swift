@@ -77,7 +77,7 @@ struct DeliveryDeskTests {
                     let desk = DeliveryDesk(pool: ledger.database.pool(connections: 1), patience: .milliseconds(300))
                     var idle = 0
                     while idle < 3 {
-                        let due = try await desk.take(underWay: [:], limit: 3)
+                        let due = try await desk.take(limit: 3, total: 5)
                         let isOver = receivers.isWritten.withLock { $0 }
                         if due.isEmpty, isOver, try await Self.waiting(ledger) == 0 { idle += 1 }
                         if due.isEmpty { try await Task.sleep(for: .milliseconds(20)) }

@@ -1,0 +1,44 @@
+import Ledger
+
+/// How many deliveries an endpoint may have under way: more with each that it takes quickly, fewer with each that it does not.
+///
+/// So those that are slow, or hang, hold few of the places that all share, and the others find one.
+struct DeliveryPaces: Sendable {
+    /// What an endpoint may have of which nothing is known.
+    static let first = 8
+    /// What counts as quick.
+    static let quick = Duration.seconds(1)
+    /// The most endpoints of which something is remembered; beyond it all begin anew.
+    private static let remembered = 20_000
+
+    private var windows: [String: Int] = [:]
+
+    /// How many an endpoint may have under way.
+    func window(of endpoint: String) -> Int { windows[endpoint] ?? Self.first }
+
+    /// Learns from an attempt.
+    mutating func note(_ endpoint: String, isTaken: Bool, after duration: Duration) {
+        let window = window(of: endpoint)
+        let next = isTaken && duration < Self.quick ? min(DeliveryDesk.endpointLimit, 2 * window) : max(1, window / 2)
+        if windows.count >= Self.remembered { windows.removeAll() }
+        windows[endpoint] = next == Self.first ? nil : next
+    }
+
+    /// How many more each may have; those that are not named may have ``first``.
+    ///
+    /// Those that are slow get no more than half of all places together, however many they are.
+    ///
+    /// - Parameters:
+    ///   - underWay: of each endpoint.
+    ///   - limit: all places.
+    func rooms(beside underWay: [String: Int], limit: Int) -> [String: Int] {
+        let slow = windows.filter { $0.value == 1 }
+        let isFull = slow.keys.reduce(0) { $0 + (underWay[$1] ?? 0) } >= max(1, limit / 2)
+        var rooms = windows
+        for endpoint in underWay.keys { rooms[endpoint] = window(of: endpoint) }
+        for (endpoint, window) in rooms {
+            rooms[endpoint] = isFull && window == 1 ? 0 : max(0, window - (underWay[endpoint] ?? 0))
+        }
+        return rooms
+    }
+}
