@@ -38,6 +38,8 @@ let modules = [
             "Foundation", "FoundationNetworking", "Combine", "CoreFoundation", "CryptoKit", "Dispatch", "Network",
             "Observation", "Security", "StoreKit", "SwiftUI", "os",
         ]),
+    // What JSON the contract's types are, found out from the types; not for the device.
+    Module("APIDescription", imports: ["EntitlementAPI", "EntitlementCore"]),
     // RevenueCat's documents, made from the ledger's facts; pure, and the server alone links it.
     Module("RevenueCatAPI", imports: ["EntitlementAPI", "EntitlementCore"]),
     // Thin wrappers over C libraries.
@@ -58,8 +60,8 @@ let modules = [
     Module(
         "Service",
         imports: [
-            "Ledger", "AppStoreServer", "EntitlementAPI", "RevenueCatAPI", "AppStorePayloads", "StripePayloads",
-            "StripeAPI", "EntitlementCore", "HTTPServer", "OpenSSLCrypto", "OutgoingHTTP",
+            "Ledger", "AppStoreServer", "APIDescription", "EntitlementAPI", "RevenueCatAPI", "AppStorePayloads",
+            "StripePayloads", "StripeAPI", "EntitlementCore", "HTTPServer", "OpenSSLCrypto", "OutgoingHTTP",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
     Module("SeededRandom"),

@@ -20,7 +20,7 @@ missing_packages() {
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
     # An independent reader of signed tokens; it belongs to Debian's Python, whatever else is on the PATH.
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import jwcrypto' 2>/dev/null || echo python3-jwcrypto
-    # Makes the virtual environment in which an example of docs/receivers runs.
+    # Makes the virtual environments of an example of docs/receivers, and of deploy/validate-answers.
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     if [[ ${1:-} == bench ]]; then
         command -v wrk >/dev/null || echo wrk

@@ -96,9 +96,7 @@ package struct CatalogDocument: Hashable, Sendable {
         guard let document = try? WireJSON.decode(WireValue.self, from: bytes) else {
             throw CatalogDocumentError(path: "", reason: "is not JSON")
         }
-        // The last two are what an answer adds; so that one can be sent back as it came.
-        let members = try CatalogMembers(
-            document, path: "", known: ["products", "policy", "object", "position"], unknownMembers)
+        let members = try CatalogMembers(document, path: "", known: CatalogBodyForm.names, unknownMembers)
         let listed = try members.array("products", limit: Self.productLimit)
         var products: [CatalogProduct] = []
         var seen: Set<String> = []
@@ -123,8 +121,7 @@ package struct CatalogDocument: Hashable, Sendable {
     private static func product(
         _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
     ) throws(CatalogDocumentError) -> CatalogProduct {
-        let members = try CatalogMembers(
-            value, path: path, known: ["product_id", "entitlements", "duration", "stripe", "app_store"], unknownMembers)
+        let members = try CatalogMembers(value, path: path, known: CatalogProductForm.names, unknownMembers)
         let productID = try members.identifier("product_id", limit: productIDLimit)
         var entitlements: [String] = []
         for (index, value) in try members.array("entitlements", limit: entitlementLimit).enumerated() {
@@ -159,9 +156,7 @@ package struct CatalogDocument: Hashable, Sendable {
     private static func stripeProduct(
         _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
     ) throws(CatalogDocumentError) -> StripeProduct {
-        let members = try CatalogMembers(
-            value, path: path, known: ["price", "product", "mode", "sandbox_price", "sandbox_product"],
-            unknownMembers)
+        let members = try CatalogMembers(value, path: path, known: CatalogStripeForm.names, unknownMembers)
         func id(_ name: String) throws(CatalogDocumentError) -> String? {
             members[name] == nil ? nil : try members.identifier(name, limit: stripeIDLimit)
         }
@@ -177,12 +172,7 @@ package struct CatalogDocument: Hashable, Sendable {
     private static func policy(
         _ value: WireValue, _ unknownMembers: UnknownMembers
     ) throws(CatalogDocumentError) -> AccessPolicy {
-        let members = try CatalogMembers(
-            value, path: "policy",
-            known: [
-                "grace_gives_access", "billing_retry_gives_access", "leeway_seconds", "prorated_refund",
-                "web_grace_days", "web_dispute",
-            ], unknownMembers)
+        let members = try CatalogMembers(value, path: "policy", known: CatalogPolicyForm.names, unknownMembers)
         var policy = AccessPolicy()
         if let value = try members.bool("grace_gives_access") { policy.graceGivesAccess = value }
         if let value = try members.bool("billing_retry_gives_access") { policy.billingRetryGivesAccess = value }

@@ -4,6 +4,8 @@ import EntitlementCore
 package struct CommandBodyError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Kind: Hashable, Sendable {
         case malformed
+        /// Of the right form, or nearly, and not what may be asked for.
+        case unprocessable
         /// A list with more entries than are taken at once.
         case tooLarge
     }
@@ -79,6 +81,7 @@ extension KeyedDecodingContainer {
 
     /// A text that can be an id, or that people wrote, which may have several lines.
     func text(_ key: Key, limit: Int, hasLines: Bool = false) throws -> String? {
+        tell(.text(limit: limit, hasLines: hasLines), of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
         let isPlain = text.unicodeScalars.allSatisfy { scalar in
             (scalar.value >= 32 && scalar.value != 127) || (hasLines && ["\n", "\r", "\t"].contains(scalar))
@@ -90,8 +93,10 @@ extension KeyedDecodingContainer {
     }
 
     /// One of the words that a type has.
-    func word<Word: RawRepresentable & CaseIterable>(_ key: Key, _ type: Word.Type) throws -> Word?
+    func word<Word: RawRepresentable & CaseIterable & Decodable & Sendable>(_ key: Key, _ type: Word.Type) throws
+        -> Word?
     where Word.RawValue == String {
+        tell(.words(type), of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
         guard let word = Word(rawValue: text) else {
             let known = Word.allCases.map(\.rawValue).joined(separator: ", ")
@@ -102,6 +107,7 @@ extension KeyedDecodingContainer {
 
     /// An instant; `nil` where it is absent or `null`.
     func timestamp(_ key: Key) throws -> Timestamp? {
+        tell(.instant, of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
         guard let instant = Timestamp(rfc3339: text) else {
             throw refusal(key, "must be an RFC 3339 timestamp, such as 2026-11-20T19:00:00.000Z, or null")
@@ -112,13 +118,31 @@ extension KeyedDecodingContainer {
     /// A place in the log.
     func position(_ key: Key) throws -> Int64? {
         let noun = "a position, which is a whole number from 1"
+        tell(.wholeNumber(1...Int64.max), of: key)
         guard let position = try value(key, Int64.self, noun) else { return nil }
         guard position >= 1 else { throw refusal(key, "must be \(noun)") }
         return position
     }
 
+    /// A whole number that may be asked for within bounds.
+    func wholeNumber(_ key: Key, in bounds: ClosedRange<Int64>, _ noun: String) throws -> Int64? {
+        tell(.wholeNumber(bounds), of: key)
+        let refusal = refusal(
+            key, "must be \(noun) from \(bounds.lowerBound) to \(bounds.upperBound)", .unprocessable)
+        let number: Int64?
+        do {
+            number = try decodeIfPresent(Int64.self, forKey: key)
+        } catch {
+            throw refusal
+        }
+        guard let number else { return nil }
+        guard bounds.contains(number) else { throw refusal }
+        return number
+    }
+
     /// A customer, in the form in which ids are compared.
     func customer(_ key: Key) throws -> CustomerID? {
+        tell(.text(limit: CustomerID.lengthLimit, hasLines: false), of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
         guard let customer = CustomerID(text) else {
             throw refusal(
@@ -131,6 +155,7 @@ extension KeyedDecodingContainer {
     func list<Element: Decodable>(
         _ key: Key, of type: Element.Type, _ noun: String, limit: Int
     ) throws -> [Element] {
+        tell(.entries(limit: limit), of: key)
         guard contains(key), try !decodeNil(forKey: key) else { return [] }
         guard var entries = try? nestedUnkeyedContainer(forKey: key) else { throw refusal(key, "must be a list") }
         // Before they are read, so that a body costs no more than its limits allow.
@@ -153,6 +178,7 @@ extension KeyedDecodingContainer {
 
     /// A value that has to be there.
     func required<Value>(_ key: Key, _ value: Value?) throws -> Value {
+        tell(.required, of: key)
         guard let value else { throw refusal(key, "is missing") }
         return value
     }

@@ -1,8 +1,9 @@
 package import EntitlementCore
 
 /// The answer of `…/actions/link`.
-package struct LinkDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "link"
+package struct LinkDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "link"
+    package private(set) var object = Self.objectName
     package let position: Int64
     package let environment: StoreEnvironment
     /// Whose the linked one is from now on.
@@ -30,7 +31,7 @@ package struct LinkDocument: Codable, Hashable, Sendable {
 }
 
 /// The answer of `…/actions/transfer`.
-package struct TransferDocument: Codable, Hashable, Sendable {
+package struct TransferDocument: Codable, Hashable, Sendable, NamedDocument {
     /// One of the two customers, before and after.
     package struct Side: Codable, Hashable, Sendable {
         package let customerID: String
@@ -51,7 +52,8 @@ package struct TransferDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "transfer"
+    package static let objectName = "transfer"
+    package private(set) var object = Self.objectName
     /// `null` for a dry run.
     @Nullable package private(set) var position: Int64?
     package let dryRun: Bool
@@ -82,8 +84,9 @@ package struct TransferDocument: Codable, Hashable, Sendable {
 }
 
 /// The answer of `…/actions/grant`.
-package struct GrantDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "grant"
+package struct GrantDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "grant"
+    package private(set) var object = Self.objectName
     package let position: Int64
     package let environment: StoreEnvironment
     package let grantID: String
@@ -117,8 +120,9 @@ package struct GrantDocument: Codable, Hashable, Sendable {
 }
 
 /// The answer of `…/actions/revoke_grant`.
-package struct GrantRevocationDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "grant_revocation"
+package struct GrantRevocationDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "grant_revocation"
+    package private(set) var object = Self.objectName
     package let position: Int64
     package let environment: StoreEnvironment
     package let grantID: String

@@ -15,7 +15,14 @@ package enum CommandLimits {
 }
 
 /// Whose identity, or which customer, becomes the addressed customer's: the body of `…/actions/link`.
-package struct LinkRequest: CommandBody {
+package struct LinkRequest: AlternativeBody {
+    package static let alternatives = [
+        BodyAlternative("LinkToAccountToken", ["app_account_token"]),
+        BodyAlternative("LinkToAppTransaction", ["app_transaction_id"]),
+        BodyAlternative("LinkToCustomer", ["customer_id"]),
+        BodyAlternative("LinkUndo", ["undo"]),
+    ]
+
     package enum Target: Hashable, Sendable {
         /// In lower case when it is a UUID.
         case accountToken(String)
@@ -75,7 +82,12 @@ package struct LinkRequest: CommandBody {
 }
 
 /// Which original transaction goes to whom: the body of `…/actions/transfer`.
-package struct TransferRequest: CommandBody {
+package struct TransferRequest: AlternativeBody {
+    package static let alternatives = [
+        BodyAlternative("TransferMove", ["original_transaction_id", "to", "reason"]),
+        BodyAlternative("TransferUndo", ["undo"]),
+    ]
+
     package enum Change: Hashable, Sendable {
         case move(originalTransactionID: String, to: CustomerID)
         /// Takes back the transfer at this position.

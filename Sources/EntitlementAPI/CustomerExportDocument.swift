@@ -2,7 +2,7 @@ package import EntitlementCore
 import Foundation
 
 /// Everything known about one customer: the file that `rightful export` writes.
-package struct CustomerExportDocument: Codable, Hashable, Sendable {
+package struct CustomerExportDocument: Codable, Hashable, Sendable, NamedDocument {
     /// Of the file; a later version may only add members.
     package static let formatVersion = 2
 
@@ -116,7 +116,8 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "customer_export"
+    package static let objectName = "customer_export"
+    package private(set) var object = Self.objectName
     package let formatVersion: Int
     package let foldVersion: Int
     package let customerID: String

@@ -1,8 +1,8 @@
 package import EntitlementCore
 
 /// Differences between device, ledger and store: the answer of `GET /v1/drift`.
-package struct DriftListDocument: Codable, Hashable, Sendable {
-    package struct Item: Codable, Hashable, Sendable {
+package struct DriftListDocument: Codable, Hashable, Sendable, NamedDocument {
+    package struct Item: Codable, Hashable, Sendable, NamedDocument {
         /// What somebody held, or believed to hold, of a product.
         package struct Holding: Codable, Hashable, Sendable {
             package let state: EntitlementState
@@ -28,7 +28,8 @@ package struct DriftListDocument: Codable, Hashable, Sendable {
             }
         }
 
-        package private(set) var object = "drift"
+        package static let objectName = "drift"
+        package private(set) var object = Self.objectName
         /// Of the event that found it.
         package let position: Int64
         package let environment: StoreEnvironment
@@ -82,7 +83,8 @@ package struct DriftListDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "list"
+    package static let objectName = "list"
+    package private(set) var object = Self.objectName
     package let items: [Item]
     package let hasMore: Bool
     /// What to send as `after` for the next page.

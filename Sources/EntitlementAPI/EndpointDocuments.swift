@@ -51,7 +51,11 @@ package struct EndpointRequest: CommandBody {
 }
 
 /// What is to be sent again: the body of `…/actions/redeliver`.
-package struct RedeliveryRequest: CommandBody {
+package struct RedeliveryRequest: AlternativeBody {
+    package static let alternatives = [
+        BodyAlternative("RedeliverPositions", ["from", "to"]), BodyAlternative("RedeliverFailed", ["failed"]),
+    ]
+
     package enum Choice: Hashable, Sendable {
         case positions(ClosedRange<Int64>)
         case failed
@@ -90,13 +94,14 @@ package struct RedeliveryRequest: CommandBody {
 }
 
 /// An endpoint of webhooks.
-package struct EndpointDocument: Codable, Hashable, Sendable {
-    package enum Status: String, Codable, Sendable {
+package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
+    package enum Status: String, Codable, Sendable, CaseIterable {
         case active
         case paused
     }
 
-    package private(set) var object = "webhook_endpoint"
+    package static let objectName = "webhook_endpoint"
+    package private(set) var object = Self.objectName
     package let id: String
     /// `null` where the database has lost it; then nothing is sent.
     @Nullable package private(set) var url: String?
@@ -164,8 +169,9 @@ package struct EndpointDocument: Codable, Hashable, Sendable {
 }
 
 /// An endpoint that is told nothing any more.
-package struct EndpointRemovalDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "webhook_endpoint"
+package struct EndpointRemovalDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "webhook_endpoint"
+    package private(set) var object = Self.objectName
     package let id: String
     package private(set) var deleted = true
     package let position: Int64
@@ -174,8 +180,9 @@ package struct EndpointRemovalDocument: Codable, Hashable, Sendable {
 }
 
 /// How much is sent again.
-package struct RedeliveryDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "redelivery"
+package struct RedeliveryDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "redelivery"
+    package private(set) var object = Self.objectName
     package let endpoint: String
     package let deliveries: Int
 
@@ -183,8 +190,9 @@ package struct RedeliveryDocument: Codable, Hashable, Sendable {
 }
 
 /// One message to one endpoint, and what came of it.
-package struct DeliveryDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "webhook_delivery"
+package struct DeliveryDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "webhook_delivery"
+    package private(set) var object = Self.objectName
     /// The `webhook-id` it is sent with; `null` once the customer was forgotten.
     @Nullable package private(set) var id: String?
     /// What `after` takes to go on behind it.

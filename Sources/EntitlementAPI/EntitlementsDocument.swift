@@ -1,8 +1,9 @@
 package import EntitlementCore
 
 /// What a customer holds, and held, at an instant: the answer of `GET /v1/customers/{id}/entitlements`.
-package struct EntitlementsDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "entitlements"
+package struct EntitlementsDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "entitlements"
+    package private(set) var object = Self.objectName
     package let customerID: String
     package let environment: StoreEnvironment
     package let at: Timestamp
@@ -84,7 +85,7 @@ package struct EntitlementDocument: Codable, Hashable, Sendable {
 }
 
 /// How the customer came by a purchase.
-package enum OwnershipWord: String, Codable, Hashable, Sendable {
+package enum OwnershipWord: String, Codable, Hashable, Sendable, CaseIterable {
     case purchased
     case familyShared = "family_shared"
 

@@ -47,7 +47,8 @@ package struct EventDocument: Codable, Hashable, Sendable {
     @Nullable package var occurredAt: Timestamp?
     package let recordedAt: Timestamp
     @Nullable package private(set) var notification: Notification?
-    package let facts: WireValue
+    /// What it states; which members these are depends on its type.
+    @Written<[String: WireValue]> package var facts: WireValue
     @Nullable package var evidenceSHA256: String?
     package let previousHash: String
     package let hash: String
@@ -65,7 +66,7 @@ package struct EventDocument: Codable, Hashable, Sendable {
         self.recordedAt = recordedAt
         self.previousHash = previousHash
         self.hash = hash
-        facts = WireValue(fact)
+        _facts = Written(wrappedValue: WireValue(fact))
         if case .notification(let stated) = fact {
             _notification = Nullable(wrappedValue: Notification(stated))
         } else {

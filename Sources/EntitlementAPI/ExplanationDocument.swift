@@ -1,22 +1,22 @@
 package import EntitlementCore
 
 /// Why a customer's entitlements read as they do: the answer of `GET /v1/customers/{id}/explain`.
-package struct ExplanationDocument: Codable, Hashable, Sendable {
+package struct ExplanationDocument: Codable, Hashable, Sendable, NamedDocument {
     /// The catalog in force, as far as it bears on this customer.
     package struct CatalogPart: Codable, Hashable, Sendable {
         /// 0 before any catalog was applied.
         package let position: Int64
         @Nullable package private(set) var recordedAt: Timestamp?
-        package let policy: WireValue
+        @Written<CatalogPolicyForm> package var policy: WireValue
         /// Those that the customer's purchases name, with what each gives; nothing where the catalog lacks it.
-        package let products: WireValue
+        @Written<[CatalogProductForm]> package var products: WireValue
 
         package init(_ explainer: Explainer) {
             let catalog = Catalog(products: explainer.products, policy: explainer.facts.catalog.policy)
             let members = CatalogDocument(catalog).members
             position = explainer.catalogPosition
-            policy = members["policy"] ?? .null
-            products = members["products"] ?? .null
+            _policy = Written(wrappedValue: members["policy"] ?? .null)
+            _products = Written(wrappedValue: members["products"] ?? .null)
             _recordedAt = Nullable(wrappedValue: explainer.history.catalogs.last?.event.recordedAt)
         }
 
@@ -61,7 +61,8 @@ package struct ExplanationDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "explanation"
+    package static let objectName = "explanation"
+    package private(set) var object = Self.objectName
     package let customerID: String
     package let environment: StoreEnvironment
     package let at: Timestamp

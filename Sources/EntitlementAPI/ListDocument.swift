@@ -1,8 +1,9 @@
 package import EntitlementCore
 
 /// A page of something that is ordered.
-package struct ListDocument<Item: Codable & Hashable & Sendable>: Codable, Hashable, Sendable {
-    package private(set) var object = "list"
+package struct ListDocument<Item: Codable & Hashable & Sendable>: Codable, Hashable, Sendable, NamedDocument {
+    package static var objectName: String { "list" }
+    package private(set) var object = Self.objectName
     package let items: [Item]
     package let hasMore: Bool
     /// What to send as `after` for the next page; `null` where there are no pages.
@@ -41,7 +42,7 @@ package struct CustomerMatchDocument: Codable, Hashable, Sendable {
 }
 
 /// The end of the log: the answer of `GET /v1/ledger`.
-package struct LedgerDocument: Codable, Hashable, Sendable {
+package struct LedgerDocument: Codable, Hashable, Sendable, NamedDocument {
     package struct Projection: Codable, Hashable, Sendable {
         package let name: String
         package let checkpoint: Int64
@@ -54,7 +55,8 @@ package struct LedgerDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "ledger"
+    package static let objectName = "ledger"
+    package private(set) var object = Self.objectName
     package let position: Int64
     package let hash: String
     package let foldVersion: Int

@@ -1,6 +1,7 @@
 /// What proves that an event is in the log: the answer of `GET /v1/events/{position}/proof`.
-package struct InclusionProofDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "inclusion_proof"
+package struct InclusionProofDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "inclusion_proof"
+    package private(set) var object = Self.objectName
     package let position: Int64
     /// How many events the tree covers whose root the proof leads to.
     package let size: Int64
@@ -23,8 +24,9 @@ package struct InclusionProofDocument: Codable, Hashable, Sendable {
 }
 
 /// What proves that the log at one size begins with the log at another: the answer of `GET /v1/ledger/consistency`.
-package struct ConsistencyProofDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "consistency_proof"
+package struct ConsistencyProofDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "consistency_proof"
+    package private(set) var object = Self.objectName
     package let from: Int64
     package let to: Int64
     /// In hexadecimal digits.

@@ -39,7 +39,9 @@ package struct ReconcileRequest: CommandBody {
     }
 
     /// A claim as it is posted: by a device that may be newer than the service.
-    private struct PostedClaim: Decodable {
+    private struct PostedClaim: StandsFor {
+        typealias Meant = Claim
+
         /// `nil` where its state is a word that is not known here: it cannot be compared with anything.
         let claim: Claim?
 

@@ -2,7 +2,7 @@ package import EntitlementCore
 import Foundation
 
 /// The truth as a device is told it: the answer of `POST /v1/customers/{id}/reconcile`.
-package struct ReconciliationDocument: Codable, Hashable, Sendable {
+package struct ReconciliationDocument: Codable, Hashable, Sendable, NamedDocument {
     /// What tells whose device it is; from the strongest to none.
     package enum Proof: String, Codable, Hashable, Sendable, CaseIterable {
         case secretKey = "secret_key"
@@ -11,7 +11,8 @@ package struct ReconciliationDocument: Codable, Hashable, Sendable {
         case none
     }
 
-    package private(set) var object = "reconciliation"
+    package static let objectName = "reconciliation"
+    package private(set) var object = Self.objectName
     package let customerID: String
     package let environment: StoreEnvironment
     /// The position the answer rests on; what was posted is recorded at or before it.
@@ -106,6 +107,11 @@ package struct CatalogCopy: Hashable, Sendable {
         self.catalog = catalog
         self.position = position
     }
+}
+
+extension CatalogCopy: StandsFor, Sampled {
+    package typealias Meant = CatalogForm
+    package static var sample: CatalogCopy { CatalogCopy(Catalog(products: [], policy: AccessPolicy()), writtenAt: 0) }
 }
 
 extension CatalogCopy: Codable {

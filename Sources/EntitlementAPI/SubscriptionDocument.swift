@@ -1,7 +1,7 @@
 package import EntitlementCore
 
 /// One original transaction: the answer of `GET /v1/subscriptions/{original_transaction_id}`.
-package struct SubscriptionDocument: Codable, Hashable, Sendable {
+package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument {
     /// A stretch that one transaction pays for.
     package struct Period: Codable, Hashable, Sendable {
         package let productID: String
@@ -52,7 +52,7 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable {
     }
 
     /// What ends a period.
-    package enum EndWord: String, Codable, Hashable, Sendable {
+    package enum EndWord: String, Codable, Hashable, Sendable, CaseIterable {
         case expiry
         /// A later purchase of the same original transaction.
         case superseded
@@ -87,7 +87,8 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "subscription"
+    package static let objectName = "subscription"
+    package private(set) var object = Self.objectName
     package let originalTransactionID: String
     package let environment: StoreEnvironment
     package let at: Timestamp

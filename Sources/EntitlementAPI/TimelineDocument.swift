@@ -1,7 +1,7 @@
 package import EntitlementCore
 
 /// How a customer's entitlements read over time: the answer of `GET /v1/customers/{id}/timeline`.
-package struct TimelineDocument: Codable, Hashable, Sendable {
+package struct TimelineDocument: Codable, Hashable, Sendable, NamedDocument {
     package struct Entitlement: Codable, Hashable, Sendable {
         package let id: String
         /// Ordered, disjoint, and without gaps from the first `from`.
@@ -42,7 +42,8 @@ package struct TimelineDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "timeline"
+    package static let objectName = "timeline"
+    package private(set) var object = Self.objectName
     package let customerID: String
     package let environment: StoreEnvironment
     package let knownAt: Int64

@@ -41,9 +41,24 @@ package struct Nullable<Value: Codable & Hashable & Sendable>: Codable, Hashable
     }
 }
 
+/// A member that is at hand as JSON, and looks as a type of the contract does.
+@propertyWrapper
+package struct Written<Form: Decodable>: Codable, Hashable, Sendable, StandsFor, Sampled {
+    package typealias Meant = Form
+    package static var sample: Written { Written(wrappedValue: .null) }
+    package let wrappedValue: WireValue
+
+    package init(wrappedValue: WireValue) { self.wrappedValue = wrappedValue }
+
+    package init(from decoder: any Decoder) throws { wrappedValue = try WireValue(from: decoder) }
+
+    package func encode(to encoder: any Encoder) throws { try wrappedValue.encode(to: encoder) }
+}
+
 extension KeyedDecodingContainer {
     /// What synthesized decoding calls for a ``Nullable`` member.
     package func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
-        Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
+        tell(.nullable, of: key)
+        return Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
 }

@@ -158,13 +158,13 @@ package struct Price: Codable, Hashable, Sendable {
 }
 
 /// RevenueCat's `ownership_type`.
-package enum OwnershipType: String, Codable, Hashable, Sendable {
+package enum OwnershipType: String, Codable, Hashable, Sendable, CaseIterable {
     case purchased = "PURCHASED"
     case familyShared = "FAMILY_SHARED"
 }
 
 /// RevenueCat's `period_type`.
-package enum PeriodType: String, Codable, Hashable, Sendable {
+package enum PeriodType: String, Codable, Hashable, Sendable, CaseIterable {
     case normal
     /// Nothing is charged for it.
     case trial
@@ -173,7 +173,7 @@ package enum PeriodType: String, Codable, Hashable, Sendable {
 }
 
 /// RevenueCat's `store`.
-package enum PurchaseStore: String, Codable, Hashable, Sendable {
+package enum PurchaseStore: String, Codable, Hashable, Sendable, CaseIterable {
     case appStore = "app_store"
     case stripe
     /// It was granted.

@@ -66,7 +66,9 @@ struct HTTPClient: Sendable {
         let http = try #require(response as? HTTPURLResponse)
         var fields: [String: String] = [:]
         for (name, value) in http.allHeaderFields { fields["\(name)".lowercased()] = "\(value)" }
-        return Answer(status: http.statusCode, headers: fields, body: data)
+        let answer = Answer(status: http.statusCode, headers: fields, body: data)
+        ExchangeLog.shared?.note(request, answer)
+        return answer
     }
 
     func notify(_ signedPayload: String) async throws -> Answer {

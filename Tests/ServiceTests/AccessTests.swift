@@ -80,7 +80,7 @@ struct AccessTests {
         #expect(
             open == [
                 "POST /v1/notifications/appstore", "POST /v1/notifications/stripe", "GET /.well-known/rightful-keys",
-                "GET /.well-known/rightful-log-key", "GET /healthz", "GET /readyz",
+                "GET /.well-known/rightful-log-key", "GET /v1/openapi.json", "GET /healthz", "GET /readyz",
             ])
     }
 

@@ -65,7 +65,8 @@ struct CredentialTests {
     func environments() throws {
         func asked(_ credential: Credential?, _ query: String) throws -> String {
             let request = try HTTPRequest(head: .init(method: "POST", target: "/v1/x" + query))
-            let call = Call(request: request, parameters: [:], credential: credential)
+            let call = Call(
+                request: request, parameters: [:], credential: credential, operation: .readEntitlements)
             do throws(Problem) { return try call.environment().rawValue } catch { return error.code.rawValue }
         }
         let table: [(Credential?, String, String, String)] = [

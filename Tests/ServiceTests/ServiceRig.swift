@@ -159,7 +159,20 @@ struct ServiceRig {
     ) async throws -> HTTPResponse {
         let authorization = key.map { [("Authorization", "Bearer " + $0)] } ?? []
         let head = HTTPRequestHead(method: method, target: target, headers: authorization + headers)
-        return await application.handle(try HTTPRequest(head: head, body: body))
+        let request = try HTTPRequest(head: head, body: body)
+        let answer = await application.handle(request)
+        expectDescribed(answer, to: request)
+        return answer
+    }
+
+    /// Expects that what went wrong is among what the route says may.
+    private func expectDescribed(_ answer: HTTPResponse, to request: HTTPRequest) {
+        guard let route = try? Route.find(request).route, let code = answer.code,
+            answer.header("Content-Type") == "application/problem+json"
+        else { return }
+        #expect(
+            route.codes.contains { $0.rawValue == code && $0.status == answer.status },
+            "the description of \(route.method) \(route.template) lacks \(answer.verdict)")
     }
 
     func get(_ target: String, headers: [(String, String)] = []) async throws -> HTTPResponse {

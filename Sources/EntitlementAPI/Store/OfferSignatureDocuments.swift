@@ -47,8 +47,9 @@ extension KeyedDecodingContainer {
 }
 
 /// A signed promotional offer: the answer of `POST /v1/offer_signatures`.
-package struct OfferSignatureDocument: Encodable, Sendable {
-    let object = "offer_signature"
+package struct OfferSignatureDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "offer_signature"
+    package private(set) var object = Self.objectName
     let app: String
     let productID: String
     let offerID: String

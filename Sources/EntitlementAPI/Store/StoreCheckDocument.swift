@@ -2,7 +2,7 @@ package import EntitlementCore
 
 /// What the ledger and the store say of one original transaction, before and after the store was asked: the answer of
 /// `POST /v1/subscriptions/{original_transaction_id}/actions/check`.
-package struct StoreCheckDocument: Codable, Hashable, Sendable {
+package struct StoreCheckDocument: Codable, Hashable, Sendable, NamedDocument {
     /// What the store says now.
     package struct StoreWord: Codable, Hashable, Sendable {
         /// `null` for a one-time purchase from the App Store, for a number that this version does not know, and for what was
@@ -107,7 +107,8 @@ package struct StoreCheckDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "store_check"
+    package static let objectName = "store_check"
+    package private(set) var object = Self.objectName
     package let originalTransactionID: String
     /// `null` for what was bought on the web, which is of no app.
     @Nullable package private(set) var app: String?
@@ -140,5 +141,29 @@ package struct StoreCheckDocument: Codable, Hashable, Sendable {
         case object, app, environment, before, recorded, after, agrees, refused
         case originalTransactionID = "original_transaction_id"
         case checkedAt = "checked_at"
+    }
+}
+
+/// Which store is to be asked: the body of `POST /v1/subscriptions/{original_transaction_id}/actions/check`, which may be left
+/// out.
+package struct StoreCheckRequest: CommandBody {
+    /// The app's bundle id; `nil`: as the ledger knows, else the only one.
+    package let app: String?
+    /// `nil`: the credential's own, else production.
+    package let environment: StoreEnvironment?
+
+    package init(app: String? = nil, environment: StoreEnvironment? = nil) {
+        self.app = app
+        self.environment = environment
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        app = try members.text(.app, limit: CommandLimits.bundleID)
+        environment = try members.word(.environment, StoreEnvironment.self)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case app, environment
     }
 }

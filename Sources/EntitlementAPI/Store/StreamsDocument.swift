@@ -1,10 +1,10 @@
 package import EntitlementCore
 
 /// The store's streams of notifications: the answer of `GET /v1/streams`.
-package struct StreamsDocument: Codable, Hashable, Sendable {
+package struct StreamsDocument: Codable, Hashable, Sendable, NamedDocument {
     /// How far the store's own history was read.
     package struct Sweep: Codable, Hashable, Sendable {
-        package enum State: String, Codable, Hashable, Sendable {
+        package enum State: String, Codable, Hashable, Sendable, CaseIterable {
             case idle, running, failed
             /// The app has no credentials for the store's API.
             case unconfigured
@@ -101,7 +101,8 @@ package struct StreamsDocument: Codable, Hashable, Sendable {
         }
     }
 
-    package private(set) var object = "list"
+    package static let objectName = "list"
+    package private(set) var object = Self.objectName
     package let items: [Item]
 
     package init(_ items: [Item]) { self.items = items }

@@ -96,8 +96,9 @@ package struct CheckoutRequest: CommandBody {
 }
 
 /// A checkout that is open: the answer of `POST /v1/customers/{id}/checkout`.
-package struct CheckoutDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "checkout"
+package struct CheckoutDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "checkout"
+    package private(set) var object = Self.objectName
     /// Stripe's id of the session.
     package let id: String
     /// The page on which is paid.
@@ -148,8 +149,9 @@ package struct PortalRequest: CommandBody {
 }
 
 /// The page on which a customer looks after what they bought: the answer of `POST /v1/customers/{id}/portal`.
-package struct PortalDocument: Codable, Hashable, Sendable {
-    package private(set) var object = "portal"
+package struct PortalDocument: Codable, Hashable, Sendable, NamedDocument {
+    package static let objectName = "portal"
+    package private(set) var object = Self.objectName
     /// Good for a short time, and for whoever has it.
     package let url: String
 

@@ -26,7 +26,7 @@ package struct CatalogProduct: Hashable, Sendable {
 /// What Stripe calls a product of the catalog.
 package struct StripeProduct: Hashable, Sendable {
     /// How it is sold: Stripe's `mode` of a checkout session.
-    package enum Mode: String, Hashable, Sendable, CaseIterable {
+    package enum Mode: String, Hashable, Sendable, Codable, CaseIterable {
         case subscription
         case payment
     }
@@ -68,7 +68,7 @@ package enum WebDisputePolicy: String, Hashable, Sendable, Codable, CaseIterable
 }
 
 /// What a prorated refund does to the access it was paid for.
-package enum ProratedRefundPolicy: String, Hashable, Sendable, Codable {
+package enum ProratedRefundPolicy: String, Hashable, Sendable, Codable, CaseIterable {
     case endsAccess = "ends_access"
     case keepsAccess = "keeps_access"
 }

@@ -1,5 +1,5 @@
 /// Where an entitlement comes from.
-package enum EntitlementOrigin: String, Hashable, Comparable, Sendable, Codable {
+package enum EntitlementOrigin: String, Hashable, Comparable, Sendable, Codable, CaseIterable {
     case appStore = "app_store"
     case grant
     case webCheckout = "web_checkout"

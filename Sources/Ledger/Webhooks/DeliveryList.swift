@@ -3,7 +3,7 @@ package import PostgresClient
 
 /// A delivery, as it is listed: never with what was sent.
 package struct ListedDelivery: Sendable {
-    package enum State: String, Sendable, Hashable {
+    package enum State: String, Sendable, Hashable, CaseIterable {
         case waiting, delivered, failed
         /// The customer was forgotten.
         case withdrawn

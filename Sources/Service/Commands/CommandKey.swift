@@ -15,7 +15,7 @@ extension Application {
     ///
     /// - Throws: `malformed_request` for a key that is empty or too long.
     func commandKey(of call: Call) throws(Problem) -> CommandKey? {
-        guard let value = call.request.header("Idempotency-Key") else { return nil }
+        guard let value = try call.value(of: .idempotencyKey) else { return nil }
         // Scalars, because a Character can be of any length and the key has to fit an index.
         guard (1...255).contains(value.unicodeScalars.count) else {
             throw Problem(.malformedRequest, "An Idempotency-Key has 1 to 255 characters.", param: "Idempotency-Key")

@@ -88,19 +88,27 @@ extension Application {
 }
 
 extension Call {
-    /// Reads the body of a command.
+    /// Reads the body of a command; one that may be left out reads as an empty object then.
+    ///
+    /// - Throws: our own fault, where the route says that it takes another body: it would be in no description.
     func command<Body: CommandBody>(_ type: Body.Type) throws(Problem) -> Body {
+        guard operation.takes(type) else {
+            var problem = Problem(.internalError, "The server failed; its log says more under this request_id.")
+            problem.cause = "\(operation.id) reads a body that its description lacks: \(type)"
+            throw problem
+        }
+        let isLeftOut = request.body.isEmpty && operation.body?.isRequired == false
         do throws(CommandBodyError) {
-            return try Body(parsing: request.body)
+            return try Body(parsing: isLeftOut ? Array("{}".utf8) : request.body)
         } catch {
-            let code: ProblemCode = error.kind == .tooLarge ? .tooLarge : .malformedRequest
+            let code: ProblemCode =
+                switch error.kind {
+                case .malformed: .malformedRequest
+                case .unprocessable: .unprocessable
+                case .tooLarge: .tooLarge
+                }
             throw Problem(code, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
-    }
-
-    /// The environment a command is meant for.
-    func environment(named environment: StoreEnvironment?) throws(Problem) -> StoreEnvironment {
-        try self.environment(orInBody: environment.map { ["environment": .string($0.rawValue)] } ?? [:])
     }
 }
 

@@ -4,37 +4,16 @@ import Foundation
 import HTTPServer
 import Ledger
 
-/// A token for a device: the answer of `POST /v1/customers/{id}/tokens`.
-private struct CustomerTokenDocument: Encodable {
-    let object = "customer_token"
-    let token: String
-    let customerID: String
-    let environment: StoreEnvironment
-    let expiresAt: Timestamp
-    /// The UUID that this customer's purchases are to bear.
-    let accountToken: String
-
-    private enum CodingKeys: String, CodingKey {
-        case object, token, environment
-        case customerID = "customer_id"
-        case expiresAt = "expires_at"
-        case accountToken = "app_account_token"
-    }
-}
-
 extension Application {
-    private static let defaultTokenSeconds: Int64 = 3600
-    private static let tokenSeconds: ClosedRange<Int64> = 60...CustomerTokens.longestLife
-
     /// `POST /v1/customers/{id}/tokens`: what a device may hold in place of a key.
     ///
     /// Under an idempotency key its instants are those of the first request, so that the same token is answered again.
     func makeCustomerToken(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         try await checkMayName(customer, call.scope, param: nil)
-        let body = try call.bodyMembers()
-        let environment = try call.environment(orInBody: body)
-        let seconds = try Self.tokenSeconds(body["expires_in"])
+        let request = try call.command(CustomerTokenRequest.self)
+        let environment = try call.environment(named: request.environment)
+        let seconds = request.expiresIn ?? CustomerTokenRequest.usualLifetime
         let bundleID = call.credential?.onlyBundleID
         var issuedAt = now()
         if let command = try commandKey(of: call) {
@@ -83,16 +62,5 @@ extension Application {
             }
         }
         throw Problem.unavailable("Others are changing who this customer is at this moment; send it again.")
-    }
-
-    private static func tokenSeconds(_ value: WireValue?) throws(Problem) -> Int64 {
-        guard let value else { return defaultTokenSeconds }
-        guard case .int(let seconds) = value, tokenSeconds.contains(seconds) else {
-            throw Problem(
-                .unprocessable,
-                "expires_in is a whole number of seconds from \(tokenSeconds.lowerBound) to \(tokenSeconds.upperBound).",
-                param: "expires_in")
-        }
-        return seconds
     }
 }

@@ -8,30 +8,11 @@ extension Application {
     func showDrift(_ call: Call) async throws -> HTTPResponse {
         let (after, limit) = try call.page()
         let query = DriftQuery(
-            try call.environment(), driftClass: try call.driftClass(), isResolved: try call.flag("resolved"),
+            try call.environment(), driftClass: try call.word(.driftClass, DriftClass.self),
+            isResolved: try call.flag(.resolved),
             after: after, limit: limit)
         let page = try await reader.driftRegister.page(query, only: call.scope)
         return try .document(DriftListDocument(page), position: page.readTo)
-    }
-}
-
-extension Call {
-    fileprivate func driftClass() throws(Problem) -> DriftClass? {
-        guard let text = request.queryValue("class") else { return nil }
-        guard let driftClass = DriftClass(rawValue: text) else {
-            let names = DriftClass.allCases.map(\.rawValue).joined(separator: ", ")
-            throw Problem(.malformedRequest, "class is one of \(names).", param: "class")
-        }
-        return driftClass
-    }
-
-    fileprivate func flag(_ name: String) throws(Problem) -> Bool? {
-        switch request.queryValue(name) {
-        case nil: return nil
-        case "true": return true
-        case "false": return false
-        case .some: throw Problem(.malformedRequest, "\(name) is true or false.", param: name)
-        }
     }
 }
 

@@ -167,9 +167,10 @@ package struct Application: Sendable {
             let credential = try await admit(
                 request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
             exchange.keyID = credential?.key?.id
-            let limit = bodyLimit(route.method, route.template)
+            let limit = route.operation.body?.limit(limits) ?? limits.otherBytes
             guard request.body.count <= limit else { throw Problem(HTTPRefusal.bodyTooLarge(limit: limit)) }
-            let call = Call(request: request, parameters: parameters, credential: credential)
+            let call = Call(
+                request: request, parameters: parameters, credential: credential, operation: route.operation)
             return finish(exchange, try await route.answer(self, call))
         } catch {
             return finish(exchange, Problem(error))
@@ -181,7 +182,7 @@ package struct Application: Sendable {
         finish(ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt), Problem(refusal))
     }
 
-    /// The largest body for a method and a percent-encoded path.
+    /// The largest body for a method and a percent-encoded path; that which its route says.
     package func bodyLimit(_ method: String, _ path: String) -> Int {
         switch (method, path) {
         case ("POST", "/v1/notifications/appstore"): limits.notificationBytes

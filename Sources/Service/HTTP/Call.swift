@@ -10,6 +10,8 @@ struct Call: Sendable {
     let parameters: [String: String]
     /// `nil` where none is needed.
     let credential: Credential?
+    /// What its route takes and answers.
+    let operation: APIOperation
 
     /// The API key that sends it; `nil` for a customer token, and where none is needed.
     var key: APIKey? { credential?.key }
@@ -17,56 +19,95 @@ struct Call: Sendable {
     /// What of the log its sender may hear of.
     var scope: LogScope { credential?.scope ?? .whole }
 
-    /// The longest transaction id or token looked for, in bytes: as long as a signed one can be.
-    private static let identifierLimit = 512
-
     /// The customer the path names.
-    func customerID(_ name: String = "id") throws(Problem) -> CustomerID {
-        guard let id = CustomerID(parameters[name] ?? "") else {
+    func customerID(_ parameter: Parameter = .customer) throws(Problem) -> CustomerID {
+        guard let id = CustomerID(try value(of: parameter) ?? "") else {
             throw Problem(
                 .malformedRequest,
-                "A customer id has 1 to \(CustomerID.lengthLimit) bytes and no control characters.", param: name)
+                "A customer id has 1 to \(CustomerID.lengthLimit) bytes and no control characters.",
+                param: parameter.name)
         }
         return id
     }
 
-    /// An identifier of the store's, in the path.
-    func storeIdentifier(_ name: String) throws(Problem) -> String {
-        try Self.storeIdentifier(parameters[name] ?? "", name: name)
+    /// What the request says of something, as it was sent; `nil` where it says nothing.
+    ///
+    /// - Throws: our own fault, where the route does not say that it takes that: it would be in no description.
+    func value(of parameter: Parameter) throws(Problem) -> String? {
+        guard operation.takes(parameter) else {
+            var problem = Problem(.internalError, "The server failed; its log says more under this request_id.")
+            problem.cause = "\(operation.id) reads \(parameter.name), which its description lacks"
+            throw problem
+        }
+        return switch parameter.place {
+        case .path: parameters[parameter.name]
+        case .query: request.queryValue(parameter.name)
+        case .header: request.header(parameter.name)
+        }
     }
 
-    /// An identifier of the store's, in the query.
-    func queriedIdentifier(_ name: String) throws(Problem) -> String? {
-        guard let value = request.queryValue(name) else { return nil }
-        return try Self.storeIdentifier(value, name: name)
-    }
-
-    private static func storeIdentifier(_ value: String, name: String) throws(Problem) -> String {
-        guard !value.isEmpty, value.utf8.count <= identifierLimit else {
-            throw Problem(.malformedRequest, "\(name) has 1 to \(identifierLimit) bytes.", param: name)
+    /// A text of 1 byte to as many as the parameter may have.
+    func text(_ parameter: Parameter) throws(Problem) -> String? {
+        guard let value = try value(of: parameter) else { return nil }
+        guard !value.isEmpty, value.utf8.count <= parameter.byteLimit else {
+            throw Problem(
+                .malformedRequest, "\(parameter.name) has 1 to \(parameter.byteLimit) bytes.", param: parameter.name)
         }
         return value
     }
 
-    /// The environment asked about, else the credential's own, else production.
-    func environment() throws(Problem) -> StoreEnvironment { try environment(orInBody: [:]) }
+    /// One of the words that the parameter may be.
+    func word<Word: RawRepresentable>(_ parameter: Parameter, _ type: Word.Type) throws(Problem) -> Word?
+    where Word.RawValue == String {
+        guard let value = try value(of: parameter) else { return nil }
+        guard parameter.words.contains(value), let word = Word(rawValue: value) else {
+            throw Problem(
+                .malformedRequest, "\(parameter.name) is one of \(parameter.words.joined(separator: ", ")).",
+                param: parameter.name)
+        }
+        return word
+    }
 
-    /// The environment that the query or a member of the body names, else the credential's own, else production.
+    /// `true` or `false`.
+    func flag(_ parameter: Parameter) throws(Problem) -> Bool? {
+        guard let value = try value(of: parameter) else { return nil }
+        guard let flag = Bool(value) else {
+            throw Problem(.malformedRequest, "\(parameter.name) is true or false.", param: parameter.name)
+        }
+        return flag
+    }
+
+    /// An identifier of the store's, in the path.
+    func storeIdentifier(_ parameter: Parameter) throws(Problem) -> String {
+        guard let value = try text(parameter) else {
+            throw Problem(.malformedRequest, "\(parameter.name) is missing.", param: parameter.name)
+        }
+        return value
+    }
+
+    /// The position that the path names.
+    func position() throws(Problem) -> Int64 {
+        guard let position = Self.wholeNumber(try value(of: .eventPosition) ?? "") else {
+            throw Problem(.malformedRequest, "A position is a whole number.", param: Parameter.eventPosition.name)
+        }
+        return position
+    }
+
+    /// The environment asked about, else the credential's own, else production.
+    func environment() throws(Problem) -> StoreEnvironment { try environment(named: nil) }
+
+    /// The environment that the query or the body names, else the credential's own, else production.
     ///
     /// - Throws: `malformed_request` also where the two differ; `forbidden` for one that the credential is not for.
-    func environment(orInBody body: [String: WireValue]) throws(Problem) -> StoreEnvironment {
-        let given = try body["environment"].map { value throws(Problem) in
-            guard case .string(let text) = value else { throw Self.badEnvironment }
-            return try Self.environment(text)
-        }
-        return try environment(or: given, of: "the body")
+    func environment(named environment: StoreEnvironment?) throws(Problem) -> StoreEnvironment {
+        try self.environment(or: environment, of: "the body")
     }
 
     /// The environment that the query or another `part` of the request names, else the credential's own, else production.
     ///
     /// - Throws: `malformed_request` also where the two differ; `forbidden` for one that the credential is not for.
     func environment(or given: StoreEnvironment?, of part: String) throws(Problem) -> StoreEnvironment {
-        let queried = try request.queryValue("environment").map(Self.environment)
+        let queried = try word(.environment, StoreEnvironment.self)
         if let queried, let given, queried != given {
             throw Problem(
                 .malformedRequest, "The query and \(part) name different environments.", param: "environment")
@@ -78,47 +119,31 @@ struct Call: Sendable {
         return environment
     }
 
-    private static func environment(_ text: String) throws(Problem) -> StoreEnvironment {
-        guard let environment = StoreEnvironment(rawValue: text) else { throw badEnvironment }
-        return environment
-    }
-
-    private static var badEnvironment: Problem {
-        Problem(.malformedRequest, "environment is production or sandbox.", param: "environment")
-    }
-
-    /// The members of a body that is a JSON object, without those that are null; none where there is no body.
-    func bodyMembers() throws(Problem) -> [String: WireValue] {
-        guard !request.body.isEmpty else { return [:] }
-        guard let members = try? WireJSON.decode([String: WireValue].self, from: request.body) else {
-            throw Problem(.malformedRequest, "The body is a JSON object.")
-        }
-        return members.filter { $0.value != .null }
-    }
-
     /// An RFC 3339 instant of the query.
-    func instant(_ name: String) throws(Problem) -> Timestamp? {
-        guard let text = request.queryValue(name) else { return nil }
+    func instant(_ parameter: Parameter) throws(Problem) -> Timestamp? {
+        guard let text = try value(of: parameter) else { return nil }
         guard let instant = Self.instant(text) else {
             throw Problem(
-                .malformedRequest, "\(name) is an RFC 3339 time, such as 2026-11-20T19:00:00Z; write + as %2B.",
-                param: name)
+                .malformedRequest,
+                "\(parameter.name) is an RFC 3339 time, such as 2026-11-20T19:00:00Z; write + as %2B.",
+                param: parameter.name)
         }
         return instant
     }
 
     /// A whole number of the query, 0 or more; one too large to hold counts as the largest.
-    func wholeNumber(_ name: String) throws(Problem) -> Int64? {
-        guard let text = request.queryValue(name) else { return nil }
+    func wholeNumber(_ parameter: Parameter) throws(Problem) -> Int64? {
+        guard let text = try value(of: parameter) else { return nil }
         guard let number = Self.wholeNumber(text) else {
-            throw Problem(.malformedRequest, "\(name) is a whole number, 0 or more.", param: name)
+            throw Problem(
+                .malformedRequest, "\(parameter.name) is a whole number, 0 or more.", param: parameter.name)
         }
         return number
     }
 
     /// Up to where the log is to be believed: a position, or a recorded time.
     func knownAt() throws(Problem) -> KnownAt {
-        guard let text = request.queryValue("known_at") else { return .head }
+        guard let text = try value(of: .knownAt) else { return .head }
         if let position = Self.wholeNumber(text) { return .position(position) }
         if let instant = Self.instant(text) { return .recorded(instant) }
         throw Problem(
@@ -127,8 +152,8 @@ struct Call: Sendable {
 
     /// Where a page begins, and how long it is at most.
     func page() throws(Problem) -> (after: Int64, limit: Int) {
-        let after = try wholeNumber("after") ?? 0
-        let limit = try wholeNumber("limit") ?? 100
+        let after = try wholeNumber(.after) ?? 0
+        let limit = try wholeNumber(.limit) ?? 100
         guard limit > 0 else { throw Problem(.malformedRequest, "limit is 1 or more.", param: "limit") }
         return (after, Int(min(limit, Int64(LedgerReader.pageLimit))))
     }
@@ -140,7 +165,7 @@ struct Call: Sendable {
         return Timestamp(rfc3339: text[..<space] + "+" + text[text.index(after: space)...])
     }
 
-    static func wholeNumber(_ text: String) -> Int64? {
+    private static func wholeNumber(_ text: String) -> Int64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return Int64(text) ?? .max
     }

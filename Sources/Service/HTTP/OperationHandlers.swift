@@ -2,11 +2,6 @@ import EntitlementAPI
 import HTTPServer
 import Ledger
 
-/// The answer of the health routes.
-private struct HealthDocument: Encodable {
-    let status: String
-}
-
 extension Application {
     /// `GET /metrics`; it answers when the database is away or hangs, and says so.
     func showMetrics(_ call: Call) async throws -> HTTPResponse {

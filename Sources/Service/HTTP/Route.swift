@@ -29,16 +29,19 @@ struct Route: Sendable {
     let template: String
     let access: Access
     let reach: Reach
+    /// What it takes and answers.
+    let operation: APIOperation
     let answer: @Sendable (Application, Call) async throws -> HTTPResponse
     private let segments: [String]
 
     init(
-        _ method: String, _ template: String, _ access: Access, reach: Reach? = nil,
+        _ method: String, _ template: String, _ access: Access, _ operation: APIOperation, reach: Reach? = nil,
         _ answer: @escaping @Sendable (Application, Call) async throws -> HTTPResponse
     ) {
         self.method = method
         self.template = template
         self.access = access
+        self.operation = operation
         self.reach = reach ?? access.reach
         self.answer = answer
         segments = template.dropFirst().split(separator: "/").map(String.init)
@@ -75,65 +78,95 @@ struct Route: Sendable {
     }
 
     static let all: [Route] = [
-        Route("POST", "/v1/notifications/appstore", .open) { try await $0.receiveNotification($1) },
-        Route("POST", "/v1/notifications/stripe", .open) { try await $0.receiveStripeEvent($1) },
-        Route("GET", "/v1/customers/{id}/entitlements", .scope(.customersRead)) { try await $0.entitlements($1) },
-        Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead)) { try await $0.timeline($1) },
-        Route("GET", "/v1/customers/{id}/explain", .scope(.customersRead)) { try await $0.explain($1) },
-        Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead)) { try await $0.customerEvents($1) },
-        Route("POST", "/v1/customers/{id}/reconcile", .device) { try await $0.reconcile($1) },
-        Route("POST", "/v1/customers/{id}/checkout", .device) { try await $0.openCheckout($1) },
-        Route("POST", "/v1/customers/{id}/portal", .device) { try await $0.openPortal($1) },
-        Route("POST", "/v1/customers/{id}/tokens", .scope(.customersWrite)) { try await $0.makeCustomerToken($1) },
-        Route("POST", "/v1/customers/{id}/actions/link", .scope(.customersWrite), reach: .everyApp) {
+        Route("POST", "/v1/notifications/appstore", .open, .receiveAppStoreNotification) {
+            try await $0.receiveNotification($1)
+        },
+        Route("POST", "/v1/notifications/stripe", .open, .receiveStripeEvent) { try await $0.receiveStripeEvent($1) },
+        Route("GET", "/v1/customers/{id}/entitlements", .scope(.customersRead), .readEntitlements) {
+            try await $0.entitlements($1)
+        },
+        Route("GET", "/v1/customers/{id}/timeline", .scope(.customersRead), .readTimeline) {
+            try await $0.timeline($1)
+        },
+        Route("GET", "/v1/customers/{id}/explain", .scope(.customersRead), .explain) { try await $0.explain($1) },
+        Route("GET", "/v1/customers/{id}/events", .scope(.eventsRead), .listCustomerEvents) {
+            try await $0.customerEvents($1)
+        },
+        Route("POST", "/v1/customers/{id}/reconcile", .device, .reconcile) { try await $0.reconcile($1) },
+        Route("POST", "/v1/customers/{id}/checkout", .device, .openCheckout) { try await $0.openCheckout($1) },
+        Route("POST", "/v1/customers/{id}/portal", .device, .openPortal) { try await $0.openPortal($1) },
+        Route("POST", "/v1/customers/{id}/tokens", .scope(.customersWrite), .makeToken) {
+            try await $0.makeCustomerToken($1)
+        },
+        Route("POST", "/v1/customers/{id}/actions/link", .scope(.customersWrite), .link, reach: .everyApp) {
             try await $0.link($1)
         },
-        Route("POST", "/v1/customers/{id}/actions/transfer", .scope(.customersWrite)) { try await $0.transfer($1) },
-        Route("POST", "/v1/customers/{id}/actions/grant", .scope(.customersWrite), reach: .everyApp) {
+        Route("POST", "/v1/customers/{id}/actions/transfer", .scope(.customersWrite), .transfer) {
+            try await $0.transfer($1)
+        },
+        Route("POST", "/v1/customers/{id}/actions/grant", .scope(.customersWrite), .grant, reach: .everyApp) {
             try await $0.grant($1)
         },
-        Route("POST", "/v1/customers/{id}/actions/revoke_grant", .scope(.customersWrite), reach: .everyApp) {
-            try await $0.revokeGrant($1)
-        },
-        Route("GET", "/v1/customers", .scope(.customersRead)) { try await $0.customers($1) },
-        Route("GET", "/v1/products", .shop) { try await $0.products($1) },
-        Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead)) {
+        Route(
+            "POST", "/v1/customers/{id}/actions/revoke_grant", .scope(.customersWrite), .revokeGrant, reach: .everyApp
+        ) { try await $0.revokeGrant($1) },
+        Route("GET", "/v1/customers", .scope(.customersRead), .findCustomers) { try await $0.customers($1) },
+        Route("GET", "/v1/products", .shop, .listProducts) { try await $0.products($1) },
+        Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead), .readSubscription) {
             try await $0.subscription($1)
         },
-        Route("POST", "/v1/subscriptions/{original_transaction_id}/actions/check", .scope(.customersWrite)) {
-            try await $0.checkSubscription($1)
+        Route(
+            "POST", "/v1/subscriptions/{original_transaction_id}/actions/check", .scope(.customersWrite),
+            .checkSubscription
+        ) { try await $0.checkSubscription($1) },
+        Route("POST", "/v1/offer_signatures", .scope(.customersWrite), .signOffer) { try await $0.signOffer($1) },
+        Route("GET", "/v1/streams", .scope(.eventsRead), .listStreams) { try await $0.showStreams($1) },
+        Route("GET", "/v1/drift", .scope(.eventsRead), .listDrift) { try await $0.showDrift($1) },
+        Route("GET", "/v1/events", .scope(.eventsRead), .listEvents) { try await $0.events($1) },
+        Route("GET", "/v1/events/{position}", .scope(.eventsRead), .readEvent) { try await $0.event($1) },
+        Route("GET", "/v1/events/{position}/proof", .scope(.eventsRead), .proveEvent) {
+            try await $0.inclusionProof($1)
         },
-        Route("POST", "/v1/offer_signatures", .scope(.customersWrite)) { try await $0.signOffer($1) },
-        Route("GET", "/v1/streams", .scope(.eventsRead)) { try await $0.showStreams($1) },
-        Route("GET", "/v1/drift", .scope(.eventsRead)) { try await $0.showDrift($1) },
-        Route("GET", "/v1/events", .scope(.eventsRead)) { try await $0.events($1) },
-        Route("GET", "/v1/events/{position}", .scope(.eventsRead)) { try await $0.event($1) },
-        Route("GET", "/v1/events/{position}/proof", .scope(.eventsRead)) { try await $0.inclusionProof($1) },
-        Route("GET", "/v1/ledger", .scope(.eventsRead)) { try await $0.ledger($1) },
-        Route("GET", "/v1/ledger/checkpoint", .scope(.eventsRead)) { try await $0.checkpoint($1) },
-        Route("GET", "/v1/ledger/consistency", .scope(.eventsRead)) { try await $0.consistencyProof($1) },
-        Route("GET", "/v1/catalog", .scope(.customersRead)) { try await $0.catalog($1) },
-        Route("PUT", "/v1/catalog", .scope(.catalogWrite)) { try await $0.putCatalog($1) },
-        Route("GET", "/revenuecat/v1/subscribers/{app_user_id}", .scope(.customersRead)) {
+        Route("GET", "/v1/ledger", .scope(.eventsRead), .readLedger) { try await $0.ledger($1) },
+        Route("GET", "/v1/ledger/checkpoint", .scope(.eventsRead), .readCheckpoint) { try await $0.checkpoint($1) },
+        Route("GET", "/v1/ledger/consistency", .scope(.eventsRead), .proveConsistency) {
+            try await $0.consistencyProof($1)
+        },
+        Route("GET", "/v1/catalog", .scope(.customersRead), .readCatalog) { try await $0.catalog($1) },
+        Route("PUT", "/v1/catalog", .scope(.catalogWrite), .replaceCatalog) { try await $0.putCatalog($1) },
+        Route("GET", "/revenuecat/v1/subscribers/{app_user_id}", .scope(.customersRead), .readRevenueCatSubscriber) {
             try await $0.revenueCatSubscriber($1)
         },
-        Route("POST", "/v1/webhook_endpoints", .scope(.admin)) { try await $0.createEndpoint($1) },
-        Route("GET", "/v1/webhook_endpoints", .scope(.admin)) { try await $0.listEndpoints($1) },
-        Route("GET", "/v1/webhook_endpoints/{id}", .scope(.admin)) { try await $0.showEndpoint($1) },
-        Route("DELETE", "/v1/webhook_endpoints/{id}", .scope(.admin)) { try await $0.deleteEndpoint($1) },
-        Route("POST", "/v1/webhook_endpoints/{id}/actions/rotate_secret", .scope(.admin)) {
+        Route("POST", "/v1/webhook_endpoints", .scope(.admin), .createEndpoint) { try await $0.createEndpoint($1) },
+        Route("GET", "/v1/webhook_endpoints", .scope(.admin), .listEndpoints) { try await $0.listEndpoints($1) },
+        Route("GET", "/v1/webhook_endpoints/{id}", .scope(.admin), .readEndpoint) { try await $0.showEndpoint($1) },
+        Route("DELETE", "/v1/webhook_endpoints/{id}", .scope(.admin), .deleteEndpoint) {
+            try await $0.deleteEndpoint($1)
+        },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/rotate_secret", .scope(.admin), .rotateEndpointSecret) {
             try await $0.rotateEndpointSecret($1)
         },
-        Route("POST", "/v1/webhook_endpoints/{id}/actions/pause", .scope(.admin)) { try await $0.pauseEndpoint($1) },
-        Route("POST", "/v1/webhook_endpoints/{id}/actions/resume", .scope(.admin)) { try await $0.resumeEndpoint($1) },
-        Route("POST", "/v1/webhook_endpoints/{id}/actions/test", .scope(.admin)) { try await $0.testEndpoint($1) },
-        Route("POST", "/v1/webhook_endpoints/{id}/actions/redeliver", .scope(.admin)) { try await $0.redeliver($1) },
-        Route("GET", "/v1/webhook_endpoints/{id}/deliveries", .scope(.admin)) { try await $0.endpointDeliveries($1) },
-        Route("GET", "/metrics", .scope(.metrics), reach: .everyApp) { try await $0.showMetrics($1) },
-        Route("GET", "/.well-known/rightful-keys", .open) { try await $0.publishPassKeys($1) },
-        Route("GET", "/.well-known/rightful-log-key", .open) { try await $0.publishLogKey($1) },
-        Route("GET", "/healthz", .open) { try await $0.health($1) },
-        Route("GET", "/readyz", .open) { try await $0.readiness($1) },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/pause", .scope(.admin), .pauseEndpoint) {
+            try await $0.pauseEndpoint($1)
+        },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/resume", .scope(.admin), .resumeEndpoint) {
+            try await $0.resumeEndpoint($1)
+        },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/test", .scope(.admin), .testEndpoint) {
+            try await $0.testEndpoint($1)
+        },
+        Route("POST", "/v1/webhook_endpoints/{id}/actions/redeliver", .scope(.admin), .redeliver) {
+            try await $0.redeliver($1)
+        },
+        Route("GET", "/v1/webhook_endpoints/{id}/deliveries", .scope(.admin), .listDeliveries) {
+            try await $0.endpointDeliveries($1)
+        },
+        Route("GET", "/metrics", .scope(.metrics), .readMetrics, reach: .everyApp) { try await $0.showMetrics($1) },
+        Route("GET", "/.well-known/rightful-keys", .open, .readPassKeys) { try await $0.publishPassKeys($1) },
+        Route("GET", "/.well-known/rightful-log-key", .open, .readLogKey) { try await $0.publishLogKey($1) },
+        Route("GET", "/v1/openapi.json", .open, .readDescription) { try await $0.publishDescription($1) },
+        Route("GET", "/healthz", .open, .readHealth) { try await $0.health($1) },
+        Route("GET", "/readyz", .open, .readReadiness) { try await $0.readiness($1) },
     ]
 }
 

@@ -26,12 +26,14 @@ struct PastRead: Sendable {
             request.pathSegments[3] == "entitlements",
             request.query.allSatisfy({ Self.parameters.contains($0.name) })
         else { return nil }
-        let call = Call(request: request, parameters: ["id": request.pathSegments[2]], credential: Credential(key))
+        let call = Call(
+            request: request, parameters: ["id": request.pathSegments[2]], credential: Credential(key),
+            operation: .readEntitlements)
         do {
             customer = try call.customerID()
             environment = try call.environment()
             self.key = CustomerCacheKey(customer: Array(customer.value.utf8), environment: environment)
-            at = try call.instant("at")
+            at = try call.instant(.at)
             switch try call.knownAt() {
             case .head: knownAt = nil
             case .position(let position): knownAt = position

@@ -29,14 +29,12 @@ extension Application {
 
     /// `GET /v1/events/{position}/proof`.
     func inclusionProof(_ call: Call) async throws -> HTTPResponse {
-        guard let position = Call.wholeNumber(call.parameters["position"] ?? "") else {
-            throw Problem(.malformedRequest, "A position is a whole number.", param: "position")
-        }
+        let position = try call.position()
         let head = try await reader.tree.end().size
         guard (1...max(1, head)).contains(position), head > 0, try await isShown(position, call) else {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")
         }
-        let size = try call.wholeNumber("size") ?? head
+        let size = try call.wholeNumber(.size) ?? head
         guard (position...head).contains(size),
             let proof = try await reader.tree.inclusionProof(of: position, size: size)
         else {
@@ -58,11 +56,11 @@ extension Application {
 
     /// `GET /v1/ledger/consistency`.
     func consistencyProof(_ call: Call) async throws -> HTTPResponse {
-        guard let from = try call.wholeNumber("from") else {
+        guard let from = try call.wholeNumber(.from) else {
             throw Problem(.malformedRequest, "from, a number of events, is missing.", param: "from")
         }
         let head = try await reader.tree.end().size
-        let to = try call.wholeNumber("to") ?? head
+        let to = try call.wholeNumber(.to) ?? head
         guard to <= head else {
             throw Problem(.unprocessable, "to is at most \(head), the number of events in the log.", param: "to")
         }

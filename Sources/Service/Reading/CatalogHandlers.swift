@@ -8,7 +8,7 @@ extension Application {
     func catalog(_ call: Call) async throws -> HTTPResponse {
         let (catalog, writtenAt, position) = try await reader.catalog()
         let tag = Self.tag(writtenAt)
-        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(tag) == true {
+        if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(tag) == true {
             return HTTPResponse(status: 304, headers: HTTPResponse.ledgerPosition(position) + [("ETag", tag)])
         }
         return try Self.answer(catalog, writtenAt: writtenAt, position: position)
@@ -24,7 +24,7 @@ extension Application {
         }
         let deduplication = try self.deduplication(of: call)
         let current = try await reader.catalog()
-        let expected = try Self.expectedPosition(call.request, current: current.writtenAt)
+        let expected = try Self.expectedPosition(call, current: current.writtenAt)
         // Under a key even the same catalog becomes an event, since the event is what remembers the key.
         if deduplication == .unique {
             if let expected, expected != current.writtenAt {
@@ -52,8 +52,8 @@ extension Application {
     /// The position at which the catalog must have been written; `nil` when any will do.
     ///
     /// A tag that never was one stands for a position that no catalog has.
-    private static func expectedPosition(_ request: HTTPRequest, current: Int64) throws(Problem) -> Int64? {
-        guard let value = request.header("If-Match") else { return nil }
+    private static func expectedPosition(_ call: Call, current: Int64) throws(Problem) -> Int64? {
+        guard let value = try call.value(of: .ifMatch) else { return nil }
         guard let list = EntityTagList(value) else {
             throw Problem(.malformedRequest, "If-Match lists entity tags in quotes, or is *.", param: "If-Match")
         }

@@ -8,9 +8,9 @@ extension Application {
     func entitlements(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let environment = try call.environment()
-        let at = try call.instant("at") ?? now()
+        let at = try call.instant(.at) ?? now()
         let knownAt = try call.knownAt()
-        if let position = try call.wholeNumber("min_position") { try await wait(for: position) }
+        if let position = try call.wholeNumber(.minPosition) { try await wait(for: position) }
 
         let (facts, position) = try await reader.customerFacts(
             customer, environment: environment, knownAt: knownAt, app: call.scope.app)
@@ -26,7 +26,7 @@ extension Application {
             HTTPResponse.ledgerPosition(position) + [
                 ("ETag", answer.tag), ("Cache-Control", EncodedEntitlements.cacheControl.description),
             ]
-        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(answer.tag) == true {
+        if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(answer.tag) == true {
             return HTTPResponse(status: 304, headers: headers)
         }
         // A key of one environment is not told of others.
@@ -44,7 +44,7 @@ extension Application {
     func timeline(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let environment = try call.environment()
-        let wanted = call.request.queryValue("entitlement")
+        let wanted = try call.text(.entitlement)
         let (facts, position) = try await reader.customerFacts(
             customer, environment: environment, knownAt: try call.knownAt(), app: call.scope.app)
         let timelines = facts.timelines().filter { wanted == nil || $0.entitlementID == wanted }
@@ -58,9 +58,9 @@ extension Application {
     /// `GET /v1/customers?transaction_id`, `?app_account_token` or `?app_transaction_id`.
     func customers(_ call: Call) async throws -> HTTPResponse {
         let lookups: [CustomerLookup?] = [
-            try call.queriedIdentifier("transaction_id").map { .transactionID($0) },
-            try call.queriedIdentifier("app_account_token").map { .appAccountToken($0) },
-            try call.queriedIdentifier("app_transaction_id").map { .appTransactionID($0) },
+            try call.text(.transactionID).map { .transactionID($0) },
+            try call.text(.appAccountToken).map { .appAccountToken($0) },
+            try call.text(.appTransactionID).map { .appTransactionID($0) },
         ]
         let given = lookups.compactMap { $0 }
         guard given.count == 1, let lookup = given.first else {

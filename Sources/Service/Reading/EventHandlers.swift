@@ -26,9 +26,7 @@ extension Application {
 
     /// `GET /v1/events/{position}`.
     func event(_ call: Call) async throws -> HTTPResponse {
-        guard let position = Call.wholeNumber(call.parameters["position"] ?? "") else {
-            throw Problem(.malformedRequest, "A position is a whole number.", param: "position")
-        }
+        let position = try call.position()
         let head = try await reader.status().position
         guard let (event, evidence) = try await reader.event(at: position, only: call.scope) else {
             throw Problem(.notFound, "The log has no event at position \(position).", param: "position")

@@ -13,7 +13,7 @@ extension Application {
     func explain(_ call: Call) async throws -> HTTPResponse {
         let question = ExplainQuestion(
             customer: try call.customerID(), environment: try call.environment(),
-            entitlementID: try call.entitlementID(), at: try call.instant("at") ?? now())
+            entitlementID: try call.text(.entitlement), at: try call.instant(.at) ?? now())
         // A key of one environment is not told of others.
         let (history, others) = try await question.histories(
             from: reader, knownAt: try call.knownAt(), only: call.scope)
@@ -92,18 +92,5 @@ package struct ExplainQuestion: Sendable {
             document: ExplanationDocument(
                 customerID: customer.value, explainer: explainer, explanations: explanations, alsoIn: alsoIn),
             explanations: explanations, policy: explainer.facts.catalog.policy)
-    }
-}
-
-extension Call {
-    /// The entitlement asked about; `nil` for all.
-    fileprivate func entitlementID() throws(Problem) -> String? {
-        guard let id = request.queryValue("entitlement") else { return nil }
-        guard !id.isEmpty, id.utf8.count <= CatalogDocument.entitlementIDLimit else {
-            throw Problem(
-                .malformedRequest, "entitlement has 1 to \(CatalogDocument.entitlementIDLimit) bytes.",
-                param: "entitlement")
-        }
-        return id
     }
 }

@@ -6,9 +6,9 @@ package import Ledger
 extension Application {
     /// `GET /v1/subscriptions/{original_transaction_id}`.
     func subscription(_ call: Call) async throws -> HTTPResponse {
-        let originalID = try call.storeIdentifier("original_transaction_id")
+        let originalID = try call.storeIdentifier(.original)
         let environment = try call.environment()
-        let at = try call.instant("at") ?? now()
+        let at = try call.instant(.at) ?? now()
         let knownAt = try call.knownAt()
         let (found, position) = try await reader.subscription(
             originalID, environment: environment, knownAt: knownAt, app: call.scope.app)

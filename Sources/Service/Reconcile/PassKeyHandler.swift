@@ -8,7 +8,7 @@ extension Application {
         let body = try WireJSON.encode(passKeys.keySet)
         let tag = "\"\(sha256(body).hex.prefix(32))\""
         let headers = [("ETag", tag), ("Cache-Control", "public, max-age=\(Self.passKeySetAge)")]
-        if let known = call.request.header("If-None-Match"), EntityTagList(known)?.matchesWeakly(tag) == true {
+        if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(tag) == true {
             return HTTPResponse(status: 304, headers: headers, body: body)
         }
         return .json(headers: headers, body)

@@ -250,12 +250,11 @@ extension Call {
     /// The environment that the request or its credential names, else production; `nil` where the request asks for that
     /// of what was posted.
     fileprivate func environment(_ request: ReconcileRequest) throws(Problem) -> StoreEnvironment? {
-        if request.environment == .auto, self.request.queryValue("environment") == nil,
+        if request.environment == .auto, try value(of: .environment) == nil,
             credential?.onlyEnvironment == nil
         {
             return nil
         }
-        let named = request.environment?.named
-        return try environment(orInBody: named.map { ["environment": .string($0.rawValue)] } ?? [:])
+        return try environment(named: request.environment?.named)
     }
 }

@@ -33,7 +33,7 @@ extension Problem {
         case .unauthenticated: .invalidAPIKey
         case .forbidden: .wrongKindOfAPIKey
         case .internalError, .unavailable: .internalError
-        case .malformedRequest where param == Call.appUserIDName: .invalidAppUserID
+        case .malformedRequest where param == Parameter.appUser.name: .invalidAppUserID
         case .malformedRequest, .malformedJWS, .untrustedSignature, .unknownApp, .wrongEnvironment, .notFound,
             .methodNotAllowed, .positionNotReached, .ownershipConflict, .alreadyOwned, .idempotencyConflict,
             .preconditionFailed, .tooLarge, .targetTooLong, .inconsistentPayload, .unprocessable, .rateLimited,

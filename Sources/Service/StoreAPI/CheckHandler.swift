@@ -10,10 +10,10 @@ extension Application {
     ///
     /// Under an idempotency key the first answer is kept, and given again.
     func checkSubscription(_ call: Call) async throws -> HTTPResponse {
-        let id = try call.storeIdentifier("original_transaction_id")
-        let body = try call.bodyMembers()
-        let environment = try call.environment(orInBody: body)
-        let app = try call.app(body)
+        let id = try call.storeIdentifier(.original)
+        let request = try call.command(StoreCheckRequest.self)
+        let environment = try call.environment(named: request.environment)
+        let app = try call.app(request)
         if let app, let served = statements.environments(of: app), !served.contains(environment) {
             throw Problem(
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
@@ -65,11 +65,8 @@ extension Application {
 
 extension Call {
     /// The app that the body names, which must be the credential's own where that is bound to one.
-    fileprivate func app(_ body: [String: WireValue]) throws(Problem) -> String? {
-        guard let value = body["app"] else { return nil }
-        guard case .string(let app) = value, !app.isEmpty, app.utf8.count <= 255 else {
-            throw Problem(.malformedRequest, "app is a bundle id.", param: "app")
-        }
+    fileprivate func app(_ request: StoreCheckRequest) throws(Problem) -> String? {
+        guard let app = request.app else { return nil }
         if let only = credential?.onlyBundleID, !only.utf8.elementsEqual(app.utf8) {
             throw Problem(.forbidden, "This credential is for another app.", param: "app")
         }

@@ -35,7 +35,7 @@ extension Application {
         guard !stripe.isEmpty else {
             throw Problem(.unknownApp, "No account of Stripe's is configured here: see `stripe` in the configuration.")
         }
-        let header = call.request.header("Stripe-Signature") ?? ""
+        let header = try call.value(of: .stripeSignature) ?? ""
         let body = call.request.body
         return try await verifying(for: call.request) { work in
             let start = ContinuousClock.now

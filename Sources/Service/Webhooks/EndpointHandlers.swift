@@ -61,7 +61,7 @@ extension Application {
     /// `GET /v1/webhook_endpoints/{id}`.
     func showEndpoint(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        return try .document(try await document(of: call.parameters["id"] ?? "", call.scope, webhooks))
+        return try .document(try await document(of: try call.value(of: .endpoint) ?? "", call.scope, webhooks))
     }
 
     /// `DELETE /v1/webhook_endpoints/{id}`.
@@ -114,7 +114,7 @@ extension Application {
         let endpoint = try await endpoint(call, webhooks)
         let instant = now()
         _ = try await webhooks.projector.catchUp(to: endpoint.position, within: limits.positionWait, now: now)
-        let body = try WireJSON.encode(["endpoint": endpoint.id])
+        let body = try WireJSON.encode(EndpointTestDocument(endpoint: endpoint.id))
         guard let number = try await webhooks.list.test(endpoint.id, body: body, at: instant),
             let made = try await webhooks.list.deliveries(of: endpoint.id, after: number - 1, limit: 1).first
         else { throw Problem.unavailable("The endpoint is not followed yet; send it again.") }
@@ -144,13 +144,7 @@ extension Application {
         let webhooks = try ownWebhooks()
         let endpoint = try await endpoint(call, webhooks)
         let (after, limit) = try call.page()
-        let state = try call.request.queryValue("state").map { text throws(Problem) in
-            guard let state = ListedDelivery.State(rawValue: text) else {
-                throw Problem(
-                    .malformedRequest, "state is waiting, delivered, failed or withdrawn.", param: "state")
-            }
-            return state
-        }
+        let state = try call.word(.deliveryState, ListedDelivery.State.self)
         let found = try await webhooks.list.deliveries(
             of: endpoint.id, after: after, limit: limit + 1, state: state)
         let page = found.prefix(limit)
@@ -168,7 +162,7 @@ extension Application {
     }
 
     private func endpoint(_ call: Call, _ webhooks: Webhooks) async throws -> Endpoint {
-        try await endpoint(call.parameters["id"] ?? "", call.scope, webhooks)
+        try await endpoint(try call.value(of: .endpoint) ?? "", call.scope, webhooks)
     }
 
     private func endpoint(_ id: String, _ scope: LogScope, _ webhooks: Webhooks) async throws -> Endpoint {

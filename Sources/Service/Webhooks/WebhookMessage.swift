@@ -33,7 +33,9 @@ struct WebhookMessage: Sendable {
                 let environment = delivery.environment, let sequence = delivery.sequence
             else { return nil }
             var bytes = Array(#"{"after":"#.utf8) + change.after + Array(#","before":"#.utf8) + change.before
-            bytes += Array(#","cause":"#.utf8) + (try WireJSON.encode(CauseDocument(change.cause, delivery)))
+            bytes +=
+                Array(#","cause":"#.utf8)
+                + (try WireJSON.encode(EntitlementsChangeDocument.Cause(change.cause, delivery)))
             bytes += Array(#","customer_id":"#.utf8) + (try WireJSON.encode(customer))
             bytes += Array(#","endpoint":"\#(delivery.endpoint)","environment":"\#(environment.rawValue)""#.utf8)
             bytes += Array(#","position":\#(delivery.position),"sequence":\#(sequence)}"#.utf8)
@@ -43,7 +45,7 @@ struct WebhookMessage: Sendable {
             data = try WireJSON.encode(event)
         case .ownershipConflict:
             guard let event else { return nil }
-            data = try WireJSON.encode(ConflictNotice(event, claimant: delivery.customerID))
+            data = try WireJSON.encode(ConflictDocument(event, claimant: delivery.customerID))
         case .driftFound, .streamSilent, .streamRecovered, .test:
             guard let body = delivery.body else { return nil }
             data = body
@@ -73,39 +75,13 @@ struct WebhookMessage: Sendable {
     }
 }
 
-/// Why an answer has become another one.
-private struct CauseDocument: Encodable {
-    let kind: String
-    let positions: [Int64]
-    /// Of time alone.
-    let at: Timestamp?
-
+extension EntitlementsChangeDocument.Cause {
+    /// Why an answer has become another one.
     init(_ cause: AnswerCause, _ delivery: DueDelivery) {
         switch cause {
-        case .event: (kind, positions, at) = ("event", [delivery.position], nil)
-        case .catalog: (kind, positions, at) = ("catalog", [delivery.position], nil)
-        case .time: (kind, positions, at) = ("time", [], delivery.at)
+        case .event: self.init(kind: .event, positions: [delivery.position], at: nil)
+        case .catalog: self.init(kind: .catalog, positions: [delivery.position], at: nil)
+        case .time: self.init(kind: .time, positions: [], at: delivery.at)
         }
-    }
-}
-
-/// Somebody claims what is somebody else's.
-private struct ConflictNotice: Encodable {
-    let position: Int64
-    let environment: StoreEnvironment?
-    let customerID: String?
-    let originalTransactionID: String?
-
-    init(_ event: EventDocument, claimant: String?) {
-        position = event.position
-        environment = event.environment
-        customerID = claimant
-        originalTransactionID = event.originalTransactionID
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case position, environment
-        case customerID = "customer_id"
-        case originalTransactionID = "original_transaction_id"
     }
 }

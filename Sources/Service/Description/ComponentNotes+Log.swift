@@ -1,0 +1,119 @@
+// What people are told of purchases, of the log and of the catalog.
+extension ComponentNotes {
+    static let log: [String: ComponentNotes] = [
+        "Subscription": ComponentNotes(
+            "One original transaction",
+            [
+                "state": "`null` before the first period, and for what grants nothing",
+                "claimed": "Whether it is anybody's", "known_at": "The position the answer rests on",
+            ]),
+        "SubscriptionPeriod": ComponentNotes(
+            "A stretch that one transaction pays for",
+            [
+                "transaction_ids": "All ids under which the store speaks of it",
+                "ends_at": "When access under it ends; `null` for what does not run out",
+                "expires_at": "When it would run out by itself",
+                "customer_id": "Whose it is; `null` when nobody has claimed it, or the customer was erased",
+                "needs_store_check": "A device says that a revocation is gone which the store stated: ask the store",
+            ]),
+        "SubscriptionEnd": ComponentNotes("What ends a period"),
+        "StoreCheck": ComponentNotes(
+            "What ledger and store say of one original transaction, before and after the store was asked",
+            [
+                "app": "`null` for what was bought on the web",
+                "recorded": "May name other purchases of the same Apple account",
+                "agrees": "`null` where the store states no state", "refused": "How many statements were not believed",
+            ]),
+        "StoreCheckBefore": ComponentNotes(
+            "What both knew when the check began",
+            ["ledger": "`null` where it knew nothing", "store": "`null` where it knows nothing"]),
+        "StoreCheckAfter": ComponentNotes("What the ledger knows now"),
+        "StoreCheckStore": ComponentNotes(
+            "What the store says now",
+            [
+                "state": "`null` for a one-time purchase of the App Store's, and for what was not paid on the web",
+                "status": "Apple's own number; `null` for a one-time purchase",
+                "stripe_status": "Stripe's own word for a subscription; `null` of anything else",
+                "transactions": "How many transactions of this original the store told of",
+            ]),
+        "StoreCheckRecorded": ComponentNotes("An event that the check appended"),
+        "OfferSignature": ComponentNotes(
+            "A signed promotional offer, as StoreKit takes it",
+            ["timestamp": "In milliseconds since 1970", "signature": "In base64"]),
+        "DriftList": ComponentNotes(
+            "Differences between device, ledger and store",
+            [
+                "next_after": "What to send as `after` for the next page",
+                "unexplained": "How many of the environment are open and unexplained",
+                "not_compared": "Of these, how many were not compared",
+                "read_to": "Up to which event the log was gone through",
+            ]),
+        "DriftListItem": ComponentNotes(
+            "One difference, and what resolved it",
+            [
+                "position": "Of the event that found it", "claimed": "`null` where store and ledger were compared",
+                "actual": "What the ledger knew then; `null` where that was nothing",
+                "resolved": "`null` while it is open",
+                "app": "Left out where nothing tells it",
+            ]),
+        "DriftListItemHolding": ComponentNotes("What somebody held, or believed to hold, of a product"),
+        "DriftListItemResolution": ComponentNotes("What resolved a difference", ["position": "Of the event that did"]),
+        "DriftComparison": ComponentNotes("Who was compared with whom"),
+        "DriftClass": ComponentNotes("Why a difference came about"),
+        "DriftEnd": ComponentNotes("What resolved a difference"),
+        "Event": ComponentNotes(
+            "One event of the log",
+            [
+                "customer_id": "`null` where nobody is named, or somebody who was forgotten",
+                "occurred_at": "The statement's signed date",
+                "facts": "What it states; which members these are depends on `type`",
+                "evidence_sha256": "Of the signed bytes; `null` where there are none",
+                "previous_hash": "The `hash` of the event before",
+                "evidence": "Only where one event is asked for; `null` where there is none, or it was erased",
+            ]),
+        "EventList": ComponentNotes(
+            "A page of the log", ["next_after": "What to send as `after` for the next page"]),
+        "EventNotification": ComponentNotes("The label of the notification it came in"),
+        "EventEvidence": ComponentNotes(
+            "The signed bytes, and what they say",
+            ["signature": "Of a webhook of Stripe's: the header `Stripe-Signature` that came with it"]),
+        "InclusionProof": ComponentNotes(
+            "What proves that an event is in the log; hashes in hexadecimal digits",
+            ["size": "How many events the tree covers", "hashes": "From the leaf upwards"]),
+        "ConsistencyProof": ComponentNotes("What proves that the log only grew; hashes in hexadecimal digits"),
+        "Ledger": ComponentNotes("The end of the log", ["ledger_id": "The ledger's own id"]),
+        "LedgerProjection": ComponentNotes("Something that is derived from the log, and how far"),
+        "Catalog": ComponentNotes(
+            "Which product gives what", ["position": "Where it was written; 0 where none was"]),
+        "CatalogBody": ComponentNotes("Which product is to give what"),
+        "CatalogProduct": ComponentNotes(
+            "A product and what it gives",
+            [
+                "duration":
+                    "For how long, of what the store does not end by itself: an ISO 8601 duration, such as `P90D`",
+                "stripe": "How it is sold on the web", "app_store": "`false` for what is sold on the web only",
+            ]),
+        "CatalogStripe": ComponentNotes(
+            "How Stripe sells a product",
+            ["price": "What a checkout sells", "sandbox_price": "The same in Stripe's test mode"]),
+        "CatalogPolicy": ComponentNotes("What gives access and what does not; what is left out takes its default"),
+        "StripeProductMode": ComponentNotes("How often something is paid"),
+        "ProratedRefundPolicy": ComponentNotes("What a refund of a part does"),
+        "WebDisputePolicy": ComponentNotes("What a dispute of a payment does"),
+        "Product": ComponentNotes(
+            "A product of the catalog and where it is sold",
+            [
+                "app_store": "Whether the App Store sells it",
+                "web": "`null` where it is not sold on the web, or its price is not known now",
+            ]),
+        "ProductWebPrice": ComponentNotes(
+            "What a product costs on the web",
+            [
+                "amount": "In the currency's smallest unit; `null` where it depends on how much is bought",
+                "currency": "ISO 4217, in lower case",
+                "interval": "`day`, `week`, `month` or `year`; `null` for what is paid once",
+                "as_of": "When Stripe said so",
+            ]),
+        "ProductList": ComponentNotes("The catalog's products", ["next_after": "Always `null`: there is one page"]),
+    ]
+}

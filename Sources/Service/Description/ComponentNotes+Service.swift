@@ -1,0 +1,170 @@
+// What people are told of bodies, of endpoints and of the service itself.
+extension ComponentNotes {
+    private static let customersEnvironment = "The key's own where it is left out, else `production`"
+
+    static let requests: [String: ComponentNotes] = [
+        "LinkRequest": ComponentNotes("Whose identity, or which customer, becomes the addressed customer's"),
+        "LinkToAccountToken": ComponentNotes("Links an account token", ["environment": customersEnvironment]),
+        "LinkToAppTransaction": ComponentNotes("Links an Apple account", ["environment": customersEnvironment]),
+        "LinkToCustomer": ComponentNotes("Makes another customer id an alias", ["environment": customersEnvironment]),
+        "LinkUndo": ComponentNotes("Takes a link back", ["undo": "The position of the link"]),
+        "TransferRequest": ComponentNotes("Which original transaction goes to whom"),
+        "TransferMove": ComponentNotes(
+            "Moves an original transaction",
+            [
+                "to": "The customer who is to have it", "dry_run": "Answers what would be, and records nothing",
+                "reason": "Kept with the event, for good",
+            ]),
+        "TransferUndo": ComponentNotes(
+            "Takes a transfer back",
+            ["undo": "The position of the transfer", "dry_run": "Answers what would be, and records nothing"]),
+        "GrantRequest": ComponentNotes(
+            "An entitlement that is to be given",
+            ["until": "Without end where it is left out", "reason": "Kept for good: name nobody in it"]),
+        "RevokeGrantRequest": ComponentNotes(
+            "A grant that is to be taken back", ["reason": "Kept for good: name nobody in it"]),
+        "CustomerTokenRequest": ComponentNotes(
+            "What a customer's token is to be like", ["expires_in": "In seconds; 3600 where it is left out"]),
+        "ReconcileRequest": ComponentNotes(
+            "What a device holds, and holds to be its own",
+            [
+                "app": "The bundle id; a publishable key names it already",
+                "signed_transactions": "JWS as StoreKit has them", "signed_renewal_infos": "JWS as StoreKit has them",
+                "app_transaction": "The JWS of the app transaction", "claims": "What the device believes",
+                "facts": "Whether the answer is to hold the facts behind it",
+            ]),
+        "ReconcileRequestClaim": ComponentNotes(
+            "How one product reads on the device",
+            [
+                "state": "One that the service does not know is passed over",
+                "until": "Left out where it is without end, or not known",
+            ]),
+        "ReconcileRequestEnvironment": ComponentNotes("An environment; `auto`: that of what is posted"),
+        "CheckoutRequest": ComponentNotes(
+            "What somebody wants to buy on the web",
+            [
+                "success_url": "Where whoever has paid is sent; as configured where it is left out",
+                "cancel_url": "Where whoever has not is sent; as configured where it is left out",
+                "external_purchase_token": "What Apple gave the app for a purchase outside of it",
+                "buy_again": "Whether it is bought though the customer has it and goes on having it",
+                "app_transaction": "The JWS of the app transaction: what proves whose device it is",
+            ]),
+        "PortalRequest": ComponentNotes(
+            "Who wants to look after what they bought on the web",
+            ["return_url": "Where the page leads back to; as configured where it is left out"]),
+        "OfferSignatureRequest": ComponentNotes(
+            "Which promotional offer is to be signed",
+            [
+                "app_account_token": "A UUID: what the purchase will bear",
+                "app": "The bundle id; the key's own, or the only one, where it is left out",
+            ]),
+        "StoreCheckRequest": ComponentNotes(
+            "Which store is to be asked",
+            ["app": "The bundle id, for a transaction that the ledger does not know; the only one where it is left out"]
+        ),
+        "EndpointRequest": ComponentNotes(
+            "An endpoint of webhooks that is to be made",
+            [
+                "url": "Begins with `https://`, and leads to the public internet",
+                "types": "Of messages; all where left out",
+                "environment": "Both where left out", "app": "A bundle id; every app where left out",
+                "format": "`standard`",
+            ]),
+        "RedeliveryRequest": ComponentNotes("What is to be sent again"),
+        "RedeliverPositions": ComponentNotes(
+            "What is about positions of the log", ["from": "The first", "to": "The last"]),
+        "RedeliverFailed": ComponentNotes("What was given up", ["failed": "`true`"]),
+        "NotificationBody": ComponentNotes("What the App Store posts", ["signedPayload": "A compact JWS"]),
+    ]
+
+    static let endpoints: [String: ComponentNotes] = [
+        "Endpoint": ComponentNotes(
+            "An endpoint of webhooks",
+            [
+                "url": "`null` where the database has lost it; then nothing is sent", "types": "Of messages; none: all",
+                "environment": "`null`: both", "app": "`null`: every app",
+                "paused_because": "`ordered`, or `unreachable` where it took nothing for three days",
+                "failing_since": "`null` where it took the last that was sent", "waiting": "How many deliveries wait",
+                "failed": "How many deliveries were given up", "position": "The event that made it",
+                "secret": "Told when it is made or rotated, and never again",
+            ]),
+        "EndpointStatus": ComponentNotes("Whether anything is sent"),
+        "EndpointList": ComponentNotes(
+            "A page of endpoints", ["next_after": "What to send as `after` for the next page"]),
+        "EndpointRemoval": ComponentNotes("An endpoint that is told nothing any more"),
+        "Redelivery": ComponentNotes("How much is sent again"),
+        "Delivery": ComponentNotes(
+            "One message to one endpoint, and what came of it",
+            [
+                "id": "The `webhook-id` it is sent with", "number": "What `after` takes to go on behind it",
+                "state": "`waiting`, `delivered`, `failed` or `withdrawn`",
+                "next_attempt_at": "`null` where none is to be, or another message of the same customer comes first",
+                "status": "The HTTP status of the last answer", "failure": "Why the last attempt failed",
+            ]),
+        "DeliveryList": ComponentNotes(
+            "A page of deliveries", ["next_after": "What to send as `after` for the next page"]),
+        "EntitlementsChange": ComponentNotes(
+            "That a customer's answer has become another",
+            [
+                "sequence": "1, 2, 3… for each customer, environment and endpoint",
+                "position": "The one that `after` rests on",
+                "before": "The whole set; the `after` of the message before", "after": "The whole set",
+            ]),
+        "EntitlementsChangeCause": ComponentNotes(
+            "Why an answer has become another", ["positions": "Of the events", "at": "Of time alone"]),
+        "EntitlementsChangeCauseKind": ComponentNotes(
+            "An event, a changed catalog or policy, or that something began or ran out"),
+        "Conflict": ComponentNotes("That somebody claims what is somebody else's", ["customer_id": "Who claims it"]),
+        "EndpointTest": ComponentNotes("Something to try an endpoint with", ["endpoint": "Its id"]),
+        "EntitlementsChangedMessage": ComponentNotes("A webhook `entitlements.changed`"),
+        "EventRecordedMessage": ComponentNotes("A webhook `event.recorded`"),
+        "OwnershipConflictMessage": ComponentNotes("A webhook `ownership.conflict`"),
+        "DriftFoundMessage": ComponentNotes("A webhook `drift.found`"),
+        "StreamSilentMessage": ComponentNotes("A webhook `stream.silent`"),
+        "StreamRecoveredMessage": ComponentNotes("A webhook `stream.recovered`"),
+        "TestMessage": ComponentNotes("A webhook `test`"),
+        "Streams": ComponentNotes("The stores' streams of notifications"),
+        "StreamsItem": ComponentNotes(
+            "One app, environment and source",
+            [
+                "app": "`null` for Stripe's", "source": "`app_store` or `stripe`",
+                "silent": "Whether the store has sent something since, as far as can be told",
+                "overdue": "How many subscriptions' next event should have been heard of by now",
+            ]),
+        "StreamsSweep": ComponentNotes(
+            "How far the store's own history was read",
+            [
+                "from": "Where the sweep under way, or the last one, began",
+                "completed_until": "Until when everything that the store sent is known",
+                "gap": "`null` where there is none, and for the App Store",
+            ]),
+        "StreamsSweepState": ComponentNotes("Whether a history is being read; `unconfigured`: without credentials"),
+        "StreamsSweepGap": ComponentNotes(
+            "What Stripe's list of events did not reach back to, while all else is read instead",
+            ["read": "How many objects were read by now"]),
+        "NotificationReceipt": ComponentNotes(
+            "Where a notification stands", ["duplicate": "Whether it was recorded before"]),
+        "PassKeySet": ComponentNotes("The public keys that passes are verified with: a JSON Web Key Set"),
+        "PassKeySetKey": ComponentNotes("One key on P-256, for ES256 signatures"),
+        "Health": ComponentNotes("How the service is", ["status": "`ok`, or `ready`"]),
+        "Problem": ComponentNotes(
+            "What went wrong, as RFC 9457 says it",
+            [
+                "code": "What programs look at; it never changes its meaning",
+                "param": "The parameter, header field or member that is at fault",
+                "retryable": "Whether the same request may succeed later",
+                "request_id": "Names the request in the service's log",
+            ]),
+        "RevenueCatError": ComponentNotes("What went wrong, as RevenueCat's REST API v1 says it"),
+        "RevenueCatSubscriber": ComponentNotes("A customer as RevenueCat shows them"),
+        "RevenueCatSubscriberBody": ComponentNotes("RevenueCat's `subscriber`"),
+        "RevenueCatEntitlementEntry": ComponentNotes("One of `entitlements`"),
+        "RevenueCatSubscriptionEntry": ComponentNotes("One of `subscriptions`"),
+        "RevenueCatOneTimeEntry": ComponentNotes("One purchase of `non_subscriptions`"),
+        "RevenueCatOtherPurchaseEntry": ComponentNotes("One of `other_purchases`"),
+        "RevenueCatPrice": ComponentNotes("RevenueCat's `price`"),
+        "RevenueCatOwnershipType": ComponentNotes("RevenueCat's `ownership_type`"),
+        "RevenueCatPeriodType": ComponentNotes("RevenueCat's `period_type`"),
+        "RevenueCatPurchaseStore": ComponentNotes("RevenueCat's `store`"),
+    ]
+}

@@ -1,0 +1,166 @@
+/// What answers look like; each is read and written again by its type when the tests run.
+enum Example {
+    private static let entitlement = """
+        {"id":"premium","gives_access":true,"state":"active","since":"2026-01-01T00:00:00.000Z",
+         "until":"2027-01-01T00:00:00.000Z","product_id":"com.example.pro.yearly","source":"app_store",
+         "ownership":"purchased","original_transaction_id":"2000000123456780","will_renew":true,
+         "offer":{"type":"introductory","discount":"free_trial"},"reason":{"code":"paid_period","positions":[12,15]}}
+        """
+
+    static let entitlements = """
+        {"object":"entitlements","customer_id":"c-1","environment":"production","at":"2026-11-20T19:00:00.000Z",
+         "known_at":1234,"fold_version":1,"entitlements":[\(entitlement)]}
+        """
+
+    private static let timelineEntitlement = """
+        {"id":"premium","intervals":[{"from":"2026-01-01T00:00:00.000Z","until":"2027-01-01T00:00:00.000Z",
+         "state":"active","gives_access":true,"product_id":"com.example.pro.yearly","source":"app_store",
+         "original_transaction_id":"2000000123456780","positions":[12,15]}]}
+        """
+
+    static let timeline = """
+        {"object":"timeline","customer_id":"c-1","environment":"production","known_at":1234,"fold_version":1,
+         "entitlements":[\(timelineEntitlement)]}
+        """
+
+    static let explanation = """
+        {"object":"explanation","customer_id":"c-1","environment":"production","at":"2026-11-20T19:00:00.000Z",
+         "known_at":1234,"fold_version":1,
+         "catalog":{"position":3,"recorded_at":"2025-12-01T09:00:00.000Z","policy":\(policy),"products":[\(product)]},
+         "entitlements":[{"id":"premium","decision":\(entitlement),
+          "rule":{"code":"paid_period","sentence":"A paid period runs until 2027-01-01T00:00:00.000Z."},
+          "events":[{"position":15,"type":"renewed","occurred_at":"2026-01-01T00:00:01.000Z",
+           "recorded_at":"2026-01-01T00:00:02.120Z","source":"app_store","evidence_sha256":"\(hash)",
+           "notification":{"type":"DID_RENEW","subtype":null,"uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"}}],
+          "considered":[],"would_change":[{"code":"renewal","at":"2027-01-01T00:00:00.000Z",
+           "sentence":"It renews on 2027-01-01T00:00:00.000Z."}],"catalog_change":null}],"conflicts":[]}
+        """
+
+    static let transfer = """
+        {"object":"transfer","position":null,"dry_run":true,"environment":"production",
+         "original_transaction_id":"2000000123456780","from":{"customer_id":"c-1","before":[\(entitlement)],"after":[]},
+         "to":{"customer_id":"c-2","before":[],"after":[\(entitlement)]}}
+        """
+
+    static let subscription = """
+        {"object":"subscription","original_transaction_id":"2000000123456780","environment":"production",
+         "at":"2026-11-20T19:00:00.000Z","known_at":1234,"fold_version":1,"state":"active",
+         "product_id":"com.example.pro.yearly","will_renew":true,"claimed":true,
+         "periods":[{"product_id":"com.example.pro.yearly","transaction_ids":["2000000123456790"],
+          "starts_at":"2026-01-01T00:00:00.000Z","ends_at":"2027-01-01T00:00:00.000Z",
+          "expires_at":"2027-01-01T00:00:00.000Z","ended_by":"expiry","revoked_at":null,"ownership":"purchased",
+          "offer":null,"customer_id":"c-1","positions":[15],"needs_store_check":false}]}
+        """
+
+    static let storeCheck = """
+        {"object":"store_check","original_transaction_id":"2000000123456780","app":"com.example.app",
+         "environment":"production","checked_at":"2026-11-20T19:00:00.000Z",
+         "before":{"ledger":\(subscription),
+          "store":{"state":"active","status":1,"stripe_status":null,"product_id":"com.example.pro.yearly",
+           "transaction_id":"2000000123456790","expires_at":"2027-01-01T00:00:00.000Z","revoked_at":null,
+           "will_renew":true,"grace_ends_at":null,"transactions":2}},
+         "recorded":[{"position":1235,"original_transaction_id":"2000000123456780"}],
+         "after":{"ledger":\(subscription)},"agrees":true,"refused":0}
+        """
+
+    static let drift =
+        #"{"object":"list","items":[\#(driftItem)],"has_more":false,"next_after":51,"#
+        + #""unexplained":0,"not_compared":0,"read_to":53}"#
+
+    static let driftItem = """
+        {"object":"drift","position":51,"environment":"production","between":"device_ledger",
+         "class":"late_notification","customer_id":"c-1","product_id":"com.example.pro.yearly",
+         "original_transaction_id":"2000000123456780","app":"com.example.app","found_at":"2026-11-20T14:00:00.000Z",
+         "claimed":{"state":"active","until":"2027-11-20T13:00:00.000Z"},"actual":{"state":"expired","until":null},
+         "explanation":"The device was right: the store's notification arrived later.",
+         "resolved":{"at":"2026-11-20T14:02:10.000Z","position":53,"by":"notification"}}
+        """
+
+    private static let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+    private static func event(_ more: String = "") -> String {
+        """
+        {"position":15,"id":"evt_0f3a9c5d7e1b2468","type":"renewed","environment":"production","source":"app_store",
+         "customer_id":"c-1","original_transaction_id":"2000000123456780","transaction_id":"2000000123456790",
+         "product_id":"com.example.pro.yearly","occurred_at":"2026-01-01T00:00:01.000Z",
+         "recorded_at":"2026-01-01T00:00:02.120Z",
+         "notification":{"type":"DID_RENEW","subtype":null,"uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"},
+         "facts":{"bundle_id":"com.example.app","remarks":[]},"evidence_sha256":"\(hash)","previous_hash":"\(hash)",
+         "hash":"\(hash)"\(more)}
+        """
+    }
+
+    static let recordedEvent = event()
+    static let event = event(
+        #","evidence":{"signed_payload":"eyJhbGciOiJFUzI1NiIsIng1YyI6W10…","payload":{"notificationType":"DID_RENEW"}}"#
+    )
+    static let events = #"{"object":"list","items":[\#(event())],"has_more":true,"next_after":15}"#
+
+    private static let product = #"{"product_id":"com.example.pro.yearly","entitlements":["premium"]}"#
+    private static let policy = """
+        {"grace_gives_access":true,"billing_retry_gives_access":false,"leeway_seconds":0,"prorated_refund":"ends_access"}
+        """
+    static let catalog = #"{"object":"catalog","position":3,"products":[\#(product)],"policy":\#(policy)}"#
+    static let catalogBody = """
+        {"products":[\(product),{"product_id":"com.example.season","entitlements":["season"],"duration":"P90D"}],
+         "policy":{"grace_gives_access":true}}
+        """
+
+    static let reconciliation = """
+        {"object":"reconciliation","customer_id":"c-1","environment":"production","position":1234,"fold_version":1,
+         "at":"2026-11-20T19:00:00.000Z","entitlements":[\(entitlement)],"timeline":[\(timelineEntitlement)],
+         "catalog":\(catalog),"finish":["2000000123456790"],
+         "results":[{"transaction_id":"2000000123456790","status":"recorded"}],"renewal_results":[],
+         "app_transaction":{"status":"accepted"},"proof":"app_transaction","drift":[],"pass":"eyJhbGciOiJFUzI1NiIs…",
+         "ledger_id":"5f0f6a1e-0000-4000-8000-000000000001"}
+        """
+
+    static let streamItem = """
+        {"app":"com.example.app","environment":"production","source":"app_store",
+         "last_heard_at":"2026-11-20T13:58:04.120Z","silent":false,"overdue":2,
+         "oldest_overdue_at":"2026-11-20T06:00:00.000Z",
+         "sweep":{"state":"idle","from":"2026-11-20T11:00:00.000Z","completed_until":"2026-11-20T14:00:00.000Z",
+          "completed_at":"2026-11-20T14:00:01.310Z","last_error":null,"gap":null}}
+        """
+    static let streams = #"{"object":"list","items":[\#(streamItem)]}"#
+
+    static func endpoint(secret: Bool = false) -> String {
+        """
+        {"object":"webhook_endpoint","id":"we_1","url":"https://example.com/rightful",
+         "types":["entitlements.changed"],"environment":"production","app":null,"format":"standard","description":null,
+         "status":"active","paused_because":null,"failing_since":null,"waiting":0,"failed":0,
+         "created_at":"2026-11-20T12:00:00.000Z","position":30\(secret ? #","secret":"whsec_AAECAwQFBgcICQoL…""# : "")}
+        """
+    }
+    static let endpoints = #"{"object":"list","items":[\#(endpoint())],"has_more":false,"next_after":30}"#
+    static let delivery = """
+        {"object":"webhook_delivery","id":"msg_7","number":7,"state":"delivered","type":"entitlements.changed",
+         "position":31,"at":"2026-11-20T12:00:00.000Z","environment":"production","customer_id":"c-1","sequence":1,
+         "attempts":1,"first_attempt_at":"2026-11-20T12:00:00.100Z","last_attempt_at":"2026-11-20T12:00:00.100Z",
+         "next_attempt_at":null,"status":200,"failure":null}
+        """
+    static let deliveries = #"{"object":"list","items":[\#(delivery)],"has_more":false,"next_after":7}"#
+
+    static let change = """
+        {"customer_id":"c-1","environment":"production","sequence":2,"position":31,
+         "cause":{"kind":"time","positions":[],"at":"2027-01-01T00:00:00.000Z"},"before":[\(entitlement)],"after":[]}
+        """
+    static let conflict = """
+        {"position":40,"environment":"production","customer_id":"c-2","original_transaction_id":"2000000123456780"}
+        """
+
+    static let revenueCatSubscriber = """
+        {"request_date":"2026-11-20T19:00:00Z","request_date_ms":1795201200000,"subscriber":{
+         "entitlements":{"premium":{"expires_date":"2027-01-01T00:00:00Z","grace_period_expires_date":null,
+          "product_identifier":"com.example.pro.yearly","purchase_date":"2026-01-01T00:00:00Z"}},
+         "first_seen":"2025-01-01T00:00:02Z","last_seen":"2026-01-01T00:00:02Z",
+         "management_url":"https://apps.apple.com/account/subscriptions","non_subscriptions":{},
+         "original_app_user_id":"c-1","original_application_version":null,"original_purchase_date":null,
+         "other_purchases":{},"subscriber_attributes":{},
+         "subscriptions":{"com.example.pro.yearly":{"auto_resume_date":null,"billing_issues_detected_at":null,
+          "display_name":null,"expires_date":"2027-01-01T00:00:00Z","grace_period_expires_date":null,
+          "is_sandbox":false,"original_purchase_date":"2025-01-01T00:00:00Z","ownership_type":"PURCHASED",
+          "period_type":"normal","price":null,"purchase_date":"2026-01-01T00:00:00Z","refunded_at":null,
+          "store":"app_store","store_transaction_id":"2000000123456790","unsubscribe_detected_at":null}}}}
+        """
+}

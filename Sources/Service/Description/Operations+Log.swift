@@ -1,0 +1,119 @@
+import EntitlementAPI
+
+// What the routes about purchases, the log and the catalog take and answer.
+extension APIOperation {
+    static let readSubscription = APIOperation(
+        "readSubscription", .purchases, "Read an original transaction",
+        "One original transaction: its periods, owners and state, claimed or not.",
+        [.original, .environment, .at, .knownAt],
+        answer: .document(SubscriptionDocument.self, Example.subscription), codes: [.notFound, .unprocessable])
+
+    static let checkSubscription = APIOperation(
+        "checkSubscription", .purchases, "Ask the store now",
+        "[Asks the store](#asking-the-store), records what the ledger did not know, and answers when that is recorded.",
+        [.original, .environment, .idempotencyKey],
+        body: Body(StoreCheckRequest.self, #"{"app":"com.example.app"}"#, isRequired: false),
+        answer: .document(StoreCheckDocument.self, Example.storeCheck),
+        codes: [.notFound, .unprocessable, .wrongEnvironment])
+
+    static let signOffer = APIOperation(
+        "signOffer", .purchases, "Sign a promotional offer",
+        "Signs a [promotional offer](#promotional-offers) for a device, with the app's key from App Store Connect.",
+        body: Body(
+            OfferSignatureRequest.self,
+            """
+            {"product_id":"com.example.pro.yearly","offer_id":"half_price_back",
+             "app_account_token":"0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"}
+            """),
+        answer: .document(
+            OfferSignatureDocument.self,
+            """
+            {"object":"offer_signature","app":"com.example.app","product_id":"com.example.pro.yearly",
+             "offer_id":"half_price_back","key_id":"ABC1234567","nonce":"1f0c5e9a-5b0e-4c55-9f6e-2f4d8b6a7c10",
+             "timestamp":1795374000000,"signature":"MEUCIQDa…"}
+            """), headers: [], codes: [.unprocessable])
+
+    static let listDrift = APIOperation(
+        "listDrift", .purchases, "List differences",
+        "[Differences](operating.md#what-device-ledger-and-store-say-differently) between device, ledger and store of one "
+            + "environment, in the order in which they were found, and what resolved each.",
+        [.environment, .driftClass, .resolved, .after, .limit],
+        answer: .document(DriftListDocument.self, Example.drift))
+
+    // MARK: - The log
+
+    static let listEvents = APIOperation(
+        "listEvents", .log, "List events", "The log as a cursor feed.", [.after, .limit],
+        answer: .document(ListDocument<EventDocument>.self, Example.events))
+
+    static let readEvent = APIOperation(
+        "readEvent", .log, "Read an event", "One event with its evidence: the signed bytes, and what they say.",
+        [.eventPosition],
+        answer: .document(EventDocument.self, Example.event), codes: [.notFound])
+
+    static let proveEvent = APIOperation(
+        "proveEvent", .log, "Prove that an event is in the log",
+        "What proves that the event is among the first `size`; see [auditing](auditing.md).", [.eventPosition, .size],
+        answer: .document(
+            InclusionProofDocument.self,
+            """
+            {"object":"inclusion_proof","position":15,"size":16,
+             "leaf_hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+             "hashes":["60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"]}
+            """), codes: [.notFound, .unprocessable])
+
+    static let readLedger = APIOperation(
+        "readLedger", .log, "Read the end of the log", "The end of the log and its hash.",
+        answer: .document(
+            LedgerDocument.self,
+            """
+            {"object":"ledger","position":1234,"hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+             "fold_version":1,"ledger_id":"5f0f6a1e-0000-4000-8000-000000000001",
+             "projections":[{"name":"original_view","checkpoint":1234,"version":1}]}
+            """))
+
+    static let readCheckpoint = APIOperation(
+        "readCheckpoint", .log, "Read a checkpoint",
+        "How long the log is and what it holds, signed: a C2SP `tlog-checkpoint`. See [auditing](auditing.md).",
+        answer: .text(
+            type: "text/plain",
+            "rightful/5f0f6a1e-0000-4000-8000-000000000001\n1234\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n\n"
+                + "— rightful/5f0f6a1e-0000-4000-8000-000000000001 VGhpcyBpcyBhbiBleGFtcGxl…\n"))
+
+    static let proveConsistency = APIOperation(
+        "proveConsistency", .log, "Prove that the log only grew",
+        "What proves that the first `to` events begin with the first `from`.", [.from, .to],
+        answer: .document(
+            ConsistencyProofDocument.self,
+            """
+            {"object":"consistency_proof","from":2,"to":4,
+             "hashes":["60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"]}
+            """), codes: [.unprocessable])
+
+    // MARK: - The catalog
+
+    static let readCatalog = APIOperation(
+        "readCatalog", .catalog, "Read the catalog",
+        "Which product gives what. The entity tag is the position at which it was written.", [.ifNoneMatch],
+        answer: .document(CatalogForm.self, Example.catalog), headers: [.ledgerPosition, .entityTag])
+
+    static let replaceCatalog = APIOperation(
+        "replaceCatalog", .catalog, "Replace the catalog",
+        "One event, whatever the number of customers it touches. What of `policy` is left out takes its default.",
+        [.ifMatch, .idempotencyKey],
+        body: Body(CatalogBodyForm.self, Example.catalogBody, limit: { $0.catalogBytes }),
+        answer: .document(CatalogForm.self, Example.catalog), headers: [.ledgerPosition, .entityTag],
+        codes: [.preconditionFailed])
+
+    static let listProducts = APIOperation(
+        "listProducts", .catalog, "List products",
+        "The catalog's products, where they are sold, and [what they cost on the web](web-checkout.md#prices).",
+        [.environment],
+        answer: .document(
+            ListDocument<ProductDocument>.self,
+            """
+            {"object":"list","items":[{"product_id":"com.example.pro.yearly","entitlements":["premium"],"app_store":true,
+             "web":{"amount":3900,"currency":"eur","interval":"year","interval_count":1,
+              "as_of":"2026-11-20T19:00:00.000Z"}}],"has_more":false,"next_after":null}
+            """))
+}

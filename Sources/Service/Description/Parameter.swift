@@ -1,0 +1,123 @@
+import APIDescription
+import EntitlementAPI
+import EntitlementCore
+import Ledger
+
+/// Something that a request may say beside its body, which is read by this declaration and described by it.
+struct Parameter: Sendable {
+    enum Place: String, Sendable {
+        case path, query, header
+    }
+
+    let name: String
+    let place: Place
+    let schema: Schema
+    let isRequired: Bool
+    /// For people: what it means, and what holds where it is left out.
+    let note: String
+    /// Where it stands in an example.
+    let example: WireValue?
+
+    private init(
+        _ name: String, in place: Place, _ schema: Schema, isRequired: Bool = false, example: WireValue? = nil,
+        _ note: String
+    ) {
+        self.name = name
+        self.place = place
+        self.schema = schema
+        self.isRequired = isRequired || place == .path
+        self.note = note
+        self.example = example
+    }
+
+    /// How long a text may be, in bytes.
+    var byteLimit: Int {
+        guard case .text(let text) = schema else { return .max }
+        return text.byteLimit ?? .max
+    }
+
+    /// The words it may be.
+    var words: [String] {
+        guard case .words(let words) = schema else { return [] }
+        return words
+    }
+
+    private static func text(limit: Int) -> Schema { .text(Schema.Text(byteLimit: limit)) }
+
+    private static func words<Word: CaseIterable & RawRepresentable>(_ type: Word.Type) -> Schema
+    where Word.RawValue == String {
+        .words(type.allCases.map(\.rawValue))
+    }
+
+    /// The longest transaction id or token looked for, in bytes: as long as a signed one can be.
+    private static let identifierLimit = CommandLimits.storeID
+
+    // MARK: - In the path
+
+    static let customer = Parameter(
+        "id", in: .path, text(limit: CustomerID.lengthLimit), example: "c-1",
+        "The customer's id: your own, an account token (a UUID), or `apple:` and the id of an app transaction")
+    static let appUser = Parameter(
+        "app_user_id", in: .path, text(limit: CustomerID.lengthLimit), example: "c-1", "The customer's id")
+    static let original = Parameter(
+        "original_transaction_id", in: .path, text(limit: identifierLimit), example: "2000000123456780",
+        "Of the App Store's, or one of Stripe's: `sub_…`, `pi_…`")
+    static let eventPosition = Parameter(
+        "position", in: .path, .integer(0...Int64.max), example: 15, "The position of the event in the log")
+    static let endpoint = Parameter(
+        "id", in: .path, .anyText, example: "we_1", "The id of the endpoint")
+
+    // MARK: - In the query
+
+    static let environment = Parameter(
+        "environment", in: .query, words(StoreEnvironment.self),
+        "The key's own where that is left out, else `production`")
+    static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
+    static let knownAt = Parameter(
+        "known_at", in: .query, .oneOf([.integer(0...Int64.max), .instant]),
+        "Up to where the log is believed: a position, or a recorded time; its end where that is left out")
+    static let minPosition = Parameter(
+        "min_position", in: .query, .integer(0...Int64.max),
+        "Waits up to 5 s until the ledger has reached that position")
+    static let entitlement = Parameter(
+        "entitlement", in: .query, text(limit: CatalogDocument.entitlementIDLimit), "This one alone")
+    static let after = Parameter(
+        "after", in: .query, .integer(0...Int64.max),
+        "What follows this one: `next_after` of the page before; 0 where left out")
+    static let limit = Parameter(
+        "limit", in: .query, .integer(1...Int64.max), "How many at most; 100 where left out, and never more than 1000")
+    static let driftClass = Parameter("class", in: .query, words(DriftClass.self), "Those of one class alone")
+    static let resolved = Parameter(
+        "resolved", in: .query, .bool, "Those that are resolved (`true`), or open (`false`), alone")
+    static let deliveryState = Parameter(
+        "state", in: .query, words(ListedDelivery.State.self), "Those in one state alone")
+    static let transactionID = Parameter(
+        "transaction_id", in: .query, text(limit: identifierLimit),
+        "An id of the App Store's, of an original transaction or of any period; or one of Stripe's")
+    static let appAccountToken = Parameter(
+        "app_account_token", in: .query, text(limit: identifierLimit), "What signed statements bear")
+    static let appTransactionID = Parameter(
+        "app_transaction_id", in: .query, text(limit: identifierLimit), "What signed statements bear")
+    static let size = Parameter(
+        "size", in: .query, .integer(0...Int64.max), "How many events the tree covers; all where left out")
+    static let from = Parameter(
+        "from", in: .query, .integer(0...Int64.max), isRequired: true, example: 2, "The smaller number of events")
+    static let to = Parameter(
+        "to", in: .query, .integer(0...Int64.max), "The larger number of events; all where left out")
+
+    // MARK: - In headers
+
+    static let idempotencyKey = Parameter(
+        "Idempotency-Key", in: .header, text(limit: 255),
+        "Up to 255 characters, kept for a day: the same request again gets the same answer")
+    static let ifMatch = Parameter(
+        "If-Match", in: .header, .anyText, "Refuses the change unless the catalog in force has one of these entity tags"
+    )
+    static let ifNoneMatch = Parameter(
+        "If-None-Match", in: .header, .anyText, "Answers `304` where the answer still has one of these entity tags")
+    static let stripeSignature = Parameter(
+        "Stripe-Signature", in: .header, .anyText, isRequired: true, example: "t=1763665200,v1=5257a869…",
+        "Stripe's signature of the body")
+    static let isSandbox = Parameter(
+        "X-Is-Sandbox", in: .header, .words(["true", "false"]), "Names the environment, as RevenueCat's clients do")
+}

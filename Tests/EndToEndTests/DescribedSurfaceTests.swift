@@ -1,0 +1,135 @@
+import Foundation
+import StoreSimulator
+import TestSupport
+import Testing
+
+/// The routes that programs use, asked one after the other, for `deploy/validate-answers` to hold the answers to the description.
+///
+/// What is asked of stores that take money, and what devices post, other tests do.
+@Suite("The described surface", .serialized, .timeLimit(.minutes(5)))
+struct DescribedSurfaceTests {
+    /// Asks, and expects that it is answered.
+    private static func ask(
+        _ client: HTTPClient, _ method: String, _ path: String, _ query: [String: String] = [:], body: String? = nil
+    ) async throws -> HTTPClient.Answer {
+        let answer = try await client.send(method, path, query: query, body: body.map { Array($0.utf8) })
+        #expect(answer.status == 200, "\(method) \(path): \(answer.status) \(answer.text)")
+        return answer
+    }
+
+    @Test("the routes about customers, the log, the catalog and the service answer")
+    func routes() async throws {
+        let stage = try await StoreAPIStage()
+        let installation = stage.installation
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url, key: key)
+        let catalog = try String(contentsOf: installation.catalogFile, encoding: .utf8)
+        _ = try await Self.ask(client, "PUT", "/v1/catalog", body: catalog)
+        let life = StoreAPIStage.lifeUntilNow(seed: 61)
+        for notification in life.notifications {
+            #expect(try await client.notify(try stage.send(notification)).status == 200)
+        }
+        // Somebody who owns a purchase, and which.
+        var found: [String: Any]?
+        for original in Set(life.notifications.compactMap(\.originalTransactionID)).sorted() where found == nil {
+            let matches = try await Self.ask(client, "GET", "/v1/customers", ["transaction_id": original])
+            found = (matches.json["items"] as? [[String: Any]])?.first
+        }
+        let match = try #require(found)
+        let customer = try #require(match["customer_id"] as? String)
+        let original = try #require(match["original_transaction_id"] as? String)
+        let environment = ["environment": try #require(match["environment"] as? String)]
+        let head = try await client.head()
+
+        let path = "/v1/customers/\(customer)"
+        for name in ["entitlements", "timeline", "explain", "events"] {
+            _ = try await Self.ask(client, "GET", "\(path)/\(name)", environment)
+        }
+        _ = try await Self.ask(client, "GET", "/revenuecat/v1/subscribers/\(customer)", environment)
+        _ = try await Self.ask(client, "GET", "/v1/subscriptions/\(original)", environment)
+        _ = try await Self.ask(client, "POST", "/v1/subscriptions/\(original)/actions/check", environment)
+        _ = try await Self.ask(
+            client, "POST", "/v1/offer_signatures", body: #"{"product_id":"a","offer_id":"b"}"#)
+
+        _ = try await Self.ask(client, "POST", "\(path)/tokens")
+        _ = try await Self.ask(client, "POST", "\(path)/actions/link", body: #"{"customer_id":"described-1"}"#)
+        _ = try await Self.ask(
+            client, "POST", "\(path)/actions/transfer", environment,
+            body: #"{"original_transaction_id":"\#(original)","to":"described-2","dry_run":true}"#)
+        let grant = try await Self.ask(
+            client, "POST", "\(path)/actions/grant", body: #"{"entitlement":"premium","reason":"described","untill":1}"#
+        )
+        let grantID = try #require(grant.json["grant_id"] as? String)
+        _ = try await Self.ask(
+            client, "POST", "\(path)/actions/revoke_grant", body: #"{"grant_id":"\#(grantID)","reason":"described"}"#)
+
+        for position in 1...head { _ = try await Self.ask(client, "GET", "/v1/events/\(position)") }
+        _ = try await Self.ask(client, "GET", "/v1/events/1/proof")
+        _ = try await Self.ask(client, "GET", "/v1/ledger/consistency", ["from": "1", "to": "\(head)"])
+        for path in [
+            "/v1/events", "/v1/ledger", "/v1/ledger/checkpoint", "/v1/catalog", "/v1/products", "/v1/streams",
+            "/v1/drift",
+            "/metrics", "/healthz", "/readyz", "/.well-known/rightful-keys", "/.well-known/rightful-log-key",
+        ] {
+            _ = try await Self.ask(client, "GET", path)
+        }
+        await stage.remove()
+    }
+
+    @Test("the description is served to anybody, and what is not changed is not sent again")
+    func description() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url)
+        let answer = try await Self.ask(client, "GET", "/v1/openapi.json")
+        #expect(answer.json["openapi"] as? String == "3.1.0")
+        let tag = try #require(answer.headers["etag"])
+        let again = try await client.send("GET", "/v1/openapi.json", headers: ["If-None-Match": tag])
+        #expect(again.status == 304 && again.body.isEmpty)
+    }
+
+    @Test("the routes about endpoints answer, and what an endpoint is sent is what the description says")
+    func endpoints() async throws {
+        let receiver = try HostileServer { _, _ in .answer(200, "") }
+        defer { receiver.stop() }
+        let installation = try await Installation(settings: [
+            "webhooks": ["allow_private_addresses": true] as [String: any Sendable]
+        ])
+        defer { installation.remove() }
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url, key: key)
+        let made = try await Self.ask(
+            client, "POST", "/v1/webhook_endpoints", body: #"{"url":"\#(receiver.url)/hook","description":"described"}"#
+        )
+        let path = "/v1/webhook_endpoints/\(try #require(made.json["id"] as? String))"
+        _ = try await Self.ask(client, "POST", "\(path)/actions/test")
+        _ = try await Self.ask(
+            client, "POST", "/v1/customers/c-1/actions/grant", body: #"{"entitlement":"premium","reason":"described"}"#)
+        let wanted: Set<String> = ["test", "event.recorded", "entitlements.changed"]
+        var told: Set<String> = []
+        let end = ContinuousClock.now + .seconds(30)
+        while !told.isSuperset(of: wanted), ContinuousClock.now < end {
+            told = Set(receiver.requests.compactMap { ExchangeLog.type(ofMessage: $0.body) })
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(told.isSuperset(of: wanted), "\(told)")
+        for request in receiver.requests { ExchangeLog.shared?.note(message: request.body) }
+
+        for action in ["pause", "resume", "rotate_secret"] {
+            _ = try await Self.ask(client, "POST", "\(path)/actions/\(action)")
+        }
+        _ = try await Self.ask(client, "POST", "\(path)/actions/redeliver", body: #"{"failed":true}"#)
+        _ = try await Self.ask(client, "POST", "\(path)/actions/redeliver", body: #"{"from":1,"to":2}"#)
+        _ = try await Self.ask(client, "GET", "\(path)/deliveries", ["state": "delivered"])
+        _ = try await Self.ask(client, "GET", "/v1/webhook_endpoints")
+        _ = try await Self.ask(client, "GET", path)
+        _ = try await Self.ask(client, "DELETE", path)
+        #expect(try await client.send("GET", path).status == 404)
+    }
+}

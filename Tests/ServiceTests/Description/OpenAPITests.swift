@@ -1,0 +1,168 @@
+import APIDescription
+import EntitlementAPI
+import EntitlementCore
+import Foundation
+import HTTPServer
+import Ledger
+import Testing
+
+@testable import Service
+
+/// The description of the service against the service.
+@Suite("The OpenAPI description", .serialized, .timeLimit(.minutes(5)))
+struct OpenAPITests {
+    @Test("every route is described once, by its path and method, and nothing else is")
+    func routes() throws {
+        let paths = try #require(OpenAPIDocument.make()["paths"]).members
+        var described: Set<String> = []
+        for (path, methods) in paths {
+            for method in methods.members.keys { described.insert("\(method.uppercased()) \(path)") }
+        }
+        #expect(described == Set(Route.all.map { "\($0.method) \($0.template)" }))
+        #expect(described.count == Route.all.count)
+        for route in Route.all {
+            let request = try HTTPRequest(
+                head: HTTPRequestHead(method: route.method, target: route.template.replacing(/\{[a-z_]+\}/, with: "1")))
+            #expect(try Route.find(request).route.operation === route.operation, "\(route.template) is shadowed")
+        }
+        let operations = Route.all.map(\.operation)
+        for names in [operations.map(\.id), operations.map(\.title)] { #expect(Set(names).count == names.count) }
+    }
+
+    @Test("a path's parameters are those of its template")
+    func pathParameters() {
+        for route in Route.all {
+            let template = route.template.matches(of: /\{([a-z_]+)\}/).map { String($0.1) }
+            #expect(
+                route.operation.parameters.filter { $0.place == .path }.map(\.name) == template, "\(route.template)")
+        }
+    }
+
+    @Test("a body may be as long as its route says, wherever that is asked")
+    func bodyLimits() async throws {
+        let application = try await ServiceRig.make().application
+        for route in Route.all {
+            let own = route.operation.body?.limit(application.limits) ?? application.limits.otherBytes
+            #expect(application.bodyLimit(route.method, route.template) == own, "\(route.template)")
+        }
+    }
+
+    /// Reads and writes as a type does.
+    private func again<Document: Codable>(_ type: Document.Type, _ json: String) throws -> WireValue {
+        let document = try WireJSON.decode(type, from: Array(json.utf8))
+        return try WireJSON.decode(WireValue.self, from: WireJSON.encode(document))
+    }
+
+    @Test("every example of an answer is what its type writes, no member more or less; of a body, what it reads")
+    func examples() throws {
+        for operation in Route.all.map(\.operation) {
+            if case .document(let type, let example) = operation.answer, let codable = type as? any Codable.Type {
+                let meant = try WireJSON.decode(WireValue.self, from: Array(example.utf8))
+                #expect(try again(codable, example) == meant, "\(operation.id)")
+            }
+            guard let body = operation.body, case .described(let type) = body.content else { continue }
+            #expect(throws: Never.self, "\(operation.id)") {
+                _ = try WireJSON.decode(type, from: Array(body.example.utf8))
+            }
+        }
+        for type in MessageType.allCases {
+            guard let codable = type.described.data as? any Codable.Type else {
+                Issue.record("the data of \(type) is read only")
+                continue
+            }
+            let meant = try WireJSON.decode(WireValue.self, from: Array(type.described.example.utf8))
+            #expect(try again(codable, type.described.example) == meant, "\(type)")
+        }
+        // What is no type that is written: the parser of catalogs is what reads and writes them.
+        for example in [Example.catalog, Example.catalogBody] {
+            let catalog = try CatalogDocument(parsing: Array(example.utf8), unknownMembers: .refused)
+            guard example == Example.catalog else { continue }
+            let meant = try WireJSON.decode(WireValue.self, from: Array(example.utf8))
+            #expect(try WireJSON.decode(WireValue.self, from: catalog.encoded(writtenAt: 3)) == meant)
+        }
+    }
+
+    @Test("every parameter of a query is read: what it cannot be is refused, by its name")
+    func parametersAreRead() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        let endpoint = try await rig.send(
+            "POST", "/v1/webhook_endpoints", key: rig.admin, body: Array(#"{"url":"https://example.com/a"}"#.utf8))
+        guard case .string(let id)? = try endpoint.json["id"] else { throw DescriptionError(endpoint.text) }
+        for route in Route.all where route.method == "GET" {
+            let path = route.template.replacing("webhook_endpoints/{id}", with: "webhook_endpoints/\(id)")
+                .replacing(/\{[a-z_]+\}/, with: "1")
+            for parameter in route.operation.parameters where parameter.place == .query {
+                let most = parameter.byteLimit == .max ? 10 : parameter.byteLimit
+                // Longer than any text may be, and no number, word or instant.
+                let wrong = String(repeating: "x", count: most + 1)
+                let others = route.operation.parameters.filter {
+                    $0.place == .query && $0.isRequired && $0.name != parameter.name
+                }.map { "&\($0.name)=1" }.joined()
+                let answer = try await rig.get("\(path)?\(parameter.name)=\(wrong)\(others)")
+                #expect(answer.status == 400, "\(path) \(parameter.name): \(answer.text)")
+                guard RefusalShape(path: path) == .problemDetails else { continue }
+                let named = try WireJSON.decode(ProblemDocument.self, from: answer.body).param
+                #expect(named == parameter.name, "\(path)")
+            }
+        }
+    }
+
+    @Test("bodies are read as their routes say: what a member of them cannot be is refused, by its name")
+    func bodiesAreRead() async throws {
+        let rig = try await ServiceRig.make()
+        for route in Route.all where route.method == "POST" {
+            guard case .described(let type)? = route.operation.body?.content, type != NotificationBody.self else {
+                continue
+            }
+            let path = route.template.replacing(/\{[a-z_]+\}/, with: "1")
+            let answer = try await rig.send(
+                "POST", path, key: rig.admin,
+                body: Array(#"{"environment":7,"app":7,"url":7,"from":7,"to":"x"}"#.utf8))
+            #expect(answer.verdict.hasPrefix("400 ") || answer.verdict.hasPrefix("422 "), "\(path): \(answer.text)")
+        }
+    }
+
+    @Test("it is served to anybody, with a strong entity tag, and is the same bytes each time")
+    func served() async throws {
+        let rig = try await ServiceRig.make()
+        let first = try await rig.send("GET", "/v1/openapi.json")
+        #expect(first.status == 200 && first.header("Content-Type") == "application/json")
+        #expect(try first.json["openapi"] == .string("3.1.0"))
+        let tag = try #require(first.header("ETag"))
+        #expect(!tag.hasPrefix("W/"))
+        let again = try await rig.send("GET", "/v1/openapi.json", headers: [("If-None-Match", tag)])
+        #expect(again.status == 304 && again.body.isEmpty && again.header("ETag") == tag)
+        #expect(try WireJSON.encode(OpenAPIDocument.make()) == first.body)
+        #expect(try WireJSON.encode(OpenAPIDocument.make()) == WireJSON.encode(OpenAPIDocument.make()))
+    }
+
+    @Test("a route that reads what its description lacks fails, rather than be described wrongly")
+    func undeclared() async throws {
+        let request = try HTTPRequest(head: HTTPRequestHead(method: "GET", target: "/healthz?at=x"))
+        let call = Call(request: request, parameters: [:], credential: nil, operation: .readHealth)
+        #expect { try call.instant(.at) } throws: { ($0 as? Problem)?.code == .internalError }
+        #expect { try call.command(LinkRequest.self) } throws: { ($0 as? Problem)?.code == .internalError }
+    }
+
+    @Test("everything that is described by a name says what it is")
+    func summaries() throws {
+        let schemas = try #require(OpenAPIDocument.make()["components"]?["schemas"]).members
+        for (name, schema) in schemas.sorted(by: { $0.key < $1.key }) {
+            #expect(schema["description"] != nil, "\(name)")
+        }
+    }
+
+    @Test("a customer's token lives no longer than may be asked for")
+    func tokenLifetime() {
+        #expect(CustomerTokenRequest.lifetimes.upperBound == CustomerTokens.longestLife)
+    }
+}
+
+extension WireValue {
+    /// The members of an object; none of anything else.
+    var members: [String: WireValue] {
+        guard case .object(let members) = self else { return [:] }
+        return members
+    }
+}
