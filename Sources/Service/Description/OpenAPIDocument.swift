@@ -48,14 +48,15 @@ struct OpenAPIDocument {
             "security": Self.security(route.access), "responses": .object(try answers(of: route)),
         ]
         if !operation.parameters.isEmpty {
-            members["parameters"] = .array(operation.parameters.map { reference(to: $0) })
+            members["parameters"] = .array(try operation.parameters.map { try reference(to: $0) })
         }
         if let body = operation.body { members["requestBody"] = try requestBody(body) }
         return .object(members)
     }
 
-    private mutating func reference(to parameter: Parameter) -> WireValue {
-        parameters[parameter.component] = parameter.json
+    private mutating func reference(to parameter: Parameter) throws -> WireValue {
+        let schema = try parameter.wordType.map { try describer.schema(of: $0) } ?? parameter.schema
+        parameters[parameter.component] = parameter.json(schema)
         return ["$ref": .string("#/components/parameters/" + parameter.component)]
     }
 

@@ -68,7 +68,7 @@ extension Parameter {
         }
     }
 
-    var json: WireValue {
+    func json(_ schema: Schema) -> WireValue {
         var members: [String: WireValue] = [
             "name": .string(name), "in": .string(place.rawValue),
             "description": .string(OpenAPIDocument.unlinked(note)),

@@ -17,6 +17,8 @@ struct Parameter: Sendable {
     let note: String
     /// Where it stands in an example.
     let example: WireValue?
+    /// The type whose words it may be, where documents have it too.
+    var wordType: (any (Decodable & Sendable).Type)?
 
     private init(
         _ name: String, in place: Place, _ schema: Schema, isRequired: Bool = false, example: WireValue? = nil,
@@ -40,6 +42,13 @@ struct Parameter: Sendable {
     var words: [String] {
         guard case .words(let words) = schema else { return [] }
         return words
+    }
+
+    /// The same, that it be described by the component of a type.
+    private func of(_ type: any (Decodable & Sendable).Type) -> Parameter {
+        var parameter = self
+        parameter.wordType = type
+        return parameter
     }
 
     private static func text(limit: Int) -> Schema { .text(Schema.Text(byteLimit: limit)) }
@@ -71,7 +80,8 @@ struct Parameter: Sendable {
 
     static let environment = Parameter(
         "environment", in: .query, words(StoreEnvironment.self),
-        "The key's own where that is left out, else `production`")
+        "The key's own where that is left out, else `production`"
+    ).of(StoreEnvironment.self)
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
         "known_at", in: .query, .oneOf([.integer(0...Int64.max), .instant]),
@@ -86,7 +96,9 @@ struct Parameter: Sendable {
         "What follows this one: `next_after` of the page before; 0 where left out")
     static let limit = Parameter(
         "limit", in: .query, .integer(1...Int64.max), "How many at most; 100 where left out, and never more than 1000")
-    static let driftClass = Parameter("class", in: .query, words(DriftClass.self), "Those of one class alone")
+    static let driftClass = Parameter(
+        "class", in: .query, words(DriftClass.self), "Those of one class alone"
+    ).of(DriftClass.self)
     static let resolved = Parameter(
         "resolved", in: .query, .bool, "Those that are resolved (`true`), or open (`false`), alone")
     static let deliveryState = Parameter(
