@@ -163,7 +163,8 @@ def exchanges(directory):
         with file.open(encoding="utf-8") as lines:
             for line in lines:
                 key = hash(line.translate(digits))
-                if key not in seen:
+                # What ended in the midst of a line was killed, and its part has failed.
+                if key not in seen and line.endswith("\n"):
                     seen.add(key)
                     yield json.loads(line)
 

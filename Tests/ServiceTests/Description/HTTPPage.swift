@@ -1,3 +1,4 @@
+import APIDescription
 import EntitlementAPI
 import Foundation
 
@@ -45,11 +46,15 @@ struct HTTPPage {
 
     private var reference: String {
         var answered: [String: Route] = [:]
-        return APIOperation.Subject.allCases.map { subject in
-            let routes = ordered.filter { $0.operation.subject == subject }
-            return "### \(subject.rawValue)\n\n"
-                + routes.map { section($0, &answered) }.joined(separator: "\n")
-        }.joined(separator: "\n")
+        let shared = sharedParameters.values.sorted { $0.text("name") < $1.text("name") }.map {
+            Self.item($0) { form(of: $0) }
+        }
+        return "Several routes take:\n\n" + shared.joined(separator: "\n") + "\n\n"
+            + APIOperation.Subject.allCases.map { subject in
+                let routes = ordered.filter { $0.operation.subject == subject }
+                return "### \(subject.rawValue)\n\n"
+                    + routes.map { section($0, &answered) }.joined(separator: "\n")
+            }.joined(separator: "\n")
     }
 
     private var ordered: [Route] {
@@ -74,21 +79,28 @@ struct HTTPPage {
             // With its links, which the description has not.
             Self.wrapped(route.operation.text),
         ]
-        let parameters = operation["parameters"].entries.map { resolved($0) }.map { parameter in
-            let isRequired = parameter["required"] == .bool(true) && parameter.text("in") != "path"
-            return Self.item(
-                parameter.text("name"), form(of: parameter["schema"] ?? .null),
-                parameter.text("in") == "query" ? nil : parameter.text("in"), isRequired: isRequired,
-                parameter.text("description"))
+        let references = operation["parameters"].entries.map { $0.text("$ref") }
+        let shared = references.compactMap { sharedParameters[$0] }.filter { $0.text("in") != "path" }
+        let own = references.filter { sharedParameters[$0] == nil }.map {
+            Self.item(resolved(["$ref": .string($0)])) { form(of: $0) }
         }
-        if !parameters.isEmpty { parts.append(parameters.joined(separator: "\n")) }
+        let names = shared.map { "`\($0.text("name"))`" }.joined(separator: ", ")
+        if !names.isEmpty { parts.append(Self.wrapped("Takes \(names)\(own.isEmpty ? "." : ", and:")")) }
+        if !own.isEmpty { parts.append(own.joined(separator: "\n")) }
         if let body = operation["requestBody"] { parts += bodyParts(body) }
         if let content = operation["responses"]?["200"]?["content"]?.members.first {
             parts.append(answer(content.key, content.value, route, &answered))
         }
-        let own = ProblemCode.allCases.filter { route.operation.codes.contains($0) }.map { "`\($0.rawValue)`" }
-        if !own.isEmpty { parts.append(Self.wrapped("Errors of its own: \(own.joined(separator: ", ")).")) }
+        let codes = ProblemCode.allCases.filter { route.operation.codes.contains($0) }.map { "`\($0.rawValue)`" }
+        if !codes.isEmpty { parts.append(Self.wrapped("Errors of its own: \(codes.joined(separator: ", ")).")) }
         return parts.joined(separator: "\n\n") + "\n"
+    }
+
+    /// What three routes or more take, by the references to it.
+    private var sharedParameters: [String: WireValue] {
+        let references = Route.all.flatMap { operation($0)["parameters"].entries.map { $0.text("$ref") } }
+        let uses = Dictionary(grouping: references) { $0 }.filter { $0.value.count >= 3 }
+        return Dictionary(uniqueKeysWithValues: uses.keys.map { ($0, resolved(["$ref": .string($0)])) })
     }
 
     private func bodyParts(_ body: WireValue) -> [String] {
@@ -183,6 +195,14 @@ struct HTTPPage {
     private func resolved(_ value: WireValue) -> WireValue {
         guard case .string(let reference)? = value["$ref"] else { return value }
         return reference.split(separator: "/").dropFirst().reduce(document) { $0[String($1)] ?? .null }
+    }
+
+    private static func item(_ parameter: WireValue, _ form: (WireValue) -> String) -> String {
+        item(
+            parameter.text("name"), form(parameter["schema"] ?? .null),
+            parameter.text("in") == "query" ? nil : parameter.text("in"),
+            isRequired: parameter["required"] == .bool(true) && parameter.text("in") != "path",
+            parameter.text("description"))
     }
 
     private static func item(
