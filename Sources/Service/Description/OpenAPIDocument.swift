@@ -6,9 +6,6 @@ import RevenueCatAPI
 
 /// The description of the service in OpenAPI 3.1: made from the routes and from the types that they read and write.
 struct OpenAPIDocument {
-    /// Of the contract, not of the program: it changes with the prefix `/v1`.
-    private static let version = "1"
-
     private var describer = Describer()
     private var parameters: [String: WireValue] = [:]
     private var responses: [String: WireValue] = [:]

@@ -7,6 +7,7 @@ package import RevenueCatAPI
 // What of the description stands once.
 extension OpenAPIDocument {
     static let info: WireValue = [
+        // The version is the contract's, not the program's: it changes with the prefix `/v1`.
         "title": "Rightful", "version": "1", "license": ["name": "Apache 2.0", "identifier": "Apache-2.0"],
         "summary": "An event-sourced ledger of what customers of an app are entitled to.",
         "description": .string(

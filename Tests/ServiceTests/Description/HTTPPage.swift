@@ -171,7 +171,7 @@ struct HTTPPage {
         if !words.isEmpty { return words.map { "`\($0.plain)`" }.joined(separator: ", ") }
         let alternatives = schema["oneOf"].entries
         if !alternatives.isEmpty {
-            return alternatives.filter { $0["type"] != .string("null") }.map { form(of: $0) }.joined(separator: " or ")
+            return alternatives.filter { $0["type"] != .string("null") }.map { form(of: $0) }.joined(separator: "; or ")
         }
         let types = (schema["type"].entries + [schema["type"] ?? .null]).map(\.plain).filter { $0 != "null" }
         let limit = schema["maxLength"].map { ", at most \($0.plain) bytes" } ?? ""
