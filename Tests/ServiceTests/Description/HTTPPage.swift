@@ -46,7 +46,7 @@ struct HTTPPage {
 
     private var reference: String {
         var answered: [String: Route] = [:]
-        let shared = sharedParameters.values.sorted { $0.text("name") < $1.text("name") }.map {
+        let shared = sharedParameters.sorted { $0.key < $1.key }.map(\.value).map {
             Self.item($0) { form(of: $0) }
         }
         return "Several routes take:\n\n" + shared.joined(separator: "\n") + "\n\n"
