@@ -24,6 +24,8 @@ package struct EntitlementsChangeDocument: Codable, Hashable, Sendable {
     }
 
     package let customerID: String
+    /// The id of the endpoint, whose sequence it is.
+    package let endpoint: String
     package let environment: StoreEnvironment
     /// 1, 2, 3… for each customer, environment and endpoint.
     package let sequence: Int64
@@ -36,7 +38,7 @@ package struct EntitlementsChangeDocument: Codable, Hashable, Sendable {
     package let after: [EntitlementDocument]
 
     private enum CodingKeys: String, CodingKey {
-        case environment, sequence, position, cause, before, after
+        case endpoint, environment, sequence, position, cause, before, after
         case customerID = "customer_id"
     }
 }

@@ -68,7 +68,8 @@ extension ComponentNotes {
                 "url": "Begins with `https://`, and leads to the public internet",
                 "types": "Of messages; all where left out",
                 "environment": "Both where left out", "app": "A bundle id; every app where left out",
-                "format": "`standard`",
+                "format": "`standard` where left out; or `revenuecat`: RevenueCat's events, in their form",
+                "authorization_header": "What is sent as `Authorization`, in the format `revenuecat`",
             ]),
         "RedeliveryRequest": ComponentNotes("What is to be sent again"),
         "RedeliverPositions": ComponentNotes(

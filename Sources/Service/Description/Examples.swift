@@ -127,14 +127,15 @@ enum Example {
     static func endpoint(secret: Bool = false) -> String {
         """
         {"object":"webhook_endpoint","id":"we_1","url":"https://example.com/rightful",
-         "types":["entitlements.changed"],"environment":"production","app":null,"format":"standard","description":null,
+         "types":["entitlements.changed"],"environment":"production","app":null,"format":"standard",
+         "has_authorization_header":false,"description":null,
          "status":"active","paused_because":null,"failing_since":null,"waiting":0,"failed":0,
          "created_at":"2026-11-20T12:00:00.000Z","position":30\(secret ? #","secret":"whsec_AAECAwQFBgcICQoL…""# : "")}
         """
     }
     static let endpoints = #"{"object":"list","items":[\#(endpoint())],"has_more":false,"next_after":30}"#
     static let delivery = """
-        {"object":"webhook_delivery","id":"msg_7","number":7,"state":"delivered","type":"entitlements.changed",
+        {"object":"webhook_delivery","id":"msg_0b9f2c4d6e8a4f1c9d3e5a7b1c2d4e6f","number":7,"state":"delivered","type":"entitlements.changed",
          "position":31,"at":"2026-11-20T12:00:00.000Z","environment":"production","customer_id":"c-1","sequence":1,
          "attempts":1,"first_attempt_at":"2026-11-20T12:00:00.100Z","last_attempt_at":"2026-11-20T12:00:00.100Z",
          "next_attempt_at":null,"status":200,"failure":null}
@@ -142,7 +143,7 @@ enum Example {
     static let deliveries = #"{"object":"list","items":[\#(delivery)],"has_more":false,"next_after":7}"#
 
     static let change = """
-        {"customer_id":"c-1","environment":"production","sequence":2,"position":31,
+        {"customer_id":"c-1","endpoint":"we_1","environment":"production","sequence":2,"position":31,
          "cause":{"kind":"time","positions":[],"at":"2027-01-01T00:00:00.000Z"},"before":[\(entitlement)],"after":[]}
         """
     static let conflict = """

@@ -22,7 +22,9 @@ struct OpenAPIDocument {
         var paths: [String: [String: WireValue]] = [:]
         for route in Route.all { paths[route.template, default: [:]][route.method.lowercased()] = try operation(route) }
         var webhooks: [String: WireValue] = [:]
-        for type in MessageType.allCases { webhooks[type.rawValue] = ["post": try message(type)] }
+        for type in MessageType.allCases {
+            if let message = try message(type) { webhooks[type.rawValue] = ["post": message] }
+        }
         return [
             "openapi": "3.1.0", "info": Self.info, "servers": [["url": "/"]],
             "tags": .array(APIOperation.Subject.allCases.map { ["name": .string($0.rawValue)] }),
@@ -143,8 +145,8 @@ struct OpenAPIDocument {
 
     // MARK: - Webhooks
 
-    private mutating func message(_ type: MessageType) throws -> WireValue {
-        let (data, example, text) = type.described
+    private mutating func message(_ type: MessageType) throws -> WireValue? {
+        guard let (data, example, text) = type.described else { return nil }
         let name = type.componentName
         let members: [String: ObjectSchema.Member] = [
             "type": .init(.word(type.rawValue), isRequired: true),

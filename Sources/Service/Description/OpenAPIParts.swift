@@ -106,8 +106,8 @@ extension MessageType {
         rawValue.split(separator: ".").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined() + "Message"
     }
 
-    /// The type of its data, an example of it, and when it is sent.
-    var described: (data: any Decodable.Type, example: String, text: String) {
+    /// The type of its data, an example of it, and when it is sent; `nil` for what is written in RevenueCat's form alone.
+    var described: (data: any Decodable.Type, example: String, text: String)? {
         switch self {
         case .entitlementsChanged:
             (EntitlementsChangeDocument.self, Example.change, "A customer's answer has become another")
@@ -118,6 +118,9 @@ extension MessageType {
         case .streamSilent: (StreamsDocument.Item.self, Example.streamItem, "A store's notifications do not arrive")
         case .streamRecovered: (StreamsDocument.Item.self, Example.streamItem, "A store's notifications arrive again")
         case .test: (EndpointTestDocument.self, #"{"endpoint":"we_1"}"#, "Somebody tries the endpoint")
+        case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue, .expiration,
+            .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
+            nil
         }
     }
 }

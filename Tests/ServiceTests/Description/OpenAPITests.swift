@@ -66,12 +66,16 @@ struct OpenAPITests {
             }
         }
         for type in MessageType.allCases {
-            guard let codable = type.described.data as? any Codable.Type else {
+            guard let described = type.described else {
+                #expect(type.format == .revenueCat, "\(type)")
+                continue
+            }
+            guard let codable = described.data as? any Codable.Type else {
                 Issue.record("the data of \(type) is read only")
                 continue
             }
-            let meant = try WireJSON.decode(WireValue.self, from: Array(type.described.example.utf8))
-            #expect(try again(codable, type.described.example) == meant, "\(type)")
+            let meant = try WireJSON.decode(WireValue.self, from: Array(described.example.utf8))
+            #expect(try again(codable, described.example) == meant, "\(type)")
         }
         // What is no type that is written: the parser of catalogs is what reads and writes them.
         for example in [Example.catalog, Example.catalogBody] {
