@@ -32,15 +32,20 @@ final class TroubledReceiver: Sendable {
         /// Refused, with the wish to be left alone for a second.
         case busy
         case reset
-        /// The answer ends in its head.
+        /// The answer ends in its head, behind the status.
         case cut
         /// No answer before the deadline.
         case stalled
         /// One whose head does not end before the deadline.
         case dripping
 
-        /// Whether the sender may learn that it was taken.
-        var isTaken: Bool { self == .taken || self == .takenSlowly || self == .takenInPart }
+        /// Whether the sender may learn that it was taken, which the status says.
+        var isTaken: Bool {
+            switch self {
+            case .taken, .takenSlowly, .takenInPart, .cut: true
+            case .takenInSilence, .failed, .busy, .reset, .stalled, .dripping: false
+            }
+        }
     }
 
     struct Failure: Error { let what: String }
