@@ -142,7 +142,8 @@ struct ServiceRig {
             projector: webhookProjector, notices: StreamNotices(pool: pool, patience: .zero), streams: reading,
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
-                transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true, metrics: metrics, logger: logger, now: now),
+                transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true, metrics: metrics,
+                logger: logger, now: now),
             endpoints: endpoints, metrics: metrics, logger: logger, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
