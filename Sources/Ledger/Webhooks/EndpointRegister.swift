@@ -32,6 +32,8 @@ package struct EndpointHealth: Sendable, Hashable {
     package let failingSince: Timestamp?
     /// When the delivery was due that waits the longest to be sent; `nil` where none is late.
     package let overdueSince: Timestamp?
+    /// Since when something came into the log, or has run out, that was not looked at yet; `nil` where nothing is left.
+    package let untoldSince: Timestamp?
 }
 
 /// What somebody orders who makes an endpoint.
@@ -184,16 +186,24 @@ package final class EndpointRegister: Sendable {
                 SELECT count(*) FILTER (WHERE NOT is_paused AND failing_since IS NULL),
                     count(*) FILTER (WHERE NOT is_paused AND failing_since IS NOT NULL),
                     count(*) FILTER (WHERE is_paused), min(failing_since) FILTER (WHERE NOT is_paused),
-                    min(due_at) FILTER (WHERE NOT is_paused AND due_at <= clock_timestamp())
+                    min(due_at) FILTER (WHERE NOT is_paused AND due_at <= clock_timestamp()),
+                    least((
+                        SELECT event.recorded_at FROM projection
+                        JOIN event ON event.ledger_id = $1 AND event.position = projection.checkpoint + 1
+                        WHERE projection.ledger_id = $1 AND projection.name = $2
+                    ), (
+                        SELECT next_at FROM answer_watch
+                        WHERE ledger_id = $1 AND next_at <= clock_timestamp() ORDER BY next_at LIMIT 1
+                    ))
                 FROM webhook_endpoint WHERE ledger_id = $1
-                """, [.int(ledgerID)]
+                """, [.int(ledgerID), .text(WebhookProjector.row.name)]
             ).row(0)
             func instant(_ column: Int) throws -> Timestamp? {
                 try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
             }
             return EndpointHealth(
                 active: try row.int(0), failing: try row.int(1), paused: try row.int(2), failingSince: try instant(3),
-                overdueSince: try instant(4))
+                overdueSince: try instant(4), untoldSince: try instant(5))
         }
     }
 

@@ -90,6 +90,15 @@ package final class Metrics: Sendable {
                         "rightful_webhook_overdue_since_timestamp_seconds", [],
                         String(Double(since.milliseconds) / 1000))
                 }
+                page.family(
+                    "rightful_webhook_untold_since_timestamp_seconds", "gauge",
+                    "Since when something is in the log, or has run out, that webhooks have not looked at; absent where nothing is."
+                )
+                if let since = endpoints.untoldSince {
+                    page.sample(
+                        "rightful_webhook_untold_since_timestamp_seconds", [],
+                        String(Double(since.milliseconds) / 1000))
+                }
             }
         }
     }

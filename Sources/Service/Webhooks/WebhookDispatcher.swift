@@ -4,7 +4,6 @@ import Foundation
 package import Ledger
 package import OutgoingHTTP
 import RevenueCatAPI
-import Synchronization
 
 /// Sends what is due to the endpoints of webhooks, many at once, and notes what came of it.
 package struct WebhookDispatcher: Sendable {
@@ -85,7 +84,7 @@ package struct WebhookDispatcher: Sendable {
 
     /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next, at once.
     package func run() async {
-        let work = Work()
+        let work = DeliveriesUnderWay()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await noteOutcomes(of: work) }
             group.addTask { await prune() }
@@ -108,78 +107,8 @@ package struct WebhookDispatcher: Sendable {
         }.value
     }
 
-    /// What came of an attempt.
-    private struct Result: Sendable {
-        var outcome: DeliveryOutcome
-        /// Why nothing is to be sent to the endpoint from now on; `nil` where it goes on.
-        var pause: EndpointFact.Pause?
-    }
-
-    /// What this process has under way, and what came of it.
-    private final class Work: Sendable {
-        private struct State {
-            var underWay: [String: Int] = [:]
-            var count = 0
-            var paces = DeliveryPaces()
-            var results: [Result] = []
-            var left: [(endpoint: String, number: Int64)] = []
-        }
-
-        private let state = Mutex(State())
-
-        /// How many more may be taken of each endpoint, where that is not what any new one may have.
-        func rooms(limit: Int) -> [String: Int] {
-            state.withLock { $0.paces.rooms(beside: $0.underWay, limit: limit) }
-        }
-
-        var count: Int { state.withLock { $0.count } }
-
-        /// What was begun and not brought to its end.
-        func takeLeft() -> [(endpoint: String, number: Int64)] {
-            state.withLock { state in
-                defer { state.left = [] }
-                return state.left
-            }
-        }
-
-        func begin(_ deliveries: [DueDelivery]) {
-            state.withLock { state in
-                for delivery in deliveries { state.underWay[delivery.endpoint, default: 0] += 1 }
-                state.count += deliveries.count
-            }
-        }
-
-        /// - Parameters:
-        ///   - result: `nil` where it was not brought to its end.
-        ///   - duration: of the attempt.
-        func end(_ delivery: DueDelivery, _ result: Result?, after duration: Duration = .zero) {
-            state.withLock { state in
-                if let result {
-                    state.paces.note(delivery.endpoint, isTaken: result.outcome.result == .delivered, after: duration)
-                }
-                let others = (state.underWay[delivery.endpoint] ?? 1) - 1
-                state.underWay[delivery.endpoint] = others > 0 ? others : nil
-                state.count -= 1
-                if let result {
-                    state.results.append(result)
-                } else {
-                    state.left.append((delivery.endpoint, delivery.number))
-                }
-            }
-        }
-
-        func takeResults() -> [Result] {
-            state.withLock { state in
-                defer { state.results = [] }
-                return state.results
-            }
-        }
-
-        func giveBack(_ results: [Result]) { state.withLock { $0.results = results + $0.results } }
-    }
-
     /// Returns how long to wait before the next look.
-    private func sendWhatIsDue(_ work: Work, in attempts: inout DiscardingTaskGroup) async -> Duration? {
+    private func sendWhatIsDue(_ work: DeliveriesUnderWay, in attempts: inout DiscardingTaskGroup) async -> Duration? {
         let room = underWayLimit - work.count
         guard room > 0 else { return intervals.gather }
         do {
@@ -221,7 +150,7 @@ package struct WebhookDispatcher: Sendable {
     }
 
     /// `nil` where it cannot be read now: what was taken is given back, for that is nobody's failure but ours.
-    private func contents(of due: [DueDelivery], _ work: Work) async -> Contents? {
+    private func contents(of due: [DueDelivery], _ work: DeliveriesUnderWay) async -> Contents? {
         do {
             var contents = Contents()
             var people: Set<IdentityRef> = []
@@ -254,7 +183,7 @@ package struct WebhookDispatcher: Sendable {
         }
     }
 
-    private func noteOutcomes(of work: Work) async {
+    private func noteOutcomes(of work: DeliveriesUnderWay) async {
         while !Task.isCancelled {
             try? await Task.sleep(for: intervals.gather)
             let results = work.takeResults()
@@ -295,12 +224,12 @@ package struct WebhookDispatcher: Sendable {
     // MARK: - One attempt
 
     /// Sends a delivery once; `nil` where that was not brought to its end.
-    private func attempt(_ delivery: DueDelivery, _ contents: Contents) async -> Result? {
+    private func attempt(_ delivery: DueDelivery, _ contents: Contents) async -> AttemptResult? {
         func result(
             _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, pause: EndpointFact.Pause? = nil
-        ) -> Result {
+        ) -> AttemptResult {
             metrics.count(.webhooks, [result.word])
-            return Result(
+            return AttemptResult(
                 outcome: DeliveryOutcome(
                     endpoint: delivery.endpoint, number: delivery.number, result: result, at: now(), status: status,
                     failure: failure), pause: pause)

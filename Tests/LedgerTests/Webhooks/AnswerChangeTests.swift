@@ -23,10 +23,12 @@ struct AnswerChangeTests {
     private static func show(_ answers: [EntitlementAnswer]) -> [UInt8] { Array("\(answers)".utf8) }
 
     private static func projector(
-        _ ledger: TestLedger, events: Int64 = 200, customers: Int = 64
+        _ ledger: TestLedger, events: Int64 = 200, customers: Int = 64,
+        patience: Duration = .seconds(1)
     ) -> WebhookProjector {
         WebhookProjector(
-            pool: ledger.pool, pageEvents: events, pageCustomers: customers, teller: NoTeller(), showDrift: { _ in [] },
+            pool: ledger.pool, pageEvents: events, pageCustomers: customers, patience: patience, teller: NoTeller(),
+            showDrift: { _ in [] },
             show: show)
     }
 
@@ -82,7 +84,8 @@ struct AnswerChangeTests {
         func projector() -> WebhookProjector {
             Self.projector(
                 ledger, events: Int64.random(in: 1...9, using: &random),
-                customers: Int.random(in: 1...5, using: &random))
+                customers: Int.random(in: 1...5, using: &random),
+                patience: Bool.random(using: &random) ? .zero : .seconds(1))
         }
         while position < last {
             for _ in 0..<Int.random(in: 1...6, using: &random) {

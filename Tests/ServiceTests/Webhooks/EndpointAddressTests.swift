@@ -40,6 +40,12 @@ struct EndpointAddressTests {
             ("http://example.com/", "begins with https"), ("https://user:secret@example.com/", "no user"),
             ("https://example.com/#top", "no fragment"), ("https://127.0.0.1/hook", "private address"),
             ("https://[::1]/hook", "private address"), ("https://169.254.169.254/latest", "private address"),
+            ("https://2130706433/", "by its name"), ("https://0x7f.1/", "by its name"),
+            ("https://127.1/", "by its name"),
+            ("https://0177.0.0.1/", "by its name"), ("https://localhost/", "this machine"),
+            ("https://a.LOCALHOST/", "this machine"), ("https://example.com:0/", "port"),
+            ("https://example.com:99999/", "port"), ("https://*/", "by its name"), ("https://.../", "by its name"),
+            ("https://ex%0aample.com/", "by its name"), ("https://[fe80::1%25eth0]/", "by its name"),
             ("https://", "address of 1 to"), ("https://example.com/" + String(repeating: "a", count: 2040), "bytes"),
         ])
     func refusedURLs(text: String, reason: String) {
@@ -49,7 +55,10 @@ struct EndpointAddressTests {
 
     @Test("where private addresses are allowed, so is plain http")
     func privateURLs() throws {
-        for text in ["http://127.0.0.1:8080/hook", "https://10.0.0.1/", "http://[::1]:9/x?y=z"] {
+        for text in [
+            "http://127.0.0.1:8080/hook", "https://10.0.0.1/", "http://[::1]:9/x?y=z", "http://localhost:3000/",
+            "http://a_b.internal./",
+        ] {
             #expect(try EndpointURL(text, allowsPrivate: true).text == text)
         }
         #expect(try EndpointURL("https://Example.com:444/a", allowsPrivate: false).origin == "https://example.com:444")

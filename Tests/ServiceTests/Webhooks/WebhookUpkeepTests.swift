@@ -59,6 +59,44 @@ struct WebhookUpkeepTests {
         }
     }
 
+    @Test("once a receiver is well again nobody waits for the next try")
+    func mended() async throws {
+        let rig = try await ServiceRig.make()
+        let isWell = Tally(0)
+        let receiver = try Receiver { _, _ in isWell.isUp ? .answer(200, "") : .reset }
+        let made = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        try await rig.telling {
+            while try await rig.get(path).json["failing_since"] == .null {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        rig.clock.now = rig.clock.now.adding(milliseconds: 60_000)
+        // As after many tries: the next one is far away.
+        try await rig.pool.withConnection { connection in
+            _ = try connection.query("UPDATE webhook_delivery SET due_at = clock_timestamp() + interval '6 h'")
+        }
+        isWell.put(1)
+        _ = try await rig.command("grant", "c-2", Self.grant)
+        try await rig.telling { try await receiver.wait("both") { $0.count == 2 } }
+        #expect(receiver.messages.map { $0.data["customer_id"] } == [.string("c-2"), .string("c-1")])
+    }
+
+    @Test("an endpoint of one environment is not given what is of none, and so does not fail by it")
+    func ofNoEnvironment() async throws {
+        let rig = try await ServiceRig.make()
+        let (sandbox, both) = (try Receiver(), try Receiver())
+        let made = try await rig.endpoint(sandbox, #","environment":"sandbox""#)
+        _ = try await rig.endpoint(both)
+        _ = try await rig.keys.create(name: "another", scopes: [.eventsRead])
+        try await rig.telling { try await both.wait("the key") { !$0.isEmpty } }
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
+        #expect(try await rig.get(path + "/deliveries").json["items"] == .array([]))
+        #expect(try await rig.get(path).json["failing_since"] == .null)
+        #expect(both.messages.map { $0.data["type"] } == [.string("api_key_created")])
+    }
+
     @Test("a difference is told once, as it is listed, to endpoints that hear of its app and environment")
     func drift() async throws {
         let rig = try await ServiceRig.withCatalog(hasOtherApp: true)
@@ -141,13 +179,13 @@ struct WebhookUpkeepTests {
         let removed = try ServiceRig.id(try await rig.endpoint(well, types))
         for customer in 1...3 { _ = try await rig.command("grant", "c-\(customer)", Self.grant) }
         try await rig.telling {
-            try await well.wait("both endpoints") { $0.count == 6 }
+            try await well.wait("both endpoints") { Set($0.map(\.text)).count == 6 }
             while dead.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
         }
         rig.clock.now = rig.clock.now.adding(milliseconds: DeliveryList.retention - 60_000)
         _ = try await rig.command("grant", "c-4", Self.grant)
         try await rig.telling {
-            try await well.wait("both endpoints") { $0.count == 8 }
+            try await well.wait("both endpoints") { Set($0.map(\.text)).count == 8 }
             while try await rig.get("/v1/webhook_endpoints/\(taking)").json["waiting"] != .int(0) {
                 try await Task.sleep(for: .milliseconds(5))
             }

@@ -15,11 +15,16 @@ extension StatusDocument {
         @Nullable var failingSince: String?
         /// For how long the delivery is due that waits the longest to be sent.
         let overdueSeconds: Double
+        /// For how long something is in the log, or has run out, that was not looked at yet.
+        let untoldSeconds: Double
 
         init(_ health: EndpointHealth, at now: Timestamp) {
             (active, failing, paused) = (health.active, health.failing, health.paused)
-            let overdue = health.overdueSince.map { max(0, now.milliseconds - $0.milliseconds) } ?? 0
-            overdueSeconds = Double(overdue) / 1000
+            func seconds(since instant: Timestamp?) -> Double {
+                Double(instant.map { max(0, now.milliseconds - $0.milliseconds) } ?? 0) / 1000
+            }
+            overdueSeconds = seconds(since: health.overdueSince)
+            untoldSeconds = seconds(since: health.untoldSince)
             _failingSince = Nullable(wrappedValue: health.failingSince?.description)
         }
     }
@@ -32,10 +37,13 @@ extension StatusDocument {
         let late =
             webhooks.overdueSeconds >= Self.noticedDelay
             ? "; what is due is not sent for \(webhooks.overdueSeconds) s: does the service run?" : ""
+        let behind =
+            webhooks.untoldSeconds >= Self.noticedDelay
+            ? "; what came \(webhooks.untoldSeconds) s ago was not looked at yet" : ""
         return [
             (
                 "webhooks",
-                "\(webhooks.active) active, \(webhooks.failing) failing\(since), \(webhooks.paused) paused\(cure)\(late)"
+                "\(webhooks.active) active, \(webhooks.failing) failing\(since), \(webhooks.paused) paused\(cure)\(late)\(behind)"
             )
         ]
     }

@@ -1,0 +1,73 @@
+import EntitlementCore
+import Ledger
+import Synchronization
+
+/// What came of an attempt.
+struct AttemptResult: Sendable {
+    var outcome: DeliveryOutcome
+    /// Why nothing is to be sent to the endpoint from now on; `nil` where it goes on.
+    var pause: EndpointFact.Pause?
+}
+
+/// What this process has under way, and what came of it.
+final class DeliveriesUnderWay: Sendable {
+    private struct State {
+        var underWay: [String: Int] = [:]
+        var count = 0
+        var paces = DeliveryPaces()
+        var results: [AttemptResult] = []
+        var left: [(endpoint: String, number: Int64)] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// How many more may be taken of each endpoint, where that is not what any new one may have.
+    func rooms(limit: Int) -> [String: Int] {
+        state.withLock { $0.paces.rooms(beside: $0.underWay, limit: limit) }
+    }
+
+    var count: Int { state.withLock { $0.count } }
+
+    /// What was begun and not brought to its end.
+    func takeLeft() -> [(endpoint: String, number: Int64)] {
+        state.withLock { state in
+            defer { state.left = [] }
+            return state.left
+        }
+    }
+
+    func begin(_ deliveries: [DueDelivery]) {
+        state.withLock { state in
+            for delivery in deliveries { state.underWay[delivery.endpoint, default: 0] += 1 }
+            state.count += deliveries.count
+        }
+    }
+
+    /// - Parameters:
+    ///   - result: `nil` where it was not brought to its end.
+    ///   - duration: of the attempt.
+    func end(_ delivery: DueDelivery, _ result: AttemptResult?, after duration: Duration = .zero) {
+        state.withLock { state in
+            if let result {
+                state.paces.note(delivery.endpoint, isTaken: result.outcome.result == .delivered, after: duration)
+            }
+            let others = (state.underWay[delivery.endpoint] ?? 1) - 1
+            state.underWay[delivery.endpoint] = others > 0 ? others : nil
+            state.count -= 1
+            if let result {
+                state.results.append(result)
+            } else {
+                state.left.append((delivery.endpoint, delivery.number))
+            }
+        }
+    }
+
+    func takeResults() -> [AttemptResult] {
+        state.withLock { state in
+            defer { state.results = [] }
+            return state.results
+        }
+    }
+
+    func giveBack(_ results: [AttemptResult]) { state.withLock { $0.results = results + $0.results } }
+}
