@@ -91,7 +91,8 @@ struct ReconcileLoadTests {
             let work = try await rig.databaseWork {
                 for _ in 0..<launches { _ = try await rig.answer(Self.customer, posted, key: bearer) }
             }
-            #expect(work.transactions <= Int64(launches) * 3, "\(bearer.prefix(3)): \(work)")
+            // An autovacuum's, and that of a look for changed keys, are counted along.
+            #expect(work.transactions <= Int64(launches) * 3 + 5, "\(bearer.prefix(3)): \(work)")
         }
     }
 }
