@@ -39,7 +39,7 @@ CREATE TABLE webhook_message (
     type smallint NOT NULL,
     -- Which endpoints may hear of it: those of this name.
     app text COLLATE "C" NOT NULL,
-    -- NULL for what concerns none.
+    -- NULL for what concerns none; 0 for what nobody hears of who is bound to one.
     environment smallint,
     -- Whose message it is, a number of table identity; 0 where it is nobody's.
     identity bigint NOT NULL,

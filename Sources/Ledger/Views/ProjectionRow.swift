@@ -25,17 +25,21 @@ struct ProjectionRow: Sendable {
         ).first?.int(0) ?? 0
     }
 
-    /// Locks the row, which is made first where it is missing, and begun anew where it is of another version.
+    /// Locks the row, which is made first where it is missing.
     ///
     /// - Parameters:
     ///   - waits: whether it waits for another process that holds the lock.
-    ///   - clear: deletes what was derived.
+    ///   - clear: deletes what another version derived, and then this one begins anew; `nil`: it goes on where that one was.
     /// - Returns: the position up to which everything is derived; `nil` where another process holds the lock.
     func lock(
         on connection: isolated PostgresConnection, waits: Bool = false,
-        clear: (isolated PostgresConnection) throws -> Void
+        clear: ((isolated PostgresConnection) throws -> Void)?
     ) throws -> Int64? {
-        try make(on: connection)
+        try connection.query(
+            """
+            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
+            ON CONFLICT (ledger_id, name) DO NOTHING
+            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
         let row = try connection.query(
             """
             SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2
@@ -44,29 +48,12 @@ struct ProjectionRow: Sendable {
             [.int(ledgerID), .text(name)]
         ).first
         guard let row else { return nil }
-        if try row.int(0) == version { return try row.int(1) }
-        try clear(connection)
-        try note(0, on: connection)
-        return 0
-    }
-
-    /// Locks the row as it is, which is made first where it is missing, and waits for whoever holds it.
-    ///
-    /// - Returns: the position up to which everything is derived.
-    func lockWaiting(on connection: isolated PostgresConnection) throws -> Int64 {
-        try make(on: connection)
-        return try connection.query(
-            "SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 FOR UPDATE",
-            [.int(ledgerID), .text(name)]
-        ).first?.int(0) ?? 0
-    }
-
-    private func make(on connection: isolated PostgresConnection) throws {
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
+        let checkpoint = try row.int(1)
+        if try row.int(0) == version { return checkpoint }
+        try clear?(connection)
+        let start = clear == nil ? checkpoint : 0
+        try note(start, on: connection)
+        return start
     }
 
     /// Notes the position up to which everything is derived.

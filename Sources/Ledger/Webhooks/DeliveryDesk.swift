@@ -34,6 +34,8 @@ package struct DeliveryOutcome: Sendable {
         /// To be tried again after so many milliseconds.
         case failed(pause: Int64)
         case givenUp
+        /// Nothing was tried, for there is nothing to send; it says nothing of the endpoint.
+        case dropped
     }
 
     package let endpoint: String
@@ -76,15 +78,15 @@ package struct DeliveryDesk: Sendable {
     /// Takes what is due, of those endpoints first that wait the longest.
     ///
     /// - Parameters:
-    ///   - rooms: how many of an endpoint are taken at the most; of one that takes nothing, one.
-    ///   - newRoom: the same for those that `rooms` does not name.
+    ///   - full: those of which nothing is taken.
     ///   - limit: the most endpoints.
     ///   - total: the most deliveries.
+    ///   - room: how many of one are taken at the most, 1 or more; of one that takes nothing, one.
     package func take(
-        rooms: [String: Int] = [:], newRoom: Int = endpointLimit, limit: Int, total: Int = 1000
+        full: [String] = [], limit: Int, total: Int = 1000,
+        room: @Sendable (_ endpoint: String) -> Int = { _ in endpointLimit }
     ) async throws -> [DueDelivery] {
-        let rooms = rooms.sorted { $0.key < $1.key }
-        return try await pool.run(doing: "delivering webhooks") { connection in
+        try await pool.run(doing: "delivering webhooks") { connection in
             try connection.transaction { connection in
                 // First the locks: what is added until then is seen by what follows, and whatever comes later moves the row again.
                 let ready = try connection.query(
@@ -94,15 +96,14 @@ package struct DeliveryDesk: Sendable {
                         AND endpoint <> ALL ($2::text[])
                     ORDER BY due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
                     """,
-                    [.int(ledgerID), .textArray(rooms.filter { $0.value <= 0 }.map(\.key))]
-                ).rows.map { try $0.text(0) }
+                    [.int(ledgerID), .textArray(full)]
+                ).rows.map { try $0.text(0) }.sorted()
                 guard !ready.isEmpty else { return [] }
                 return try connection.query(
                     Self.taking,
                     [
-                        .int(ledgerID), .textArray(ready.sorted()), .textArray(rooms.map(\.key)),
-                        .intArray(rooms.map { Int64($0.value) }), .double(patience / .seconds(1)),
-                        .int(Int64(newRoom)), .int(Int64(total)),
+                        .int(ledgerID), .textArray(ready), .intArray(ready.map { Int64(room($0)) }),
+                        .double(patience / .seconds(1)), .int(Int64(total)),
                     ]
                 ).rows.map { try DueDelivery($0) }
             }
@@ -112,13 +113,11 @@ package struct DeliveryDesk: Sendable {
     private static let taking = """
         WITH share AS MATERIALIZED (
             SELECT endpoint.endpoint, endpoint.failing_since,
-                CASE WHEN starts_with(endpoint.app, '\(EndpointAudience.mark)') THEN greatest($5::float8, \(longPatience)) ELSE $5::float8 END
-                    AS patience,
-                CASE WHEN endpoint.failing_since IS NULL THEN coalesce(room.count, $6::bigint)
-                    ELSE least(1, coalesce(room.count, 1)) END AS count
-            FROM webhook_endpoint AS endpoint
-            LEFT JOIN unnest($3::text[], $4::bigint[]) AS room (endpoint, count) ON room.endpoint = endpoint.endpoint
-            WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = ANY ($2::text[])
+                CASE WHEN starts_with(endpoint.app, '\(EndpointAudience.mark)') THEN greatest($4::float8, \(longPatience))
+                    ELSE $4::float8 END AS patience,
+                CASE WHEN endpoint.failing_since IS NULL THEN room.count ELSE 1 END AS count
+            FROM unnest($2::text[], $3::bigint[]) AS room (endpoint, count)
+            JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND endpoint.endpoint = room.endpoint
         ), found AS MATERIALIZED (
             SELECT share.endpoint, share.failing_since, share.patience, own.* FROM share CROSS JOIN LATERAL (
                 SELECT number, identity, sequence, attempts, first_at,
@@ -129,7 +128,7 @@ package struct DeliveryDesk: Sendable {
                 ORDER BY delivery.due_at, delivery.number LIMIT share.count
             ) AS own
         ), due AS MATERIALIZED (
-            SELECT * FROM found ORDER BY place, endpoint LIMIT $7
+            SELECT * FROM found ORDER BY place, endpoint LIMIT $5
         ), taken AS (
             UPDATE webhook_delivery AS delivery SET
                 due_at = clock_timestamp() + make_interval(secs => due.patience), is_taken = true
@@ -140,7 +139,7 @@ package struct DeliveryDesk: Sendable {
                     OR EXISTS (
                         SELECT FROM found WHERE found.endpoint = share.endpoint
                             AND (found.endpoint, found.number) NOT IN (SELECT due.endpoint, due.number FROM due))
-                    THEN clock_timestamp() + CASE WHEN share.count = 0 THEN interval '1 s' ELSE interval '0' END
+                    THEN clock_timestamp()
                 ELSE (
                     SELECT min(next) FROM (
                         SELECT min(later.due_at) AS next FROM webhook_delivery AS later
@@ -243,7 +242,7 @@ package struct DeliveryDesk: Sendable {
         let rows = try connection.query(
             """
             UPDATE webhook_delivery AS delivery SET
-                state = outcome.state, attempts = delivery.attempts + 1, is_taken = false,
+                state = outcome.state, attempts = delivery.attempts + outcome.tried, is_taken = false,
                 due_at = CASE WHEN NOT EXISTS (
                     SELECT FROM webhook_delivery AS earlier WHERE earlier.ledger_id = $1 AND delivery.identity <> 0
                         AND earlier.endpoint = delivery.endpoint AND earlier.identity = delivery.identity
@@ -253,8 +252,9 @@ package struct DeliveryDesk: Sendable {
                 first_at = coalesce(delivery.first_at, outcome.at), last_at = outcome.at, status = outcome.status,
                 failure = outcome.failure
             FROM unnest(
-                $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[]
-            ) AS outcome (endpoint, number, state, pause, at, status, failure)
+                $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[],
+                $9::bigint[]
+            ) AS outcome (endpoint, number, state, pause, at, status, failure, tried)
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = outcome.endpoint AND delivery.number = outcome.number
                 AND delivery.state = 1
             RETURNING delivery.endpoint, delivery.identity, delivery.environment, delivery.state
@@ -265,6 +265,7 @@ package struct DeliveryDesk: Sendable {
                 .optionalIntArray(outcomes.map(\.result.pause)),
                 .timestampArray(outcomes.map(\.at.milliseconds)),
                 .optionalIntArray(outcomes.map { $0.status.map { Int64($0) } }), .textArray(outcomes.map(\.failure)),
+                .intArray(outcomes.map { $0.result == .dropped ? 0 : 1 }),
             ]
         ).rows
         var ended: [Line: Int64] = [:]
@@ -311,24 +312,28 @@ package struct DeliveryDesk: Sendable {
         _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
     ) throws {
         let groups = Dictionary(grouping: outcomes, by: \.endpoint).sorted { $0.key < $1.key }
+        func isTaking(_ outcomes: [DeliveryOutcome]) -> Bool { outcomes.contains { $0.result == .delivered } }
+        func tried(_ outcomes: [DeliveryOutcome]) -> [DeliveryOutcome] { outcomes.filter { $0.result != .dropped } }
         try connection.query(
             """
             UPDATE webhook_endpoint AS endpoint SET
                 failing_since = CASE WHEN outcome.failed_at IS NOT NULL
-                    THEN coalesce(endpoint.failing_since, outcome.failed_at) END,
+                    THEN coalesce(endpoint.failing_since, outcome.failed_at)
+                    WHEN NOT outcome.is_taking THEN endpoint.failing_since END,
                 due_at = least(endpoint.due_at, clock_timestamp() + outcome.pause * interval '1 ms')
-            FROM unnest($2::text[], $3::timestamptz[], $4::bigint[]) AS outcome (endpoint, failed_at, pause)
+            FROM unnest($2::text[], $3::timestamptz[], $4::bigint[], $5::boolean[])
+                AS outcome (endpoint, failed_at, pause, is_taking)
             WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = outcome.endpoint
             """,
             [
                 .int(ledgerID), .textArray(groups.map(\.key)),
                 .timestampArray(
                     groups.map { _, outcomes in
-                        let isTaking = outcomes.contains { $0.result == .delivered }
-                        return isTaking ? nil : outcomes.map(\.at.milliseconds).max()
+                        isTaking(outcomes) ? nil : tried(outcomes).map(\.at.milliseconds).max()
                     }),
                 // Of those that ended others may come next, at once.
                 .intArray(groups.map { _, outcomes in outcomes.map { $0.result.pause ?? 0 }.min() ?? 0 }),
+                .boolArray(groups.map { _, outcomes in isTaking(outcomes) }),
             ])
     }
 }
@@ -339,7 +344,7 @@ extension DeliveryOutcome.Result {
         switch self {
         case .failed: 1
         case .delivered: 2
-        case .givenUp: 3
+        case .givenUp, .dropped: 3
         }
     }
 
@@ -359,7 +364,7 @@ extension DueDelivery {
         failingSince = try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) }
         number = try row.int(2)
         type = try MessageType(stored: row.int(3))
-        environment = try row.optionalInt(4).map { try StoreEnvironment(stored: $0) }
+        environment = try row.optionalInt(4).flatMap { $0 == 0 ? nil : try StoreEnvironment(stored: $0) }
         customerID = try row.optionalText(5)
         sequence = try row.optionalInt(6)
         position = try row.int(7)

@@ -160,7 +160,7 @@ package struct DeliveryList: Sendable {
         try await desk.note(
             waiting.map {
                 DeliveryOutcome(
-                    endpoint: $0.0, number: $0.1, result: .givenUp, at: now, status: nil,
+                    endpoint: $0.0, number: $0.1, result: .dropped, at: now, status: nil,
                     failure: "it waited for longer than deliveries are kept")
             })
         return try await pool.run(doing: "letting go of old deliveries") { connection in

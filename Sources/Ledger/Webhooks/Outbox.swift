@@ -9,7 +9,9 @@ struct OutboxMessage: Sendable {
         /// Something became of a customer's purchases, and the entitlements before and after it.
         case purchase(PurchaseNews, AnswerCause, before: [UInt8], after: [UInt8])
         /// An event of the log: the one at the position.
-        case event
+        ///
+        /// - isAccess: it is about a key or an endpoint, which nobody hears of who is bound to an environment or an app.
+        case event(isAccess: Bool)
         case conflict
         /// Anything else, as it is sent.
         case other(MessageType, body: [UInt8])
@@ -23,6 +25,12 @@ struct OutboxMessage: Sendable {
     let identity: IdentityRef
     let position: Int64
     let at: Timestamp
+
+    /// What column `environment` holds.
+    fileprivate var storedEnvironment: Int16? {
+        if case .event(isAccess: true) = content { return 0 }
+        return environment?.number
+    }
 
     var type: MessageType {
         switch content {
@@ -75,7 +83,7 @@ enum Outbox {
             """,
             [
                 .int4(Int32(ledgerID)), .int2Array(messages.map(\.type.number)), .textArray(messages.map(\.app)),
-                .int2Array(messages.map { $0.environment?.number }), .intArray(messages.map(\.identity.number)),
+                .int2Array(messages.map(\.storedEnvironment)), .intArray(messages.map(\.identity.number)),
                 .intArray(messages.map(\.position)), .timestampArray(messages.map(\.at.milliseconds)),
                 .int2Array(messages.map { $0.change?.cause.number }), .bytesArray(messages.map { $0.change?.before }),
                 .bytesArray(messages.map { $0.change?.after }), .bytesArray(messages.map(\.body)),
@@ -240,7 +248,8 @@ enum Outbox {
     /// Whether an endpoint wants a message.
     private static let isWanted = """
         endpoint.app = message.app AND message.type = ANY (endpoint.types) AND message.position >= endpoint.position
-            AND (endpoint.environment IS NULL OR endpoint.environment = message.environment)
+            AND (endpoint.environment IS NULL OR message.environment IS NULL
+                OR endpoint.environment = message.environment)
         """
 
     private static let giving = """

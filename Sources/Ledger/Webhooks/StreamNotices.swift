@@ -44,7 +44,7 @@ package struct StreamNotices: Sendable {
             guard streams.contains(where: { $0.isSilent != (stored[StreamKey($0)] == .told) }) || !stored.isEmpty
             else { return }
             try connection.transaction { connection in
-                _ = try WebhookProjector.row.lockWaiting(on: connection)
+                _ = try WebhookProjector.row.lock(on: connection, waits: true, clear: nil)
                 let apps = try StoredEndpoint.apps(wanting: [.streamSilent, .streamRecovered], on: connection)
                 let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
                 let stored = try Self.stored(on: connection)

@@ -104,7 +104,7 @@ package struct WebhookProjector: Sendable {
     }
 
     private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
-        guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
+        guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
         try connection.walkByIndex()
         if head == checkpoint, try tellDrift(on: connection) { return .more }
@@ -177,7 +177,7 @@ package struct WebhookProjector: Sendable {
     /// That a customer has something in the other environment only is no news, and would tell an endpoint of one of the other.
     private func tellDrift(on connection: isolated PostgresConnection) throws -> Bool {
         let found = try DriftProjector.row.checkpoint(on: connection)
-        guard let told = try Self.driftRow.lock(on: connection, clear: { _ in }), told < found else { return false }
+        guard let told = try Self.driftRow.lock(on: connection, clear: nil), told < found else { return false }
         let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
         guard !names.isEmpty else {
             try Self.driftRow.note(found, on: connection)
@@ -241,7 +241,8 @@ private enum RecordedEvents {
                 content: content, app: app, environment: record.environment, identity: identity ?? EventName.nobody,
                 position: record.position, at: record.recordedAt)
         }
-        let recorded = message(.event, record.identity)
+        let isAccess = if case .access = event.fact { true } else { false }
+        let recorded = message(.event(isAccess: isAccess), record.identity)
         if case .conflict(let fact) = event.fact { return [recorded, message(.conflict, fact.claimant)] }
         return [recorded]
     }

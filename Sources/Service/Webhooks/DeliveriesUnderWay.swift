@@ -21,9 +21,14 @@ final class DeliveriesUnderWay: Sendable {
 
     private let state = Mutex(State())
 
-    /// How many more may be taken of each endpoint, where that is not what any new one may have.
-    func rooms(limit: Int) -> [String: Int] {
-        state.withLock { $0.paces.rooms(beside: $0.underWay, limit: limit) }
+    /// The endpoints of which nothing more may be taken.
+    ///
+    /// - Parameter limit: the most that is under way of all.
+    func full(limit: Int) -> [String] { state.withLock { $0.paces.full(beside: $0.underWay, limit: limit) } }
+
+    /// How many more may be taken of one that is not full.
+    func room(of endpoint: String) -> Int {
+        state.withLock { max(1, $0.paces.window(of: endpoint) - ($0.underWay[endpoint] ?? 0)) }
     }
 
     var count: Int { state.withLock { $0.count } }

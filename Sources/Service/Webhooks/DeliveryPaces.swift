@@ -24,21 +24,17 @@ struct DeliveryPaces: Sendable {
         windows[endpoint] = next == Self.first ? nil : next
     }
 
-    /// How many more each may have; those that are not named may have ``first``.
+    /// Those that may have no more.
     ///
     /// Those that are slow get no more than half of all places together, however many they are.
     ///
     /// - Parameters:
     ///   - underWay: of each endpoint.
     ///   - limit: all places.
-    func rooms(beside underWay: [String: Int], limit: Int) -> [String: Int] {
-        let slow = windows.filter { $0.value == 1 }
-        let isFull = slow.keys.reduce(0) { $0 + (underWay[$1] ?? 0) } >= max(1, limit / 2)
-        var rooms = windows
-        for endpoint in underWay.keys { rooms[endpoint] = window(of: endpoint) }
-        for (endpoint, window) in rooms {
-            rooms[endpoint] = isFull && window == 1 ? 0 : max(0, window - (underWay[endpoint] ?? 0))
-        }
-        return rooms
+    func full(beside underWay: [String: Int], limit: Int) -> [String] {
+        let full = underWay.filter { $0.value >= window(of: $0.key) }.map(\.key)
+        let slow = underWay.reduce(0) { window(of: $1.key) == 1 ? $0 + $1.value : $0 }
+        guard slow >= max(1, limit / 2) else { return full }
+        return full + windows.filter { $0.value == 1 && underWay[$0.key] == nil }.map(\.key)
     }
 }

@@ -114,8 +114,8 @@ package struct WebhookDispatcher: Sendable {
         do {
             try await endpoints.refresh()
             let due = try await desk.take(
-                rooms: work.rooms(limit: underWayLimit), newRoom: DeliveryPaces.first, limit: Self.endpointsTaken,
-                total: room)
+                full: work.full(limit: underWayLimit), limit: Self.endpointsTaken, total: room
+            ) { work.room(of: $0) }
             guard !due.isEmpty else { return intervals.idle }
             work.begin(due)
             guard let contents = await contents(of: due, work) else { return intervals.retry }
@@ -136,13 +136,8 @@ package struct WebhookDispatcher: Sendable {
     /// What deliveries tell of and do not hold themselves: read once for all of them.
     private struct Contents: Sendable {
         struct Key: Hashable {
+            let scope: LogScope
             let position: Int64
-            let environment: StoreEnvironment?
-            let bundleID: String?
-
-            init(_ delivery: DueDelivery, _ terms: EndpointTerms) {
-                (position, environment, bundleID) = (delivery.position, terms.environment, terms.bundleID)
-            }
         }
 
         var events: [Key: EventDocument] = [:]
@@ -154,23 +149,22 @@ package struct WebhookDispatcher: Sendable {
         do {
             var contents = Contents()
             var people: Set<IdentityRef> = []
-            var looked: Set<Contents.Key> = []
-            let terms = Dictionary(endpoints.endpoints.map { ($0.id, $0.terms) }) { first, _ in first }
+            var positions: [LogScope: Set<Int64>] = [:]
             for delivery in due {
                 switch delivery.type {
                 case .eventRecorded, .ownershipConflict:
-                    guard let terms = terms[delivery.endpoint] else { continue }
-                    let key = Contents.Key(delivery, terms)
-                    guard looked.insert(key).inserted else { continue }
-                    let scope = LogScope(
-                        environment: terms.environment, app: terms.bundleID.map { AppScope($0) })
-                    contents.events[key] = try await reader.event(at: delivery.position, only: scope).map {
-                        EventDocument($0.event, to: scope)
-                    }
+                    guard let scope = endpoints.endpoint(delivery.endpoint)?.scope else { continue }
+                    positions[scope, default: []].insert(delivery.position)
                 case .entitlementsChanged, .driftFound, .streamSilent, .streamRecovered, .test: break
                 case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue,
                     .expiration, .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
                     people.formUnion(try EventMessage.people(in: delivery.body ?? []))
+                }
+            }
+            for (scope, positions) in positions {
+                for event in try await reader.events(at: positions.sorted(), only: scope) {
+                    contents.events[Contents.Key(scope: scope, position: event.record.position)] = EventDocument(
+                        event, to: scope)
                 }
             }
             if !people.isEmpty { contents.names = try await reader.customerIDs(of: people.sorted()) }
@@ -240,10 +234,10 @@ package struct WebhookDispatcher: Sendable {
         do {
             // What the database says an endpoint is told counts as far as the log says so, too.
             guard delivery.isMeant(for: target.endpoint) else {
-                return result(.givenUp, "the endpoint was not made for this")
+                return result(.dropped, "the endpoint was not made for this")
             }
             guard let message = try message(of: delivery, to: target.endpoint, contents) else {
-                return result(.givenUp, "what it was about is gone")
+                return result(.dropped, "what it was about is gone")
             }
             let url = try EndpointURL(target.url, allowsPrivate: allowsPrivate).url
             let answer = try await transport.send(
@@ -290,7 +284,7 @@ package struct WebhookDispatcher: Sendable {
 
     /// Sends nothing to an endpoint any more, until somebody resumes it.
     private func pause(_ id: String, _ reason: EndpointFact.Pause) async {
-        guard let endpoint = endpoints.endpoints.first(where: { $0.id == id }), endpoint.pause == nil else { return }
+        guard let endpoint = endpoints.endpoint(id), endpoint.pause == nil else { return }
         do {
             try await endpoints.change(id, .paused(reason))
             try await endpoints.refresh()
@@ -307,7 +301,8 @@ package struct WebhookDispatcher: Sendable {
         of delivery: DueDelivery, to endpoint: Endpoint, _ contents: Contents
     ) throws -> WebhookMessage? {
         try WebhookMessage(
-            delivery, in: endpoint.terms.knownFormat, event: contents.events[Contents.Key(delivery, endpoint.terms)],
+            delivery, in: endpoint.terms.knownFormat,
+            event: contents.events[Contents.Key(scope: endpoint.scope, position: delivery.position)],
             names: contents.names)
     }
 
@@ -321,6 +316,13 @@ package struct WebhookDispatcher: Sendable {
     }
 }
 
+extension Endpoint {
+    /// What of the log it may hear of.
+    fileprivate var scope: LogScope {
+        LogScope(environment: terms.environment, app: terms.bundleID.map { AppScope($0) })
+    }
+}
+
 extension DeliveryOutcome.Result {
     /// As metrics name it.
     fileprivate var word: String {
@@ -328,6 +330,7 @@ extension DeliveryOutcome.Result {
         case .delivered: "delivered"
         case .failed: "failed"
         case .givenUp: "given_up"
+        case .dropped: "dropped"
         }
     }
 }

@@ -83,18 +83,27 @@ struct WebhookUpkeepTests {
         #expect(receiver.messages.map { $0.data["customer_id"] } == [.string("c-2"), .string("c-1")])
     }
 
-    @Test("an endpoint of one environment is not given what is of none, and so does not fail by it")
+    @Test("an endpoint of one environment hears of what is of none, but not of keys, and so does not fail by them")
     func ofNoEnvironment() async throws {
         let rig = try await ServiceRig.make()
         let (sandbox, both) = (try Receiver(), try Receiver())
         let made = try await rig.endpoint(sandbox, #","environment":"sandbox""#)
         _ = try await rig.endpoint(both)
         _ = try await rig.keys.create(name: "another", scopes: [.eventsRead])
-        try await rig.telling { try await both.wait("the key") { !$0.isEmpty } }
+        _ = try await rig.put(ServiceRig.proCatalog)
+        try await rig.telling {
+            try await both.wait("all") { $0.count == 2 }
+            try await sandbox.wait("the catalog") { $0.count == 1 }
+        }
         let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
-        #expect(try await rig.get(path + "/deliveries").json["items"] == .array([]))
+        #expect(sandbox.messages.map { $0.data["type"] } == [.string("catalog_applied")])
+        guard case .array(let deliveries)? = try await rig.get(path + "/deliveries").json["items"] else {
+            return #expect(Bool(false), "no list")
+        }
+        #expect(deliveries.count == 1)
         #expect(try await rig.get(path).json["failing_since"] == .null)
-        #expect(both.messages.map { $0.data["type"] } == [.string("api_key_created")])
+        // What is nobody's comes in any order.
+        #expect(Set(both.messages.map { $0.data["type"] }) == [.string("api_key_created"), .string("catalog_applied")])
     }
 
     @Test("a difference is told once, as it is listed, to endpoints that hear of its app and environment")
