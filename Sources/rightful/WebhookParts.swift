@@ -10,7 +10,7 @@ struct WebhookParts: Sendable {
     init(
         _ configuration: Configuration, streams: StreamsReading, _ session: DatabaseSession, writer: LedgerWriter,
         reader: LedgerReader,
-        metrics: Metrics, logger: Logger
+        appended: Doorbell, metrics: Metrics, logger: Logger
     ) {
         let pool = session.pool
         let now = session.clock.now
@@ -30,7 +30,7 @@ struct WebhookParts: Sendable {
                 transport: WebhookDispatcher.transport(
                     allowsPrivate: allowsPrivate, attempt: attempt, connections: underWay),
                 allowsPrivate: allowsPrivate, underWayLimit: underWay,
-                metrics: metrics, logger: logger, now: now), endpoints: endpoints, metrics: metrics, logger: logger,
-            now: now)
+                metrics: metrics, logger: logger, now: now), endpoints: endpoints,
+            appended: appended, metrics: metrics, logger: logger, now: now)
     }
 }

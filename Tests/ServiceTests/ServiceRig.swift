@@ -144,7 +144,7 @@ struct ServiceRig {
                 desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true, metrics: metrics,
                 logger: logger, now: now),
-            endpoints: endpoints, metrics: metrics, logger: logger, now: now)
+            endpoints: endpoints, appended: Doorbell(), metrics: metrics, logger: logger, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(

@@ -40,6 +40,8 @@ package struct Endpoint: Hashable, Sendable {
     package var createdAt: Timestamp { secrets.last?.at ?? .earliest }
     /// Why nothing is sent to it; `nil` where something is.
     package fileprivate(set) var pause: EndpointFact.Pause?
+    /// Where it was last resumed; `nil` where it never was.
+    package fileprivate(set) var resumedPosition: Int64?
 
     /// The hashes of the secrets that sign, the newest first.
     ///
@@ -85,7 +87,7 @@ package struct EndpointBook: Hashable, Sendable {
         case .made: return false
         case .secretRotated(let hash): endpoint.secrets.insert(EndpointSecret(hash: hash, at: recordedAt), at: 0)
         case .paused(let pause): endpoint.pause = pause
-        case .resumed: endpoint.pause = nil
+        case .resumed: (endpoint.pause, endpoint.resumedPosition) = (nil, position)
         case .removed:
             endpoints[fact.endpointID] = nil
             removed.insert(fact.endpointID)

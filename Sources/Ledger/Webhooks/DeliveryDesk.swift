@@ -119,44 +119,43 @@ package struct DeliveryDesk: Sendable {
             FROM unnest($2::text[], $3::bigint[]) AS room (endpoint, count)
             JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND endpoint.endpoint = room.endpoint
         ), found AS MATERIALIZED (
-            SELECT share.endpoint, share.failing_since, share.patience, own.* FROM share CROSS JOIN LATERAL (
+            -- One more of each than is taken says whether more is due.
+            SELECT share.endpoint, share.failing_since, share.patience, own.*, own.place <= share.count
+                AND row_number() OVER (PARTITION BY own.place <= share.count ORDER BY own.place, share.endpoint) <= $5 AS is_due
+            FROM share LEFT JOIN LATERAL (
                 SELECT number, identity, sequence, attempts, first_at,
                     row_number() OVER (ORDER BY delivery.due_at, delivery.number) AS place
                 FROM webhook_delivery AS delivery
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = share.endpoint
                     AND delivery.due_at <= clock_timestamp()
-                ORDER BY delivery.due_at, delivery.number LIMIT share.count
-            ) AS own
-        ), due AS MATERIALIZED (
-            SELECT * FROM found ORDER BY place, endpoint LIMIT $5
+                ORDER BY delivery.due_at, delivery.number LIMIT share.count + 1
+            ) AS own ON true
         ), taken AS (
             UPDATE webhook_delivery AS delivery SET
-                due_at = clock_timestamp() + make_interval(secs => due.patience), is_taken = true
-            FROM due WHERE delivery.ledger_id = $1 AND delivery.endpoint = due.endpoint AND delivery.number = due.number
+                due_at = clock_timestamp() + make_interval(secs => found.patience), is_taken = true
+            FROM found WHERE found.is_due
+                AND delivery.ledger_id = $1 AND delivery.endpoint = found.endpoint AND delivery.number = found.number
         ), moved AS (
             UPDATE webhook_endpoint AS endpoint SET due_at = CASE
-                WHEN share.count <= (SELECT count(*) FROM found WHERE found.endpoint = share.endpoint)
-                    OR EXISTS (
-                        SELECT FROM found WHERE found.endpoint = share.endpoint
-                            AND (found.endpoint, found.number) NOT IN (SELECT due.endpoint, due.number FROM due))
-                    THEN clock_timestamp()
-                ELSE (
-                    SELECT min(next) FROM (
-                        SELECT min(later.due_at) AS next FROM webhook_delivery AS later
-                        WHERE later.ledger_id = $1 AND later.endpoint = share.endpoint
-                            AND later.due_at > clock_timestamp()
-                        UNION ALL
-                        SELECT clock_timestamp() + make_interval(secs => due.patience) FROM due WHERE due.endpoint = share.endpoint
-                    ) AS nexts)
+                WHEN rest.is_more THEN clock_timestamp()
+                ELSE least(
+                    (SELECT min(later.due_at) FROM webhook_delivery AS later
+                     WHERE later.ledger_id = $1 AND later.endpoint = rest.endpoint AND later.due_at > clock_timestamp()),
+                    CASE WHEN rest.is_taken THEN clock_timestamp() + make_interval(secs => rest.patience) END)
                 END
-            FROM share WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = share.endpoint
+            FROM (
+                SELECT endpoint, patience, bool_or(is_due) AS is_taken, bool_or(number IS NOT NULL AND NOT is_due) AS is_more
+                FROM found GROUP BY endpoint, patience
+            ) AS rest
+            WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = rest.endpoint
         )
         SELECT due.endpoint, due.failing_since, due.number, message.type, message.environment, known.value, due.sequence,
             message.position, message.at, message.cause, message.before, message.after, message.body, due.attempts,
             due.first_at, message.id::text, message.app
-        FROM due
+        FROM found AS due
         JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = due.number
         LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = due.identity
+        WHERE due.is_due
         ORDER BY due.number
         """
 

@@ -90,12 +90,14 @@ enum Outbox {
             ]
         ).rows.map { try $0.int(0) }
         try lockThoseWanting(numbers, on: connection)
-        try connection.query(
-            giving,
-            [
-                .int(ledgerID), .intArray(numbers),
-                .int2Array(MessageType.allCases.filter(\.isCounted).map(\.number)),
-            ])
+        for statement in [counting, giving] {
+            try connection.query(
+                statement,
+                [
+                    .int(ledgerID), .intArray(numbers),
+                    .int2Array(MessageType.allCases.filter(\.isCounted).map(\.number)),
+                ])
+        }
     }
 
     /// Withdraws whatever is about some people, who were forgotten.
@@ -252,40 +254,46 @@ enum Outbox {
                 OR endpoint.environment = message.environment)
         """
 
+    /// Counts for each line what is added to it; a line's row is read by what follows, so both stay linear in the endpoints,
+    /// whatever the planner takes their number for.
+    private static let counting = """
+        INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting)
+        SELECT $1::bigint::integer, endpoint.endpoint, message.identity, coalesce(message.environment, 0),
+            count(*) FILTER (WHERE message.type = ANY ($3::smallint[])), count(*)
+        FROM webhook_message AS message
+        JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND \(isWanted)
+        WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[]) AND message.identity <> 0
+        GROUP BY 2, 3, 4
+        ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
+            sequence = webhook_line.sequence + excluded.sequence, waiting = webhook_line.waiting + excluded.waiting
+        """
+
     private static let giving = """
         WITH new AS MATERIALIZED (
             SELECT endpoint.endpoint, message.number, message.identity, coalesce(message.environment, 0) AS environment,
-                message.type = ANY ($3::smallint[]) AS is_counted,
-                count(*) FILTER (WHERE message.type = ANY ($3::smallint[])) OVER line AS step,
-                row_number() OVER line AS place
+                CASE WHEN message.type = ANY ($3::smallint[])
+                    THEN count(*) FILTER (WHERE message.type = ANY ($3::smallint[])) OVER following END AS left_after,
+                row_number() OVER line AS place, count(*) OVER whole AS deliveries
             FROM webhook_message AS message
             JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND \(isWanted)
             WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[])
-            WINDOW line AS (
-                PARTITION BY endpoint.endpoint, message.identity, message.environment ORDER BY message.number
-                ROWS UNBOUNDED PRECEDING)
-        ), added AS MATERIALIZED (
-            SELECT endpoint, identity, environment, max(step) AS steps, count(*) AS deliveries
-            FROM new WHERE identity <> 0 GROUP BY endpoint, identity, environment
-        ), line AS (
-            INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting)
-            SELECT $1::bigint::integer, endpoint, identity, environment, steps, deliveries FROM added
-            ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
-                sequence = webhook_line.sequence + excluded.sequence, waiting = webhook_line.waiting + excluded.waiting
-            RETURNING endpoint, identity, environment, sequence, waiting
+            WINDOW whole AS (PARTITION BY endpoint.endpoint, message.identity, coalesce(message.environment, 0)),
+                line AS (whole ORDER BY message.number),
+                following AS (whole ORDER BY message.number ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
         ), given AS (
             INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, sequence, due_at)
             SELECT $1::bigint::integer, new.endpoint, new.number, new.identity, new.environment,
-                CASE WHEN new.is_counted THEN line.sequence - added.steps + new.step END,
-                CASE WHEN new.identity = 0 OR (new.place = 1 AND line.waiting = added.deliveries)
+                line.sequence - new.left_after,
+                CASE WHEN new.identity = 0 OR (new.place = 1 AND line.waiting = new.deliveries)
                     THEN clock_timestamp() END
             FROM new
-            LEFT JOIN added USING (endpoint, identity, environment)
-            LEFT JOIN line USING (endpoint, identity, environment)
+            LEFT JOIN webhook_line AS line ON line.ledger_id = $1 AND line.endpoint = new.endpoint
+                AND line.identity = new.identity AND line.environment = new.environment
             RETURNING endpoint, due_at
         )
-        UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp())
-        WHERE ledger_id = $1 AND endpoint IN (SELECT endpoint FROM given WHERE due_at IS NOT NULL)
+        UPDATE webhook_endpoint SET due_at = clock_timestamp()
+        WHERE ledger_id = $1 AND (due_at IS NULL OR due_at > clock_timestamp())
+            AND endpoint IN (SELECT endpoint FROM given WHERE due_at IS NOT NULL)
         """
 }
 

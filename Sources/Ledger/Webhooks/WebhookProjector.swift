@@ -107,17 +107,20 @@ package struct WebhookProjector: Sendable {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
         try connection.walkByIndex()
-        if head == checkpoint, try tellDrift(on: connection) { return .more }
+        let share = try share(on: connection)
+        if head == checkpoint, try tellDrift(share, on: connection) { return .more }
         let scopes = try AnswerScope.all(on: connection)
         let applied = scopes.isEmpty ? [] : try AppliedCatalog.all(on: connection)
         var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
         // Beside a backlog of events, too: whoever has lapsed meanwhile is told of in time, unless the backlog is about them.
         let due =
             scopes.isEmpty
-            ? [] : try WatchedAnswer.due(by: now, limit: pageCustomers * (head > checkpoint ? 4 : 1), on: connection)
+            ? []
+            : try WatchedAnswer.due(
+                by: now, limit: min(pageCustomers * (head > checkpoint ? 4 : 1), share), on: connection)
         if !due.isEmpty { try page.pass(due, at: now, knownAt: checkpoint, until: .now + patience, on: connection) }
         if head > checkpoint {
-            let reached = try follow(from: checkpoint, to: head, scopes, applied, &page, on: connection)
+            let reached = try follow(from: checkpoint, to: head, share, scopes, applied, &page, on: connection)
             try Self.row.note(reached, on: connection)
             return .more
         }
@@ -127,11 +130,12 @@ package struct WebhookProjector: Sendable {
             return .more
         }
         if var scope = scopes.first(where: { $0.walk != nil }), let walk = scope.walk {
-            let part = try identities(after: walk.identity, on: connection)
+            let limit = min(pageCustomers, share)
+            let part = try identities(after: walk.identity, limit: limit, on: connection)
             let last = try page.walk(part, for: scope, upTo: checkpoint, until: .now + patience, on: connection)
             try page.write(on: connection)
             try Outbox.add(page.messages, on: connection)
-            scope.advanceWalk(to: part.count < pageCustomers && last == part.last ? nil : last)
+            scope.advanceWalk(to: part.count < limit && last == part.last ? nil : last)
             scope.beginWalk(for: applied, upTo: checkpoint)
             try scope.write(on: connection)
             return .more
@@ -139,9 +143,20 @@ package struct WebhookProjector: Sendable {
         return .done(until: now)
     }
 
+    /// How many messages a transaction may make, when each goes to every endpoint: they are locked for as long, and whoever sends
+    /// waits for them.
+    private func share(on connection: isolated PostgresConnection) throws -> Int {
+        let endpoints = try connection.query(
+            "SELECT count(*) FROM webhook_endpoint WHERE ledger_id = $1", [.int(ledgerID)]
+        ).first?.int(0)
+        return max(1, Self.pageDeliveries / max(1, Int(endpoints ?? 0)))
+    }
+
+    private static let pageDeliveries = 20_000
+
     /// Goes through the next events; returns up to which position.
     private func follow(
-        from checkpoint: Int64, to head: Int64, _ scopes: [AnswerScope], _ applied: [AppliedCatalog],
+        from checkpoint: Int64, to head: Int64, _ share: Int, _ scopes: [AnswerScope], _ applied: [AppliedCatalog],
         _ page: inout AnswerChangePage, on connection: isolated PostgresConnection
     ) throws -> Int64 {
         let change = try EndpointEvent.first(after: checkpoint, on: connection)
@@ -157,7 +172,7 @@ package struct WebhookProjector: Sendable {
         let last = min(change.map { $0.position - 1 } ?? head, head)
         let apps = try StoredEndpoint.apps(wanting: Set(MessageType.allCases), on: connection)
         guard !apps.isEmpty else { return last }
-        var end = min(checkpoint + pageEvents, last)
+        var end = min(checkpoint + min(pageEvents, Int64(share)), last)
         let recorded = try RecordedEvents.messages(from: checkpoint, to: end, on: connection)
         if !scopes.isEmpty {
             let events = try BearingEvent.read(from: checkpoint, to: end, on: connection)
@@ -175,7 +190,7 @@ package struct WebhookProjector: Sendable {
     /// Tells of differences that were found since the last time; returns whether there was anything to do.
     ///
     /// That a customer has something in the other environment only is no news, and would tell an endpoint of one of the other.
-    private func tellDrift(on connection: isolated PostgresConnection) throws -> Bool {
+    private func tellDrift(_ share: Int, on connection: isolated PostgresConnection) throws -> Bool {
         let found = try DriftProjector.row.checkpoint(on: connection)
         guard let told = try Self.driftRow.lock(on: connection, clear: nil), told < found else { return false }
         let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
@@ -183,7 +198,7 @@ package struct WebhookProjector: Sendable {
             try Self.driftRow.note(found, on: connection)
             return true
         }
-        let page = Int(pageEvents)
+        let page = min(Int(pageEvents), share)
         let drifts = try DriftRegister.found(after: told, upTo: found, limit: page, on: connection)
         let messages = try drifts.filter { $0.drift.cause.driftClass != .environment }.flatMap { drift, identity in
             let body = try showDrift(drift)
@@ -199,13 +214,13 @@ package struct WebhookProjector: Sendable {
     }
 
     private func identities(
-        after identity: IdentityRef, on connection: isolated PostgresConnection
+        after identity: IdentityRef, limit: Int, on connection: isolated PostgresConnection
     ) throws -> [IdentityRef] {
         try connection.query(
             """
             SELECT identity FROM identity WHERE ledger_id = $1 AND identity > $2 ORDER BY identity
-            LIMIT \(pageCustomers)
-            """, [.int(ledgerID), .int(identity.number)]
+            LIMIT $3
+            """, [.int(ledgerID), .int(identity.number), .int(Int64(limit))]
         ).rows.map { IdentityRef(try $0.int(0)) }
     }
 }

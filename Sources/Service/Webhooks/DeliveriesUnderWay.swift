@@ -7,6 +7,8 @@ struct AttemptResult: Sendable {
     var outcome: DeliveryOutcome
     /// Why nothing is to be sent to the endpoint from now on; `nil` where it goes on.
     var pause: EndpointFact.Pause?
+    /// Where the endpoint had last been resumed when it was tried.
+    var resumedPosition: Int64?
 }
 
 /// What this process has under way, and what came of it.

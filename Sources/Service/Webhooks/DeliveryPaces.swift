@@ -4,8 +4,8 @@ import Ledger
 ///
 /// So those that are slow, or hang, hold few of the places that all share, and the others find one.
 struct DeliveryPaces: Sendable {
-    /// What an endpoint may have of which nothing is known.
-    static let first = 8
+    /// What an endpoint may have of which nothing is known: little, since after a start that is true of those that hang, too.
+    static let first = 2
     /// What counts as quick.
     static let quick = Duration.seconds(1)
     /// The most endpoints of which something is remembered; beyond it all begin anew.

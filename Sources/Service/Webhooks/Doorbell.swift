@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets somebody sleep until a while has passed or another rings.
-final class Doorbell: Sendable {
+package final class Doorbell: Sendable {
     private struct State {
         var sleeper: (number: Int, continuation: CheckedContinuation<Void, Never>)?
         var hasRung = false
@@ -12,8 +12,10 @@ final class Doorbell: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// Wakes whoever sleeps, or the next who would.
-    func ring() {
+    package func ring() {
         let sleeper = state.withLock { state in
             guard let sleeper = state.sleeper else {
                 state.hasRung = true

@@ -71,13 +71,14 @@ package struct WebhookDispatcher: Sendable {
     ) -> OutgoingSession {
         OutgoingSession(
             timeout: attempt / .seconds(1), answerLimit: answerLimit, wantsBodies: false, connections: connections,
-            hostConnections: 2 * DeliveryDesk.endpointLimit
+            // Many endpoints may be of one host, a gateway's: each has its own share of what is under way.
+            hostConnections: connections
         ) { allowsPrivate || PublicAddress.contains($0.bytes) }
     }
 
     /// The most deliveries under way at once, where there are enough descriptors, and the most endpoints taken together.
     package static let mostUnderWay = 1024
-    private static let endpointsTaken = 128
+    private static let endpointsTaken = 512
 
     /// Something may be due: it is looked for at once.
     func wake() { bell.ring() }
@@ -187,7 +188,7 @@ package struct WebhookDispatcher: Sendable {
                 bell.ring()
                 // One after the other, so that each is paused once however many attempts failed.
                 for result in results {
-                    if let pause = result.pause { await self.pause(result.outcome.endpoint, pause) }
+                    if let reason = result.pause { await pause(result.outcome.endpoint, reason, after: result) }
                 }
             } catch {
                 work.giveBack(results)
@@ -219,6 +220,7 @@ package struct WebhookDispatcher: Sendable {
 
     /// Sends a delivery once; `nil` where that was not brought to its end.
     private func attempt(_ delivery: DueDelivery, _ contents: Contents) async -> AttemptResult? {
+        let target = endpoints.target(delivery.endpoint, now: now())
         func result(
             _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, pause: EndpointFact.Pause? = nil
         ) -> AttemptResult {
@@ -226,9 +228,9 @@ package struct WebhookDispatcher: Sendable {
             return AttemptResult(
                 outcome: DeliveryOutcome(
                     endpoint: delivery.endpoint, number: delivery.number, result: result, at: now(), status: status,
-                    failure: failure), pause: pause)
+                    failure: failure), pause: pause, resumedPosition: target?.endpoint.resumedPosition)
         }
-        guard let target = endpoints.target(delivery.endpoint, now: now()) else {
+        guard let target else {
             return result(later(delivery), "the endpoint's address or secret is not in the database")
         }
         do {
@@ -282,9 +284,11 @@ package struct WebhookDispatcher: Sendable {
         return now() >= since.adding(milliseconds: DeliverySchedule.patience) ? .unreachable : nil
     }
 
-    /// Sends nothing to an endpoint any more, until somebody resumes it.
-    private func pause(_ id: String, _ reason: EndpointFact.Pause) async {
-        guard let endpoint = endpoints.endpoint(id), endpoint.pause == nil else { return }
+    /// Sends nothing to an endpoint any more, until somebody resumes it; what was tried before somebody did says nothing of it now.
+    private func pause(_ id: String, _ reason: EndpointFact.Pause, after result: AttemptResult) async {
+        guard let endpoint = endpoints.endpoint(id), endpoint.pause == nil,
+            endpoint.resumedPosition == result.resumedPosition
+        else { return }
         do {
             try await endpoints.change(id, .paused(reason))
             try await endpoints.refresh()

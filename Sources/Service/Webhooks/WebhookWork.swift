@@ -5,8 +5,10 @@ import RevenueCatAPI
 
 /// What goes on behind the answers for outgoing webhooks: finding what there is to tell, and sending it.
 package struct WebhookWork: Sendable {
-    /// Between looks at what was appended, in milliseconds.
+    /// Between looks at what others appended, in milliseconds.
     private static let follow: Int64 = 200
+    /// How long what this instance appended gathers before it is looked at.
+    private static let gather = Duration.milliseconds(10)
     private static let retry = Duration.seconds(1)
     /// Between looks whether the stores are heard.
     private static let listen = Duration.seconds(10)
@@ -16,13 +18,15 @@ package struct WebhookWork: Sendable {
     private let streams: StreamsReading
     private let dispatcher: WebhookDispatcher
     private let endpoints: EndpointRegister
+    private let appended: Doorbell
     private let metrics: Metrics
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
 
+    /// - Parameter appended: rung when this instance has appended something.
     package init(
         projector: WebhookProjector, notices: StreamNotices, streams: StreamsReading, dispatcher: WebhookDispatcher,
-        endpoints: EndpointRegister, metrics: Metrics, logger: Logger,
+        endpoints: EndpointRegister, appended: Doorbell, metrics: Metrics, logger: Logger,
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.projector = projector
@@ -30,6 +34,7 @@ package struct WebhookWork: Sendable {
         self.streams = streams
         self.dispatcher = dispatcher
         self.endpoints = endpoints
+        self.appended = appended
         self.metrics = metrics
         self.logger = logger
         self.now = now
@@ -61,18 +66,20 @@ package struct WebhookWork: Sendable {
 
     private func project(_ watch: WorkWatch?) async {
         while !Task.isCancelled {
-            let pause: Duration
             switch await step(watch) {
-            case .more:
-                dispatcher.wake()
-                continue
-            // Whatever comes into the log is looked for by then, too.
+            case .more: dispatcher.wake()
+            // Whatever others append is looked for by then, too.
             case .done(let next):
-                pause = .milliseconds(max(0, min(next.milliseconds - now().milliseconds, Self.follow)))
-            case .elsewhere: pause = .milliseconds(Self.follow)
-            case nil: pause = Self.retry
+                let pause = Duration.milliseconds(max(0, min(next.milliseconds - now().milliseconds, Self.follow)))
+                if endpoints.count > 0 {
+                    await appended.wait(for: pause)
+                    try? await Task.sleep(for: min(pause, Self.gather))
+                } else {
+                    try? await Task.sleep(for: pause)
+                }
+            case .elsewhere: try? await Task.sleep(for: .milliseconds(Self.follow))
+            case nil: try? await Task.sleep(for: Self.retry)
             }
-            try? await Task.sleep(for: pause)
         }
     }
 

@@ -104,7 +104,11 @@ struct ServeCommand: Command {
             let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
             // Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
             let writing = session.pool(connections: 2)
-            let writer = LedgerWriter(pool: writing, clock: clock) { metrics.record($0) }
+            let appended = Doorbell()
+            let writer = LedgerWriter(pool: writing, clock: clock) { batch in
+                metrics.record(batch)
+                appended.ring()
+            }
             let commandKeys = CommandKeys(pool: session.pool)
             var limits = Application.Limits()
             limits.rates = configuration.rateLimits
@@ -130,8 +134,8 @@ struct ServeCommand: Command {
                 logger: logger)
             let streams = healing.streams.with(web: stripe.desk.environments, register: stripe.register)
             let webhooks = WebhookParts(
-                configuration, streams: streams, session, writer: writer, reader: reader, metrics: metrics,
-                logger: logger)
+                configuration, streams: streams, session, writer: writer, reader: reader, appended: appended,
+                metrics: metrics, logger: logger)
             let application = Application(
                 writer: writer, reader: reader, keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens,
                 commandKeys: commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),

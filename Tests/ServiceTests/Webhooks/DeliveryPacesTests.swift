@@ -24,7 +24,7 @@ struct DeliveryPacesTests {
         var paces = DeliveryPaces()
         for number in 0..<10 { for _ in 0..<4 { paces.note("slow\(number)", isTaken: true, after: .seconds(14)) } }
         paces.note("quick", isTaken: true, after: .zero)
-        #expect(paces.full(beside: ["quick": 6, "new": 8, "slow0": 1], limit: 8).sorted() == ["new", "slow0"])
+        #expect(paces.full(beside: ["quick": 3, "new": 2, "slow0": 1], limit: 8).sorted() == ["new", "slow0"])
         let slow = Dictionary(uniqueKeysWithValues: (0..<4).map { ("slow\($0)", 1) })
         let full = paces.full(beside: slow, limit: 8)
         #expect(Set(full) == Set((0..<10).map { "slow\($0)" }) && full.count == 10)
