@@ -61,4 +61,11 @@ extension KeyedDecodingContainer {
         tell(.nullable, of: key)
         return Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
+
+    /// What synthesized decoding calls for one that may be left out besides.
+    package func decodeIfPresent<Value>(
+        _ type: Nullable<Value>.Type, forKey key: Key
+    ) throws -> Nullable<Value>? {
+        contains(key) ? try decode(type, forKey: key) : nil
+    }
 }

@@ -56,7 +56,9 @@ final class ExchangeLog: Sendable {
 
     /// What a message says it is.
     static func type(ofMessage body: String) -> String? {
-        (try? JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any])?["type"] as? String
+        let message = try? JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any]
+        // RevenueCat's have it in the event.
+        return (message?["event"] as? [String: Any] ?? message)?["type"] as? String
     }
 
     private func write(_ exchange: Exchange) {

@@ -91,7 +91,20 @@ package enum EventMessage {
         }
     }
 
+    /// What `api_version` says.
+    package static let version = "1.0"
+
+    private struct Body<Event: Encodable>: Encodable {
+        let api_version = EventMessage.version
+        let event: Event
+    }
+
+    /// Through the types that describe events, so that nothing is sent which they do not say.
     private static func encoded(_ event: [String: WireValue]) throws -> [UInt8] {
-        try WireJSON.encode(WireValue.object(["api_version": .string("1.0"), "event": .object(event)]))
+        let bytes = try WireJSON.encode(WireValue.object(event))
+        guard event["transferred_to"] == nil else {
+            return try WireJSON.encode(Body(event: try WireJSON.decode(TransferEventDocument.self, from: bytes)))
+        }
+        return try WireJSON.encode(Body(event: try WireJSON.decode(PurchaseEventDocument.self, from: bytes)))
     }
 }

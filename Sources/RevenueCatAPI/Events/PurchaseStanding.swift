@@ -19,7 +19,7 @@ struct PurchaseView: Hashable, Sendable {
 }
 
 /// RevenueCat's `period_type` of events.
-enum EventPeriodType: String, Hashable, Sendable {
+package enum EventPeriodType: String, Codable, Hashable, Sendable, CaseIterable {
     case trial = "TRIAL"
     case intro = "INTRO"
     case normal = "NORMAL"
@@ -28,7 +28,7 @@ enum EventPeriodType: String, Hashable, Sendable {
 }
 
 /// RevenueCat's `cancel_reason` and `expiration_reason`.
-enum EndReason: String, Hashable, Sendable {
+package enum EndReason: String, Codable, Hashable, Sendable, CaseIterable {
     /// Somebody turned renewing off.
     case unsubscribe = "UNSUBSCRIBE"
     case billingError = "BILLING_ERROR"

@@ -40,5 +40,5 @@ struct ComponentNotes: Sendable {
     }
 
     static let all: [String: ComponentNotes] = customers.merging(log) { $1 }.merging(requests) { $1 }
-        .merging(endpoints) { $1 }
+        .merging(endpoints) { $1 }.merging(revenueCatEvents) { $1 }
 }

@@ -150,6 +150,23 @@ enum Example {
         {"position":40,"environment":"production","customer_id":"c-2","original_transaction_id":"2000000123456780"}
         """
 
+    static let revenueCatEvent = """
+        {"id":"6BA7B810-9DAD-81D1-80B4-00C04FD430C8","type":"INITIAL_PURCHASE","app_id":"com.example.app","store":"APP_STORE",
+         "environment":"PRODUCTION","event_timestamp_ms":1795201200000,"app_user_id":"c-1","original_app_user_id":"c-1",
+         "aliases":["c-1"],"subscriber_attributes":{},"product_id":"com.example.pro.yearly","entitlement_ids":["premium"],
+         "entitlement_id":"premium","period_type":"NORMAL","purchased_at_ms":1795201200000,
+         "expiration_at_ms":1826737200000,"transaction_id":"2000000123456789",
+         "original_transaction_id":"2000000123456780","is_family_share":false,"offer_code":null,"price":null,
+         "price_in_purchased_currency":null,"currency":null,"country_code":null,"tax_percentage":null,
+         "commission_percentage":null,"takehome_percentage":null,"presented_offering_id":null,"renewal_number":null,
+         "metadata":null,"experiments":[],"sequence":1,"before":[],"after":[\(entitlement)]}
+        """
+    static let revenueCatTransfer = """
+        {"id":"6BA7B811-9DAD-81D1-80B4-00C04FD430C8","type":"TRANSFER","app_id":"com.example.app","store":"APP_STORE",
+         "environment":"PRODUCTION","event_timestamp_ms":1795201200000,"transferred_from":["c-1"],
+         "transferred_to":["c-2"],"sequence":1,"before":[],"after":[\(entitlement)]}
+        """
+
     static let revenueCatSubscriber = """
         {"request_date":"2026-11-20T19:00:00Z","request_date_ms":1795201200000,"subscriber":{
          "entitlements":{"premium":{"expires_date":"2027-01-01T00:00:00Z","grace_period_expires_date":null,

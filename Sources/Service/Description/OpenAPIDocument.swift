@@ -23,8 +23,9 @@ struct OpenAPIDocument {
         for route in Route.all { paths[route.template, default: [:]][route.method.lowercased()] = try operation(route) }
         var webhooks: [String: WireValue] = [:]
         for type in MessageType.allCases {
-            if let message = try message(type) { webhooks[type.rawValue] = ["post": message] }
+            webhooks[type.rawValue] = ["post": try message(type)]
         }
+        webhooks[MessageType.revenueCatTest] = ["post": try revenueCatTest()]
         return [
             "openapi": "3.1.0", "info": Self.info, "servers": [["url": "/"]],
             "tags": .array(APIOperation.Subject.allCases.map { ["name": .string($0.rawValue)] }),
@@ -145,14 +146,49 @@ struct OpenAPIDocument {
 
     // MARK: - Webhooks
 
-    private mutating func message(_ type: MessageType) throws -> WireValue? {
-        guard let (data, example, text) = type.described else { return nil }
+    private mutating func message(_ type: MessageType) throws -> WireValue {
         let name = type.componentName
+        let (content, example, text) = type.described
+        guard type.format != .revenueCat else {
+            return try message(
+                name, try revenueCat(content), text, example: try Self.revenueCat(example, type.rawValue))
+        }
         let members: [String: ObjectSchema.Member] = [
             "type": .init(.word(type.rawValue), isRequired: true),
             "timestamp": .init(.instant, isRequired: true),
-            "data": .init(try describer.schema(of: data), isRequired: true),
+            "data": .init(try describer.schema(of: content), isRequired: true),
         ]
+        return try message(
+            name, members, text,
+            example: [
+                "type": .string(type.rawValue), "timestamp": "2026-11-20T13:00:00.000Z",
+                "data": try Self.example(example),
+            ])
+    }
+
+    /// What an endpoint of RevenueCat's format is tried with.
+    private mutating func revenueCatTest() throws -> WireValue {
+        try message(
+            "RevenueCatTestMessage", try revenueCat(PurchaseEventDocument.self), "Somebody tries the endpoint",
+            example: try Self.revenueCat(Example.revenueCatEvent, MessageType.revenueCatTest))
+    }
+
+    private mutating func revenueCat(_ event: any Decodable.Type) throws -> [String: ObjectSchema.Member] {
+        [
+            "api_version": .init(.word(EventMessage.version), isRequired: true),
+            "event": .init(try describer.schema(of: event), isRequired: true),
+        ]
+    }
+
+    private static func revenueCat(_ example: String, _ type: String) throws -> WireValue {
+        guard case .object(var event) = try Self.example(example) else { return .null }
+        event["type"] = .string(type)
+        return ["api_version": .string(EventMessage.version), "event": .object(event)]
+    }
+
+    private mutating func message(
+        _ name: String, _ members: [String: ObjectSchema.Member], _ text: String, example: WireValue
+    ) throws -> WireValue {
         try describer.add(.object(ObjectSchema(members)), as: name)
         return [
             "operationId": .string("receive" + name), "summary": .string(text),
@@ -169,11 +205,7 @@ struct OpenAPIDocument {
                 "required": true,
                 "content": [
                     "application/json": [
-                        "schema": Schema.reference(name).json,
-                        "example": [
-                            "type": .string(type.rawValue), "timestamp": "2026-11-20T13:00:00.000Z",
-                            "data": try Self.example(example),
-                        ],
+                        "schema": Schema.reference(name).json, "example": example,
                     ]
                 ],
             ],

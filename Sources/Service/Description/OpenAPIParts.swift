@@ -101,13 +101,19 @@ extension Problem {
 }
 
 extension MessageType {
-    /// Such as `EntitlementsChangedMessage`.
+    /// What `type` is where an endpoint of RevenueCat's format is tried.
+    static let revenueCatTest = "TEST"
+
+    /// Such as `EntitlementsChangedMessage`, or `RevenueCatInitialPurchaseMessage`.
     var componentName: String {
-        rawValue.split(separator: ".").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined() + "Message"
+        let words = rawValue.lowercased().split { $0 == "." || $0 == "_" }.map {
+            $0.prefix(1).uppercased() + $0.dropFirst()
+        }
+        return (format == .revenueCat ? "RevenueCat" : "") + words.joined() + "Message"
     }
 
-    /// The type of its data, an example of it, and when it is sent; `nil` for what is written in RevenueCat's form alone.
-    var described: (data: any Decodable.Type, example: String, text: String)? {
+    /// The type of its data, of RevenueCat's of its event, an example of that, and when it is sent.
+    var described: (content: any Codable.Type, example: String, text: String) {
         switch self {
         case .entitlementsChanged:
             (EntitlementsChangeDocument.self, Example.change, "A customer's answer has become another")
@@ -118,10 +124,26 @@ extension MessageType {
         case .streamSilent: (StreamsDocument.Item.self, Example.streamItem, "A store's notifications do not arrive")
         case .streamRecovered: (StreamsDocument.Item.self, Example.streamItem, "A store's notifications arrive again")
         case .test: (EndpointTestDocument.self, #"{"endpoint":"we_1"}"#, "Somebody tries the endpoint")
-        case .initialPurchase, .renewal, .productChange, .cancellation, .uncancellation, .billingIssue, .expiration,
-            .nonRenewingPurchase, .subscriptionExtended, .refundReversed, .transfer:
-            nil
+        case .initialPurchase: Self.purchase("A subscription was bought for the first time")
+        case .renewal: Self.purchase("A subscription goes on, or begins again")
+        case .productChange: Self.purchase("A subscription goes on with another product")
+        case .cancellation: Self.purchase("Renewing was turned off, or what was paid is given back")
+        case .uncancellation: Self.purchase("Renewing was turned on again")
+        case .billingIssue: Self.purchase("A renewal could not be charged")
+        case .expiration: Self.purchase("Access has ended")
+        case .nonRenewingPurchase: Self.purchase("Something was bought, or granted, that does not renew")
+        case .subscriptionExtended: Self.purchase("A period ends later than it was to, or access is back")
+        case .refundReversed: Self.purchase("A refund was taken back")
+        case .transfer:
+            (
+                TransferEventDocument.self, Example.revenueCatTransfer,
+                "Purchases went from one customer to another"
+            )
         }
+    }
+
+    private static func purchase(_ text: String) -> (any Codable.Type, String, String) {
+        (PurchaseEventDocument.self, Example.revenueCatEvent, text)
     }
 }
 

@@ -90,6 +90,7 @@ struct RevenueCatWebhookTests {
         let code = HMACSHA256.code(of: Array("\(time).\(request.body)".utf8), key: Array(secret.utf8))
         let hex = code.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
         try #require(parts.contains(["v1", hex]), "\(signature)")
+        ExchangeLog.shared?.note(message: request.body)
         let body = try JSONSerialization.jsonObject(with: Data(request.body.utf8)) as? [String: Any]
         #expect(body?["api_version"] as? String == "1.0")
         return try #require(body?["event"] as? [String: Any])
