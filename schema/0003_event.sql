@@ -51,6 +51,7 @@ CREATE INDEX event_consumption ON event (ledger_id, position) WHERE type = 'cons
 CREATE INDEX event_general ON event (ledger_id, type, position)
 WHERE type IN (
     'catalog_applied', 'forgotten', 'api_key_created', 'api_key_revoked', 'pass_keys_changed', 'webhook_endpoint_created',
+    'webhook_endpoint_changed',
     'webhook_secret_rotated', 'webhook_endpoint_paused', 'webhook_endpoint_resumed', 'webhook_endpoint_deleted');
 
 -- What may tell of a difference between device, ledger and store: what the store was asked for (the 2 of EventSource), and

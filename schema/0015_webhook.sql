@@ -25,6 +25,10 @@ CREATE TABLE webhook_endpoint (
     due_at timestamptz,
     -- Since when nothing was taken; NULL where the last attempt was.
     failing_since timestamptz,
+    -- Whether the service's log says so.
+    is_failure_told boolean NOT NULL DEFAULT false,
+    -- Until when its receiver asked to be left alone; nothing is sent to it before.
+    held_until timestamptz,
     PRIMARY KEY (ledger_id, endpoint)
 ) WITH (fillfactor = 50);
 CREATE INDEX webhook_endpoint_due ON webhook_endpoint (ledger_id, due_at) WHERE due_at IS NOT NULL AND NOT is_paused;
@@ -52,12 +56,18 @@ CREATE TABLE webhook_message (
     before bytea COMPRESSION lz4,
     after bytea COMPRESSION lz4,
     -- Of what is neither a changed answer nor an event of the log: what is sent as `data`; of what became of a purchase the
-    -- event, in which people are numbers.
+    -- event, in which people are numbers; and of a changed answer of somebody who was forgotten their id as JSON, until it is
+    -- delivered or given up.
     body bytea COMPRESSION lz4,
     PRIMARY KEY (ledger_id, number)
 );
 CREATE INDEX webhook_message_identity ON webhook_message (ledger_id, identity) WHERE identity <> 0;
 CREATE INDEX webhook_message_position ON webhook_message (ledger_id, position);
+CREATE INDEX webhook_message_at ON webhook_message (ledger_id, at);
+CREATE INDEX webhook_message_id ON webhook_message (ledger_id, id);
+-- The last that is told of whoever was forgotten: the 1 is `entitlements.changed`, which is else somebody's.
+CREATE INDEX webhook_message_farewell ON webhook_message (ledger_id, at)
+WHERE type = 1 AND identity = 0 AND body IS NOT NULL;
 
 -- What is sent to whom. Of one customer one delivery is due at a time, so that an endpoint hears of each in order.
 CREATE TABLE webhook_delivery (

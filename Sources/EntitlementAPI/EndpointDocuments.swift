@@ -8,6 +8,10 @@ package enum EndpointLimits {
     package static let description = 500
     /// The longest `Authorization`, in bytes.
     package static let authorization = 1024
+    /// The longest for which an old secret may go on signing, in seconds.
+    package static let keepOldSeconds: Int64 = 604_800
+    /// How many types of messages one list may name.
+    static let types = 2 * MessageType.allCases.count
 }
 
 /// An endpoint of webhooks that is to be made: the body of `POST /v1/webhook_endpoints`.
@@ -24,6 +28,8 @@ package struct EndpointRequest: CommandBody {
     package let description: String?
     /// What is sent as `Authorization`; for `revenuecat` alone.
     package let authorizationHeader: String?
+    /// What the body has beside that, and is ignored, such as a mistyped `environment`.
+    package private(set) var unknownMembers: [String] = []
 
     package init(
         url: String, types: [String]? = nil, environment: StoreEnvironment? = nil, app: String? = nil,
@@ -36,60 +42,18 @@ package struct EndpointRequest: CommandBody {
     package init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         url = try members.required(.url, members.text(.url, limit: EndpointLimits.url))
-        types = try members.list(.types, of: String.self, "a type of message", limit: 2 * MessageType.allCases.count)
+        types = try members.list(.types, of: String.self, "a type of message", limit: EndpointLimits.types)
         environment = try members.word(.environment, StoreEnvironment.self)
         app = try members.text(.app, limit: CommandLimits.bundleID)
         format = try members.text(.format, limit: 50)
         authorizationHeader = try members.text(.authorizationHeader, limit: EndpointLimits.authorization)
         description = try members.text(.description, limit: EndpointLimits.description, hasLines: true)
+        unknownMembers = try decoder.members(besides: CodingKeys.allCases)
     }
 
-    private enum CodingKeys: String, CodingKey {
+    private enum CodingKeys: String, CodingKey, CaseIterable {
         case url, types, environment, app, format, description
         case authorizationHeader = "authorization_header"
-    }
-}
-
-/// What is to be sent again: the body of `…/actions/redeliver`.
-package struct RedeliveryRequest: AlternativeBody {
-    package static let alternatives = [
-        BodyAlternative("RedeliverPositions", ["from", "to"]), BodyAlternative("RedeliverFailed", ["failed"]),
-    ]
-
-    package enum Choice: Hashable, Sendable {
-        case positions(ClosedRange<Int64>)
-        case failed
-    }
-
-    package let choice: Choice
-
-    package init(_ choice: Choice) { self.choice = choice }
-
-    package init(from decoder: any Decoder) throws {
-        let members = try decoder.container(keyedBy: CodingKeys.self)
-        let (from, to) = (try members.position(.from), try members.position(.to))
-        let isFailed = try members.value(.failed, Bool.self, "true or false") ?? false
-        switch (from, to, isFailed) {
-        case (let from?, let to?, false):
-            guard from <= to else { throw members.refusal(.to, "must not be before from") }
-            choice = .positions(from...to)
-        case (nil, nil, true): choice = .failed
-        default: throw CommandBodyError(path: "", reason: "must have from and to, or failed: true")
-        }
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        var members = encoder.container(keyedBy: CodingKeys.self)
-        switch choice {
-        case .positions(let positions):
-            try members.encode(positions.lowerBound, forKey: .from)
-            try members.encode(positions.upperBound, forKey: .to)
-        case .failed: try members.encode(true, forKey: .failed)
-        }
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case from, to, failed
     }
 }
 
@@ -97,6 +61,15 @@ package struct RedeliveryRequest: AlternativeBody {
 package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
     package enum Status: String, Codable, Sendable, CaseIterable {
         case active
+        case paused
+    }
+
+    /// How an endpoint fares.
+    package enum Health: String, Codable, Sendable, CaseIterable {
+        /// It took the last that was sent, or was sent nothing yet.
+        case ok
+        case failing
+        /// Nothing is sent.
         case paused
     }
 
@@ -116,10 +89,13 @@ package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
     package let hasAuthorizationHeader: Bool
     @Nullable package private(set) var description: String?
     package let status: Status
+    package let health: Health
     /// `ordered`, `unreachable` where it took nothing for three days, or `gone` where it answered that (410).
     @Nullable package private(set) var pausedBecause: String?
     /// Since when it took nothing; `null` where it took the last that was sent.
     @Nullable package private(set) var failingSince: Timestamp?
+    /// Until when nothing is sent, because it asked for that; `null` where something is.
+    @Nullable package private(set) var heldUntil: Timestamp?
     /// How many deliveries wait, and how many were given up.
     package let waiting: Int64
     package let failed: Int64
@@ -128,10 +104,12 @@ package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
     package let position: Int64
     /// Told when it is made or rotated, and never again.
     package let secret: String?
+    /// What somebody may want to look at who made or changed it.
+    package let remarks: [String]?
 
     package init(
-        _ endpoint: Endpoint, url: String?, failingSince: Timestamp?, waiting: Int64, failed: Int64,
-        secret: String? = nil
+        _ endpoint: Endpoint, url: String?, failingSince: Timestamp?, heldUntil: Timestamp?, waiting: Int64,
+        failed: Int64, secret: String? = nil, remarks: [String] = []
     ) {
         let terms = endpoint.terms
         id = endpoint.id
@@ -139,11 +117,14 @@ package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
         format = terms.format
         hasAuthorizationHeader = terms.authorizationHash != nil
         status = endpoint.pause == nil ? .active : .paused
+        health = endpoint.pause != nil ? .paused : failingSince == nil ? .ok : .failing
         self.waiting = waiting
         self.failed = failed
         createdAt = endpoint.createdAt
         position = endpoint.position
         self.secret = secret
+        self.remarks = remarks.isEmpty ? nil : remarks
+        _heldUntil = Nullable(wrappedValue: heldUntil)
         _url = Nullable(wrappedValue: url)
         _environment = Nullable(wrappedValue: terms.environment)
         _app = Nullable(wrappedValue: terms.bundleID)
@@ -160,10 +141,12 @@ package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, id, url, types, environment, app, format, description, status, waiting, failed, position, secret
+        case object, id, url, types, environment, app, format, description, status, health, waiting, failed, position
+        case secret, remarks
         case hasAuthorizationHeader = "has_authorization_header"
         case pausedBecause = "paused_because"
         case failingSince = "failing_since"
+        case heldUntil = "held_until"
         case createdAt = "created_at"
     }
 }
@@ -185,8 +168,21 @@ package struct RedeliveryDocument: Codable, Hashable, Sendable, NamedDocument {
     package private(set) var object = Self.objectName
     package let endpoint: String
     package let deliveries: Int
+    /// Whether there is more than is taken at once.
+    package let hasMore: Bool
+    /// What to send as `after` for the rest; `null` where nothing is left.
+    @Nullable package private(set) var nextAfter: Int64?
 
-    package init(endpoint: String, deliveries: Int) { (self.endpoint, self.deliveries) = (endpoint, deliveries) }
+    package init(endpoint: String, deliveries: Int, nextAfter: Int64?) {
+        (self.endpoint, self.deliveries, hasMore) = (endpoint, deliveries, nextAfter != nil)
+        _nextAfter = Nullable(wrappedValue: nextAfter)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case object, endpoint, deliveries
+        case hasMore = "has_more"
+        case nextAfter = "next_after"
+    }
 }
 
 /// One message to one endpoint, and what came of it.
@@ -208,7 +204,7 @@ package struct DeliveryDocument: Codable, Hashable, Sendable, NamedDocument {
     package let attempts: Int64
     @Nullable package private(set) var firstAttemptAt: Timestamp?
     @Nullable package private(set) var lastAttemptAt: Timestamp?
-    /// `null` where none is to be, or another message of the same customer comes first.
+    /// `null` where none is to be, another message of the same customer comes first, or the endpoint is paused.
     @Nullable package private(set) var nextAttemptAt: Timestamp?
     /// The HTTP status of the last answer.
     @Nullable package private(set) var status: Int64?

@@ -205,7 +205,19 @@ extension WireValue {
                 case .unreachable: .string("unreachable")
                 case .gone: .string("gone")
                 }
-        case .secretRotated, .resumed, .removed: break
+        case .changed(let changes):
+            if let address = changes.address { members["origin"] = .string(address.origin) }
+            if let types = changes.types { members["types"] = .array(types.map(WireValue.string)) }
+            if let environment = changes.environment {
+                members["environment"] = environment.map { .string($0.rawValue) } ?? .null
+            }
+            if let description = changes.description {
+                members["description"] = description.map(WireValue.string) ?? .null
+            }
+            if let hash = changes.authorizationHash { members["has_authorization_header"] = .bool(hash != nil) }
+        case .secretRotated(_, let keepOldSeconds):
+            if let keepOldSeconds { members["keep_old_seconds"] = .int(keepOldSeconds) }
+        case .resumed, .removed: break
         }
         self = .object(members)
     }

@@ -36,9 +36,11 @@ package struct EntitlementsChangeDocument: Codable, Hashable, Sendable {
     package let before: [EntitlementDocument]
     /// As in ``EntitlementsDocument``.
     package let after: [EntitlementDocument]
+    /// Whether it is the last that is told of the customer, who was forgotten; left out where it is not.
+    package let forgotten: Bool?
 
     private enum CodingKeys: String, CodingKey {
-        case endpoint, environment, sequence, position, cause, before, after
+        case endpoint, environment, sequence, position, cause, before, after, forgotten
         case customerID = "customer_id"
     }
 }

@@ -1,3 +1,4 @@
+import AppStoreServer
 import Ledger
 import OutgoingHTTP
 import Service
@@ -21,7 +22,9 @@ struct WebhookParts: Sendable {
         // The rest is for those who ask, and for the database.
         let underWay = min(WebhookDispatcher.mostUnderWay, max(16, Descriptors.raise() / 4))
         let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
-        handled = Webhooks(endpoints: endpoints, list: list, projector: projector, allowsPrivate: allowsPrivate)
+        handled = Webhooks(
+            endpoints: endpoints, list: list, projector: projector,
+            apps: Set(configuration.apps.map(\.binding.bundleID)), allowsPrivate: allowsPrivate)
         work = WebhookWork(
             projector: projector, notices: StreamNotices(pool: pool), streams: streams,
             dispatcher: WebhookDispatcher(

@@ -121,11 +121,17 @@ struct DescribedSurfaceTests {
         #expect(told.isSuperset(of: wanted), "\(told)")
         for request in receiver.requests { ExchangeLog.shared?.note(message: request.body) }
 
+        _ = try await Self.ask(client, "PATCH", path, body: #"{"description":null,"types":[],"oddity":1}"#)
         for action in ["pause", "resume", "rotate_secret"] {
             _ = try await Self.ask(client, "POST", "\(path)/actions/\(action)")
         }
         _ = try await Self.ask(client, "POST", "\(path)/actions/redeliver", body: #"{"failed":true}"#)
         _ = try await Self.ask(client, "POST", "\(path)/actions/redeliver", body: #"{"from":1,"to":2}"#)
+        let since = #"{"since":"2026-01-01T00:00:00Z"}"#
+        _ = try await Self.ask(client, "POST", "\(path)/actions/redeliver", body: since)
+        let listed = try await Self.ask(client, "GET", "\(path)/deliveries")
+        let id = try #require((listed.json["items"] as? [[String: Any]])?.first?["id"] as? String)
+        _ = try await Self.ask(client, "POST", "\(path)/actions/redeliver", body: #"{"webhook_id":"\#(id)"}"#)
         _ = try await Self.ask(client, "GET", "\(path)/deliveries", ["state": "delivered"])
         _ = try await Self.ask(client, "GET", "/v1/webhook_endpoints")
         _ = try await Self.ask(client, "GET", path)

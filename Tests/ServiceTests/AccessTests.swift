@@ -38,6 +38,7 @@ struct AccessTests {
         "POST /v1/webhook_endpoints": .admin,
         "GET /v1/webhook_endpoints": .admin,
         "GET /v1/webhook_endpoints/{id}": .admin,
+        "PATCH /v1/webhook_endpoints/{id}": .admin,
         "DELETE /v1/webhook_endpoints/{id}": .admin,
         "GET /v1/webhook_endpoints/{id}/deliveries": .admin,
         "POST /v1/webhook_endpoints/{id}/actions/rotate_secret": .admin,

@@ -136,7 +136,8 @@ struct ServiceRig {
             streams: reading,
             stripe: stripe, stripeLookups: lookups, shops: shops,
             webhooks: Webhooks(
-                endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector, allowsPrivate: true),
+                endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector,
+                apps: Set(apps.map(\.bundleID)), allowsPrivate: true),
             now: now)
         let webhookWork = WebhookWork(
             projector: webhookProjector, notices: StreamNotices(pool: pool, patience: .zero), streams: reading,

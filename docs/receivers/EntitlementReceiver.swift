@@ -98,9 +98,10 @@ actor EntitlementReceiver {
         let environment: String
         let sequence: Int
         let after: [Entitlement]
+        let forgotten: Bool?
 
         enum CodingKeys: String, CodingKey {
-            case environment, sequence, after
+            case environment, sequence, after, forgotten
             case customerID = "customer_id"
         }
     }
@@ -132,7 +133,8 @@ actor EntitlementReceiver {
             // It may have come once more meanwhile.
             guard change.sequence > customers[customer]?.sequence ?? 0 else { return }
         }
-        customers[customer] = kept
+        // After the last about them nothing is kept; should they come back, they are counted from 1.
+        customers[customer] = change.forgotten == true ? nil : kept
     }
 
     /// What a customer is entitled to, read from Rightful.

@@ -40,6 +40,7 @@ type change struct {
 	Environment string        `json:"environment"`
 	Sequence    int64         `json:"sequence"`
 	After       []entitlement `json:"after"`
+	Forgotten   bool          `json:"forgotten"`
 }
 
 type customer struct{ id, environment string }
@@ -127,6 +128,9 @@ func (r *receiver) take(c change) error {
 		how = "read"
 	}
 	r.customers[name] = kept{c.Sequence, held}
+	if c.Forgotten {
+		delete(r.customers, name) // The last about them; should they come back, they are counted from 1.
+	}
 	var open []string
 	for _, one := range held {
 		if one.GivesAccess {

@@ -38,7 +38,7 @@ async function entitlementsNow(customer, environment) {
   return (await answer.json()).entitlements;
 }
 
-async function take({ customer_id: customer, environment, sequence, after }) {
+async function take({ customer_id: customer, environment, sequence, after, forgotten }) {
   const name = `${customer} ${environment}`;
   const known = () => customers.get(name)?.sequence ?? 0;
   if (sequence <= known()) return; // It came before.
@@ -47,6 +47,7 @@ async function take({ customer_id: customer, environment, sequence, after }) {
   const held = isNext ? after : await entitlementsNow(customer, environment);
   if (sequence <= known()) return; // It came once more meanwhile.
   customers.set(name, { sequence, entitlements: held });
+  if (forgotten) customers.delete(name); // The last about them; should they come back, they are counted from 1.
   const open = held.filter((entitlement) => entitlement.gives_access).map((entitlement) => entitlement.id);
   console.log(`${name} ${sequence} ${isNext ? "kept" : "read"}: ${open.sort().join(" ")}`);
 }

@@ -48,6 +48,8 @@ def take(change):
             # After a hole something was missed, so what holds now is read.
             held = change["after"] if sequence == known + 1 else entitlements_now(*key)
             database.execute("REPLACE INTO customer VALUES (?, ?, ?, ?)", (*key, sequence, json.dumps(held)))
+            if change.get("forgotten"):  # The last about them; should they come back, they are counted from 1.
+                database.execute("DELETE FROM customer WHERE id = ? AND environment = ?", key)
         open_now = " ".join(sorted(entitlement["id"] for entitlement in held if entitlement["gives_access"]))
         print(f"{key[0]} {key[1]} {sequence} {'kept' if sequence == known + 1 else 'read'}: {open_now}", flush=True)
 

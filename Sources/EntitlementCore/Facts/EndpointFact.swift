@@ -5,8 +5,12 @@
 package struct EndpointFact: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
         case made(EndpointTerms)
-        /// It signs with another secret from here on; the one before signs along for a while.
-        case secretRotated(secretHash: Digest)
+        /// Some of its terms are others from here on.
+        case changed(EndpointChanges)
+        /// It signs with another secret from here on; those before sign along for a while.
+        ///
+        /// - keepOldSeconds: for how long; `nil`: for a day.
+        case secretRotated(secretHash: Digest, keepOldSeconds: Int64? = nil)
         /// Nothing is sent to it until it is resumed.
         case paused(Pause)
         case resumed
@@ -67,17 +71,64 @@ package struct EndpointTerms: Hashable, Sendable {
     }
 }
 
+/// What becomes another of an endpoint's terms; `nil` stays as it is.
+///
+/// The format and the app stay what they were made with: another one would not go on from what was told.
+package struct EndpointChanges: Hashable, Sendable {
+    /// Where it is.
+    package struct Address: Hashable, Sendable {
+        /// SHA-256 of the address.
+        package var urlHash: Digest
+        /// Scheme, host and port of the address.
+        package var origin: String
+
+        package init(urlHash: Digest, origin: String) { (self.urlHash, self.origin) = (urlHash, origin) }
+    }
+
+    package var address: Address?
+    /// In ascending order; empty: all.
+    package var types: [String]?
+    /// `.some(nil)`: both from here on.
+    package var environment: StoreEnvironment??
+    /// `.some(nil)`: none from here on.
+    package var description: String??
+    /// As in ``EndpointTerms``; `.some(nil)`: none is sent along from here on.
+    package var authorizationHash: Digest??
+
+    package init(
+        address: Address? = nil, types: [String]? = nil, environment: StoreEnvironment?? = nil,
+        description: String?? = nil, authorizationHash: Digest?? = nil
+    ) {
+        self.address = address
+        self.types = types
+        self.environment = environment
+        self.description = description
+        self.authorizationHash = authorizationHash
+    }
+}
+
+extension EndpointTerms {
+    package mutating func apply(_ changes: EndpointChanges) {
+        if let address = changes.address { (urlHash, origin) = (address.urlHash, address.origin) }
+        if let types = changes.types { self.types = types }
+        if let environment = changes.environment { self.environment = environment }
+        if let description = changes.description { self.description = description }
+        if let hash = changes.authorizationHash { authorizationHash = hash }
+    }
+}
+
 extension EndpointFact {
     /// Every `eventType` there is.
     package static let eventTypes: Set<String> = [
-        "webhook_endpoint_created", "webhook_secret_rotated", "webhook_endpoint_paused", "webhook_endpoint_resumed",
-        "webhook_endpoint_deleted",
+        "webhook_endpoint_created", "webhook_endpoint_changed", "webhook_secret_rotated", "webhook_endpoint_paused",
+        "webhook_endpoint_resumed", "webhook_endpoint_deleted",
     ]
 
     /// What an event of this fact is called.
     package var eventType: String {
         switch change {
         case .made: "webhook_endpoint_created"
+        case .changed: "webhook_endpoint_changed"
         case .secretRotated: "webhook_secret_rotated"
         case .paused: "webhook_endpoint_paused"
         case .resumed: "webhook_endpoint_resumed"
@@ -102,15 +153,33 @@ extension CanonicalWriter {
             text(terms.format)
             optional(terms.description) { $0.text($1) }
             if let hash = terms.authorizationHash { digest(hash) }
-        case .secretRotated(let hash):
-            byte(2)
+        case .changed(let changes):
+            byte(8)
+            endpointChanges(changes)
+        case .secretRotated(let hash, let keepOldSeconds):
+            byte(keepOldSeconds == nil ? 2 : 7)
             digest(hash)
+            if let keepOldSeconds { integer(keepOldSeconds) }
         case .paused(let pause):
             byte(3)
             byte(pause.rawValue)
         case .resumed: byte(4)
         case .removed: byte(5)
         }
+    }
+
+    private mutating func endpointChanges(_ changes: EndpointChanges) {
+        optional(changes.address) {
+            $0.digest($1.urlHash)
+            $0.text($1.origin)
+        }
+        optional(changes.types) { writer, types in
+            writer.count(types.count)
+            for type in types { writer.text(type) }
+        }
+        optional(changes.environment) { $0.optional($1) { $0.text($1.rawValue) } }
+        optional(changes.description) { $0.optional($1) { $0.text($1) } }
+        optional(changes.authorizationHash) { $0.optional($1) { $0.digest($1) } }
     }
 }
 
@@ -125,6 +194,8 @@ extension CanonicalReader {
             terms.authorizationHash = try digest()
             change = .made(terms)
         case 2: change = .secretRotated(secretHash: try digest())
+        case 7: change = .secretRotated(secretHash: try digest(), keepOldSeconds: try integer())
+        case 8: change = .changed(try endpointChanges())
         case 3:
             let byte = try byte()
             guard let pause = EndpointFact.Pause(rawValue: byte) else { throw .invalid("a pause of \(byte)") }
@@ -143,5 +214,24 @@ extension CanonicalReader {
             environment: try optional { reader throws(Failure) in try reader.environment() },
             bundleID: try optional { reader throws(Failure) in try reader.text() }, format: try text(),
             description: try optional { reader throws(Failure) in try reader.text() })
+    }
+
+    private mutating func endpointChanges() throws(Failure) -> EndpointChanges {
+        EndpointChanges(
+            address: try optional { reader throws(Failure) in
+                EndpointChanges.Address(urlHash: try reader.digest(), origin: try reader.text())
+            },
+            types: try optional { reader throws(Failure) in
+                try reader.list { reader throws(Failure) in try reader.text() }
+            },
+            environment: try optional { reader throws(Failure) in
+                try reader.optional { reader throws(Failure) in try reader.environment() }
+            },
+            description: try optional { reader throws(Failure) in
+                try reader.optional { reader throws(Failure) in try reader.text() }
+            },
+            authorizationHash: try optional { reader throws(Failure) in
+                try reader.optional { reader throws(Failure) in try reader.digest() }
+            })
     }
 }

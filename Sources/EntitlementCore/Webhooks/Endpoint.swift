@@ -27,30 +27,38 @@ package struct EndpointSecret: Hashable, Sendable {
     package let hash: Digest
     /// When it came in.
     package let at: Timestamp
+    /// For how long those before it sign along, in milliseconds; `nil`: for as long as is usual.
+    package let keepsOld: Int64?
 }
 
 /// An endpoint of outgoing webhooks, as the log has it.
 package struct Endpoint: Hashable, Sendable {
     package let id: String
-    package let terms: EndpointTerms
+    package fileprivate(set) var terms: EndpointTerms
     /// Where it was made: it is told of what comes after.
     package let position: Int64
+    /// The last event about it.
+    package fileprivate(set) var lastPosition: Int64
     /// Its secrets, the newest first.
     package fileprivate(set) var secrets: [EndpointSecret]
     package var createdAt: Timestamp { secrets.last?.at ?? .earliest }
     /// Why nothing is sent to it; `nil` where something is.
     package fileprivate(set) var pause: EndpointFact.Pause?
-    /// Where it was last resumed; `nil` where it never was.
+    /// Where it was last resumed, or given another address; `nil` where it never was.
     package fileprivate(set) var resumedPosition: Int64?
 
     /// The hashes of the secrets that sign, the newest first.
     ///
     /// - Parameter overlap: how long a secret signs along after another took its place, in milliseconds.
     package func signing(at instant: Timestamp, overlap: Int64) -> [Digest] {
-        secrets.prefix(1).map(\.hash)
-            + zip(secrets, secrets.dropFirst()).filter { newer, _ in
-                instant < newer.at.adding(milliseconds: overlap)
-            }.map(\.1.hash)
+        var signing: [Digest] = []
+        for secret in secrets {
+            signing.append(secret.hash)
+            // What ends one ends all before it, too; at once, though its event may be dated a moment ahead.
+            let kept = secret.keepsOld ?? overlap
+            guard kept > 0, instant < secret.at.adding(milliseconds: kept) else { break }
+        }
+        return signing
     }
 
     /// Whether it wants to hear of messages of a type, in an environment.
@@ -66,6 +74,8 @@ package struct Endpoint: Hashable, Sendable {
 package struct EndpointBook: Hashable, Sendable {
     package private(set) var endpoints: [String: Endpoint] = [:]
     private var removed: Set<String> = []
+    /// In seconds: what is said beyond that is no more.
+    private static let longestKept: Int64 = 31_536_000
 
     package init() {}
 
@@ -77,15 +87,25 @@ package struct EndpointBook: Hashable, Sendable {
         if case .made(let terms) = fact.change {
             guard endpoints[fact.endpointID] == nil, !removed.contains(fact.endpointID) else { return false }
             endpoints[fact.endpointID] = Endpoint(
-                id: fact.endpointID, terms: terms, position: position,
-                secrets: [EndpointSecret(hash: terms.secretHash, at: recordedAt)],
+                id: fact.endpointID, terms: terms, position: position, lastPosition: position,
+                secrets: [EndpointSecret(hash: terms.secretHash, at: recordedAt, keepsOld: nil)],
                 pause: nil)
             return true
         }
         guard var endpoint = endpoints[fact.endpointID] else { return false }
+        endpoint.lastPosition = position
         switch fact.change {
         case .made: return false
-        case .secretRotated(let hash): endpoint.secrets.insert(EndpointSecret(hash: hash, at: recordedAt), at: 0)
+        case .changed(let changes):
+            endpoint.terms.apply(changes)
+            // What came of the old address says nothing of the new one.
+            if changes.address != nil { endpoint.resumedPosition = position }
+        case .secretRotated(let hash, let keepOldSeconds):
+            endpoint.secrets.insert(
+                EndpointSecret(
+                    hash: hash, at: recordedAt,
+                    keepsOld: keepOldSeconds.map { max(0, min($0, Self.longestKept)) * 1000 }),
+                at: 0)
         case .paused(let pause): endpoint.pause = pause
         case .resumed: (endpoint.pause, endpoint.resumedPosition) = (nil, position)
         case .removed:

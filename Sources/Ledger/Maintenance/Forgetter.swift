@@ -153,9 +153,12 @@ package struct Forgetter: Sendable {
             head: head,
             identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }))
         let plan = AppendPlan(scope.drafts.map { PreparedEvent($0) }, context: context, now: now)
+        let people = scope.identities.map(\.ref)
+        try Outbox.lockThoseTold(of: people, on: connection)
         try AppendWrite.run(
             plan,
             and: [
+                Outbox.farewells(to: people, at: plan.events.first?.position ?? head.position, plan.head.recordedAt),
                 PostgresStatement(
                     "DELETE FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
                     [.int(ledgerID), .intArray(scope.identities.map(\.ref.number))]),
@@ -168,7 +171,7 @@ package struct Forgetter: Sendable {
                     WHERE evidence.ledger_id = $1 AND evidence.position = erased.position
                     """,
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
-            ] + Outbox.forgetting(scope.identities.map(\.ref.number).map { IdentityRef($0) }), on: connection)
+            ] + Outbox.forgetting(people), on: connection)
         return .done(
             ForgettingOutcome(
                 positions: plan.events.map(\.position), identities: scope.identities.count,

@@ -25,6 +25,9 @@ package struct DueDelivery: Sendable {
     /// How many attempts failed, and when the first was made.
     package let attempts: Int
     package let firstAt: Timestamp?
+
+    /// Whether it is the last that is told of somebody who was forgotten; then `body` is their id, as JSON.
+    package var isFarewell: Bool { type == .entitlementsChanged && customerID == nil && body != nil }
 }
 
 /// What came of an attempt to deliver.
@@ -46,12 +49,18 @@ package struct DeliveryOutcome: Sendable {
     package let status: Int?
     /// Why it was not taken, in a few words.
     package let failure: String?
+    /// How long its receiver asks to be left alone with everything, in milliseconds; `nil`: it does not.
+    package let hold: Int64?
+    /// Whether what was to be sent is let go of when that has ended.
+    package let isFarewell: Bool
 
     package init(
-        endpoint: String, number: Int64, result: Result, at: Timestamp, status: Int?, failure: String?
+        endpoint: String, number: Int64, result: Result, at: Timestamp, status: Int?, failure: String?,
+        hold: Int64? = nil, isFarewell: Bool = false
     ) {
         (self.endpoint, self.number, self.result) = (endpoint, number, result)
         (self.at, self.status, self.failure) = (at, status, failure)
+        (self.hold, self.isFarewell) = (hold, isFarewell)
     }
 }
 
@@ -93,7 +102,7 @@ package struct DeliveryDesk: Sendable {
                     """
                     SELECT endpoint FROM webhook_endpoint
                     WHERE ledger_id = $1 AND due_at <= clock_timestamp() AND NOT is_paused
-                        AND endpoint <> ALL ($2::text[])
+                        AND (held_until IS NULL OR held_until <= clock_timestamp()) AND endpoint <> ALL ($2::text[])
                     ORDER BY due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
                     """,
                     [.int(ledgerID), .textArray(full)]
@@ -160,9 +169,12 @@ package struct DeliveryDesk: Sendable {
         """
 
     /// Notes what came of attempts, and lets what waits behind them become due.
-    package func note(_ outcomes: [DeliveryOutcome]) async throws {
-        guard !outcomes.isEmpty else { return }
-        try await pool.run(doing: "noting what came of webhooks") { connection in
+    ///
+    /// - Returns: what that is to endpoints, each of which is noted by one process.
+    @discardableResult
+    package func note(_ outcomes: [DeliveryOutcome]) async throws -> [EndpointTurn] {
+        guard !outcomes.isEmpty else { return [] }
+        return try await pool.run(doing: "noting what came of webhooks") { connection in
             try connection.transaction { connection in
                 try Outbox.lock(Set(outcomes.map(\.endpoint)), on: connection)
                 let ended = try Self.note(outcomes, on: connection)
@@ -170,9 +182,23 @@ package struct DeliveryDesk: Sendable {
                 for endpoint in try Self.mended(outcomes, on: connection) {
                     try Outbox.hurry(endpoint, on: connection)
                 }
-                try Self.noteEndpoints(outcomes, on: connection)
+                try Self.letGoOfFarewells(outcomes, on: connection)
+                return try EndpointTurn.note(outcomes, on: connection)
             }
         }
+    }
+
+    /// The last words to whoever was forgotten name them, and are kept until they are said or given up.
+    private static func letGoOfFarewells(
+        _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
+    ) throws {
+        let said = outcomes.filter { $0.isFarewell && $0.result.state != 1 }
+        guard !said.isEmpty else { return }
+        try connection.query(
+            """
+            UPDATE webhook_message SET body = NULL, before = NULL, after = NULL
+            WHERE ledger_id = $1 AND number = ANY ($2::bigint[]) AND type = 1 AND identity = 0
+            """, [.int(ledgerID), .intArray(said.map(\.number))])
     }
 
     /// Those that have taken something, after they had taken nothing for a while: nobody waits for the next try, then.
@@ -195,7 +221,7 @@ package struct DeliveryDesk: Sendable {
     }
 
     /// In seconds: an endpoint that refuses some messages, and takes others in between, is not mended each time.
-    private static let longFailure = 30
+    static let longFailure = 30
 
     /// Gives back what was handed out and nobody is sending any more: whoever comes next need not wait.
     package func giveBack(_ deliveries: [(endpoint: String, number: Int64)]) async throws {
@@ -305,41 +331,11 @@ package struct DeliveryDesk: Sendable {
                 AND delivery.due_at IS NULL
             """, named)
     }
-
-    /// Whether an endpoint takes something, and when it is looked at again.
-    private static func noteEndpoints(
-        _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
-    ) throws {
-        let groups = Dictionary(grouping: outcomes, by: \.endpoint).sorted { $0.key < $1.key }
-        func isTaking(_ outcomes: [DeliveryOutcome]) -> Bool { outcomes.contains { $0.result == .delivered } }
-        func tried(_ outcomes: [DeliveryOutcome]) -> [DeliveryOutcome] { outcomes.filter { $0.result != .dropped } }
-        try connection.query(
-            """
-            UPDATE webhook_endpoint AS endpoint SET
-                failing_since = CASE WHEN outcome.failed_at IS NOT NULL
-                    THEN coalesce(endpoint.failing_since, outcome.failed_at)
-                    WHEN NOT outcome.is_taking THEN endpoint.failing_since END,
-                due_at = least(endpoint.due_at, clock_timestamp() + outcome.pause * interval '1 ms')
-            FROM unnest($2::text[], $3::timestamptz[], $4::bigint[], $5::boolean[])
-                AS outcome (endpoint, failed_at, pause, is_taking)
-            WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = outcome.endpoint
-            """,
-            [
-                .int(ledgerID), .textArray(groups.map(\.key)),
-                .timestampArray(
-                    groups.map { _, outcomes in
-                        isTaking(outcomes) ? nil : tried(outcomes).map(\.at.milliseconds).max()
-                    }),
-                // Of those that ended others may come next, at once.
-                .intArray(groups.map { _, outcomes in outcomes.map { $0.result.pause ?? 0 }.min() ?? 0 }),
-                .boolArray(groups.map { _, outcomes in isTaking(outcomes) }),
-            ])
-    }
 }
 
 extension DeliveryOutcome.Result {
     /// What column `state` holds.
-    fileprivate var state: Int16 {
+    var state: Int16 {
         switch self {
         case .failed: 1
         case .delivered: 2
@@ -347,7 +343,8 @@ extension DeliveryOutcome.Result {
         }
     }
 
-    fileprivate var pause: Int64? { if case .failed(let pause) = self { pause } else { nil } }
+    /// In how many milliseconds it is tried again; `nil` where it is not.
+    package var pause: Int64? { if case .failed(let pause) = self { pause } else { nil } }
 }
 
 extension DueDelivery {

@@ -47,22 +47,12 @@ package struct ListedDelivery: Sendable {
     package let failure: String?
 }
 
-/// What is to be sent again.
-package enum Redelivery: Sendable, Hashable {
-    /// What is about these positions of the log.
-    case positions(ClosedRange<Int64>)
-    /// What was given up.
-    case failed
-}
-
 /// Lists deliveries, orders them again, and lets go of what is old.
 package struct DeliveryList: Sendable {
     /// How long deliveries are kept, in milliseconds.
     package static let retention = 30 * Timestamp.millisecondsPerDay
-    /// The most that is sent again at once.
-    package static let redeliveryLimit = 100_000
 
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     package init(pool: PostgresPool) { self.pool = pool }
 
@@ -87,47 +77,6 @@ package struct DeliveryList: Sendable {
         }
     }
 
-    /// Sends again, in the order in which it was first to be sent; returns how much.
-    ///
-    /// - Throws: `LedgerError` of code `tooMuch` beyond ``redeliveryLimit``; then nothing is.
-    package func redeliver(_ redelivery: Redelivery, to endpoint: String) async throws -> Int {
-        let range: ClosedRange<Int64>
-        let states: [Int16]
-        switch redelivery {
-        // What waits to be tried again is tried now.
-        case .positions(let positions): (range, states) = (positions, [2, 3])
-        case .failed: (range, states) = (0...Int64.max, [3])
-        }
-        return try await pool.run(doing: "ordering deliveries again") { connection in
-            try connection.transaction { connection in
-                try Outbox.lock([endpoint], on: connection)
-                let numbers = try connection.query(
-                    """
-                    SELECT delivery.number FROM webhook_delivery AS delivery
-                    JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
-                    WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND message.position BETWEEN $3 AND $4
-                        AND delivery.state = ANY ($5::smallint[])
-                    LIMIT \(Self.redeliveryLimit + 1)
-                    """,
-                    [
-                        .int(ledgerID), .text(endpoint), .int(range.lowerBound), .int(range.upperBound),
-                        .int2Array(states),
-                    ]
-                ).rows.map { try $0.int(0) }
-                guard numbers.count <= Self.redeliveryLimit else {
-                    throw LedgerError(
-                        .tooMuch,
-                        "More than \(Self.redeliveryLimit) deliveries would be sent again, the most at once; name fewer "
-                            + "positions.")
-                }
-                try Outbox.wait(numbers, for: endpoint, on: connection)
-                let hurried = try Outbox.hurry(
-                    endpoint, positions: states == [3] ? nil : range, on: connection)
-                return numbers.count + hurried
-            }
-        }
-    }
-
     /// Sends an endpoint something to try it with.
     ///
     /// - Parameter body: what is sent as `data`.
@@ -146,6 +95,7 @@ package struct DeliveryList: Sendable {
     package func prune(now: Timestamp, limit: Int = 1000) async throws -> Bool {
         let oldest = now.adding(milliseconds: -Self.retention)
         let desk = DeliveryDesk(pool: pool)
+        let said = try await letGoOfFarewells(now: now, limit: limit, desk)
         let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(
                 """
@@ -186,9 +136,43 @@ package struct DeliveryList: Sendable {
                     """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
                 ).affectedRows
                 let removed = try Self.deleteRemoved(limit, on: connection)
-                return old.count == limit || withdrawn == limit || removed
+                return said || old.count == limit || withdrawn == limit || removed
             }
         }
+    }
+
+    /// Gives up the last words about whoever was forgotten that could not be said in as long as is tried.
+    ///
+    /// Such are those to an endpoint that is paused, or removed. Returns whether more is left.
+    private func letGoOfFarewells(now: Timestamp, limit: Int, _ desk: DeliveryDesk) async throws -> Bool {
+        let oldest = now.adding(milliseconds: -DeliverySchedule.patience)
+        let numbers = try await pool.run(doing: "letting go of old deliveries") { connection in
+            try connection.query(
+                """
+                UPDATE webhook_message SET body = NULL, before = NULL, after = NULL
+                WHERE ledger_id = $1 AND number IN (
+                    SELECT number FROM webhook_message WHERE ledger_id = $1 AND type = 1 AND identity = 0
+                        AND body IS NOT NULL AND at < $2 ORDER BY at LIMIT \(limit))
+                RETURNING number
+                """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
+            ).rows.map { try $0.int(0) }
+        }
+        guard !numbers.isEmpty else { return false }
+        let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
+            try connection.query(
+                """
+                SELECT endpoint, number FROM webhook_delivery
+                WHERE ledger_id = $1 AND number = ANY ($2::bigint[]) AND state = 1
+                """, [.int(ledgerID), .intArray(numbers)]
+            ).rows.map { (try $0.text(0), try $0.int(1)) }
+        }
+        try await desk.note(
+            waiting.map {
+                DeliveryOutcome(
+                    endpoint: $0.0, number: $0.1, result: .dropped, at: now, status: nil,
+                    failure: "the customer was forgotten, and it waited for longer than is tried")
+            })
+        return numbers.count == limit
     }
 
     /// Lets go of what was a removed endpoint's; returns whether more is left.
@@ -230,7 +214,7 @@ extension ListedDelivery {
         type = try row.optionalInt(2).map { try MessageType(stored: $0) }
         position = try row.optionalInt(3)
         at = try instant(4)
-        environment = try row.optionalInt(5).map { try StoreEnvironment(stored: $0) }
+        environment = try row.optionalInt(5).flatMap { $0 == 0 ? nil : try StoreEnvironment(stored: $0) }
         customerID = try row.optionalText(6)
         sequence = try row.optionalInt(7)
         attempts = try row.int(8)

@@ -17,6 +17,8 @@ package struct EndpointTarget: Sendable {
 package struct EndpointStanding: Sendable, Hashable {
     /// Since when it took nothing; `nil` where it took the last.
     package let failingSince: Timestamp?
+    /// Until when it asked to be left alone; `nil` where that is over.
+    package let heldUntil: Timestamp?
     /// How many deliveries wait, and were given up.
     package let waiting: Int64
     package let failed: Int64
@@ -60,6 +62,27 @@ package struct EndpointOrder: Sendable, Hashable {
     }
 }
 
+/// What somebody orders to become another of an endpoint; `nil` stays as it is.
+package struct EndpointAmendment: Sendable, Hashable {
+    package struct Address: Sendable, Hashable {
+        package let url: String
+        /// Scheme, host and port of the address.
+        package let origin: String
+
+        package init(url: String, origin: String) { (self.url, self.origin) = (url, origin) }
+    }
+
+    package var address: Address?
+    /// Empty: all.
+    package var types: Set<MessageType>?
+    package var environment: StoreEnvironment??
+    package var description: String??
+    /// What is sent as `Authorization`, as it stands; `.some(nil)`: nothing is.
+    package var authorization: String??
+
+    package init() {}
+}
+
 /// Makes, lists, changes and removes endpoints of webhooks.
 ///
 /// An endpoint is what the log says of it, so nobody can add one, or lead one elsewhere, without an event that shows it: an
@@ -82,11 +105,14 @@ package final class EndpointRegister: Sendable {
 
     private let pool: PostgresPool
     private let writer: LedgerWriter
+    private let limit: Int
     private let state = Mutex(State())
 
-    package init(pool: PostgresPool, writer: LedgerWriter) {
+    /// - Parameter limit: the most endpoints at a time.
+    package init(pool: PostgresPool, writer: LedgerWriter, limit: Int = EndpointRegister.limit) {
         self.pool = pool
         self.writer = writer
+        self.limit = limit
     }
 
     // MARK: - Reading
@@ -152,12 +178,18 @@ package final class EndpointRegister: Sendable {
         }
     }
 
+    /// A secret that an endpoint has or had, as it is told to whoever asked for it; `nil` where it is not kept any more.
+    package func secret(of id: String, hash: Digest) -> String? {
+        state.withLock { $0.values[id]?[hash] }.map { Self.text($0) }
+    }
+
     /// How some endpoints fare.
     package func standings(of endpoints: [String]) async throws -> [String: EndpointStanding] {
         try await pool.run(doing: "looking how webhooks fare") { connection in
             let rows = try connection.query(
                 """
                 SELECT endpoint.endpoint, endpoint.failing_since,
+                    CASE WHEN endpoint.held_until > clock_timestamp() THEN endpoint.held_until END,
                     (SELECT count(*) FROM webhook_delivery AS waiting WHERE waiting.ledger_id = $1
                         AND waiting.endpoint = endpoint.endpoint AND waiting.state = 1),
                     (SELECT count(*) FROM webhook_delivery AS failed WHERE failed.ledger_id = $1
@@ -172,7 +204,8 @@ package final class EndpointRegister: Sendable {
                         try row.text(0),
                         EndpointStanding(
                             failingSince: try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) },
-                            waiting: try row.int(2), failed: try row.int(3))
+                            heldUntil: try row.optionalTimestamp(2).map { Timestamp(milliseconds: $0) },
+                            waiting: try row.int(3), failed: try row.int(4))
                     )
                 })
         }
@@ -186,7 +219,8 @@ package final class EndpointRegister: Sendable {
                 SELECT count(*) FILTER (WHERE NOT is_paused AND failing_since IS NULL),
                     count(*) FILTER (WHERE NOT is_paused AND failing_since IS NOT NULL),
                     count(*) FILTER (WHERE is_paused), min(failing_since) FILTER (WHERE NOT is_paused),
-                    min(due_at) FILTER (WHERE NOT is_paused AND due_at <= clock_timestamp()),
+                    min(greatest(due_at, held_until)) FILTER (
+                        WHERE NOT is_paused AND greatest(due_at, held_until) <= clock_timestamp()),
                     least((
                         SELECT event.recorded_at FROM projection
                         JOIN event ON event.ledger_id = $1 AND event.position = projection.checkpoint + 1
@@ -209,35 +243,82 @@ package final class EndpointRegister: Sendable {
 
     // MARK: - Changing
 
-    /// Makes an endpoint, whose secret is told this once.
-    package func create(_ order: EndpointOrder) async throws -> (id: String, secret: String, position: Int64) {
+    /// Makes an endpoint; its secret is what ``secret(of:hash:)`` tells of the event.
+    ///
+    /// - Parameter deduplication: where it was made before under the same key, no other one is.
+    /// - Returns: the position of the event.
+    /// - Throws: `LedgerError` of code `tooMuch` where there are as many as may be; `AppendRefusal`.
+    package func create(_ order: EndpointOrder, _ deduplication: Deduplication = .unique) async throws -> Int64 {
+        try await refresh()
+        guard count < limit else {
+            throw LedgerError(.tooMuch, "There are \(limit) endpoints, the most at a time; delete one first.")
+        }
         let id = "we_" + Base64.encodeURL(SecureRandom.bytes(12))
         let key = SecureRandom.bytes(Self.secretLength)
-        // People make such values up, so what is in the log must not tell whether a guess is right.
-        let authorization = order.authorization.map { SecureRandom.bytes(Self.saltLength) + Array($0.utf8) }
+        let url = Array(order.url.utf8)
+        let authorization = order.authorization.map(Self.salted)
         let terms = EndpointTerms(
-            urlHash: Self.hash(Array(order.url.utf8)), secretHash: Self.hash(key), origin: order.origin,
+            urlHash: Self.hash(url), secretHash: Self.hash(key), origin: order.origin,
             types: order.types.map(\.rawValue).sorted(), environment: order.environment, bundleID: order.bundleID,
             format: order.format.rawValue, description: order.description,
             authorizationHash: authorization.map(Self.hash))
-        try await keep([Array(order.url.utf8), key] + [authorization].compactMap(\.self), of: id)
-        let position = try await append(EndpointFact(endpointID: id, change: .made(terms)))
-        return (id, Self.text(key), position)
+        return try await append(
+            EndpointFact(endpointID: id, change: .made(terms)), deduplication,
+            keeping: [url, key] + [authorization].compactMap(\.self))
     }
 
-    /// Gives an endpoint another secret; the one before signs along for a day.
-    package func rotateSecret(of id: String) async throws -> (secret: String, position: Int64) {
+    /// Gives an endpoint another secret; those before sign along for a while.
+    ///
+    /// - Parameters:
+    ///   - keepOldSeconds: for how long; `nil`: for a day.
+    ///   - deduplication: where that was done before under the same key, it has no other one.
+    /// - Returns: the position of the event.
+    package func rotateSecret(
+        of id: String, keepOldSeconds: Int64? = nil, _ deduplication: Deduplication = .unique
+    ) async throws -> Int64 {
         let key = SecureRandom.bytes(Self.secretLength)
-        try await keep([key], of: id)
-        let position = try await append(
-            EndpointFact(endpointID: id, change: .secretRotated(secretHash: Self.hash(key))))
-        return (Self.text(key), position)
+        return try await append(
+            EndpointFact(
+                endpointID: id, change: .secretRotated(secretHash: Self.hash(key), keepOldSeconds: keepOldSeconds)),
+            deduplication, keeping: [key])
+    }
+
+    /// Changes an endpoint; where nothing would be another there is no event, unless one has to remember a key.
+    ///
+    /// - Returns: the position of the last event about it.
+    package func change(
+        _ endpoint: Endpoint, _ amendment: EndpointAmendment, _ deduplication: Deduplication = .unique
+    ) async throws -> Int64 {
+        let terms = endpoint.terms
+        var changes = EndpointChanges()
+        var values: [[UInt8]] = []
+        if let address = amendment.address {
+            let url = Array(address.url.utf8)
+            // One that the database has lost is given back to it.
+            let isKept = state.withLock { $0.values[endpoint.id]?[terms.urlHash] != nil }
+            if Self.hash(url) != terms.urlHash || !isKept {
+                changes.address = EndpointChanges.Address(urlHash: Self.hash(url), origin: address.origin)
+                values.append(url)
+            }
+        }
+        let types = amendment.types.map { $0.map(\.rawValue).sorted() }
+        if types != terms.types { changes.types = types }
+        if amendment.environment != .some(terms.environment) { changes.environment = amendment.environment }
+        if amendment.description != .some(terms.description) { changes.description = amendment.description }
+        if let authorization = amendment.authorization, authorization != self.authorization(of: endpoint) {
+            let value = authorization.map(Self.salted)
+            changes.authorizationHash = .some(value.map(Self.hash))
+            if let value { values.append(value) }
+        }
+        if changes == EndpointChanges(), deduplication == .unique { return endpoint.lastPosition }
+        return try await append(
+            EndpointFact(endpointID: endpoint.id, change: .changed(changes)), deduplication, keeping: values)
     }
 
     /// Pauses, resumes or removes an endpoint.
     @discardableResult
     package func change(_ id: String, _ change: EndpointFact.Change) async throws -> Int64 {
-        try await append(EndpointFact(endpointID: id, change: change))
+        try await append(EndpointFact(endpointID: id, change: change), .unique, keeping: [])
     }
 
     private static let secretLength = 32
@@ -247,27 +328,56 @@ package final class EndpointRegister: Sendable {
 
     private static func text(_ key: [UInt8]) -> String { secretPrefix + Base64.encode(key) }
 
-    /// Before the event, which makes them count.
-    private func keep(_ values: [[UInt8]], of id: String) async throws {
-        try await pool.run(doing: "keeping an endpoint's secret") { connection in
-            for value in values {
-                try connection.query(
-                    """
-                    INSERT INTO webhook_secret (ledger_id, endpoint, hash, value) VALUES ($1, $2, $3, $4)
-                    ON CONFLICT DO NOTHING
-                    """,
-                    [
-                        .int4(Int32(ledgerID)), .text(id), .bytes(Self.hash(value).bytes), .bytes(value),
-                    ])
-            }
+    /// People make such values up, so what is in the log must not tell whether a guess is right.
+    private static func salted(_ authorization: String) -> [UInt8] {
+        SecureRandom.bytes(saltLength) + Array(authorization.utf8)
+    }
+
+    private func authorization(of endpoint: Endpoint) -> String? {
+        guard let hash = endpoint.terms.authorizationHash else { return nil }
+        return state.withLock { $0.values[endpoint.id]?[hash] }.map {
+            String(decoding: $0.dropFirst(Self.saltLength), as: UTF8.self)
         }
     }
 
-    private func append(_ fact: EndpointFact) async throws -> Int64 {
+    /// Keeps values, and appends the event that makes them count.
+    private func append(
+        _ fact: EndpointFact, _ deduplication: Deduplication, keeping values: [[UInt8]]
+    ) async throws -> Int64 {
+        let hashes = values.map(Self.hash)
+        if !values.isEmpty {
+            try await pool.run(doing: "keeping an endpoint's secret") { connection in
+                _ = try connection.query(
+                    """
+                    INSERT INTO webhook_secret (ledger_id, endpoint, hash, value)
+                    SELECT $1, $2, * FROM unnest($3::bytea[], $4::bytea[]) ON CONFLICT DO NOTHING
+                    """,
+                    [
+                        .int4(Int32(ledgerID)), .text(fact.endpointID), .bytesArray(hashes.map(\.bytes)),
+                        .bytesArray(values),
+                    ])
+            }
+        }
         let outcome = try await writer.append(
             EventDraft(
                 environment: nil, source: .api, occurredAt: nil, fact: .access(.endpoint(fact)), identities: [],
-                deduplication: .unique))
+                deduplication: deduplication))
+        // Another's event stands for this one, too. Its address may be this very one; what was made by chance is nobody's.
+        let idle = hashes.filter { $0 != fact.change.addressHash }
+        if outcome.isDuplicate, !idle.isEmpty {
+            try await pool.run(doing: "letting go of an endpoint's secret") { connection in
+                _ = try connection.query(
+                    "DELETE FROM webhook_secret WHERE ledger_id = $1 AND endpoint = $2 AND hash = ANY ($3)",
+                    [.int(ledgerID), .text(fact.endpointID), .bytesArray(idle.map(\.bytes))])
+            }
+        }
         return outcome.position
+    }
+}
+
+extension EndpointFact.Change {
+    /// Of an address that takes the place of another.
+    fileprivate var addressHash: Digest? {
+        if case .changed(let changes) = self { changes.address?.urlHash } else { nil }
     }
 }

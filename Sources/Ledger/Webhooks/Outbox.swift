@@ -128,65 +128,78 @@ enum Outbox {
     }
 
     /// Lets deliveries that ended wait again; the endpoint is locked.
+    ///
+    /// - Returns: how many of them do.
     static func wait(
         _ numbers: [Int64], for endpoint: String, on connection: isolated PostgresConnection
-    ) throws {
-        guard !numbers.isEmpty else { return }
+    ) throws -> Int {
+        guard !numbers.isEmpty else { return 0 }
         let named: [PostgresValue] = [.int(ledgerID), .text(endpoint), .intArray(numbers)]
-        try connection.query(
+        let count = try connection.query(
             """
             WITH again AS (
                 UPDATE webhook_delivery SET state = 1, attempts = 0, first_at = NULL, status = NULL, failure = NULL,
                     due_at = CASE WHEN identity = 0 THEN clock_timestamp() END
                 WHERE ledger_id = $1 AND endpoint = $2 AND number = ANY ($3::bigint[]) AND state IN (2, 3)
                 RETURNING identity, environment
+            ), counted AS (
+                UPDATE webhook_line AS line SET waiting = line.waiting + added.count
+                FROM (SELECT identity, environment, count(*) AS count FROM again GROUP BY 1, 2) AS added
+                WHERE line.ledger_id = $1 AND line.endpoint = $2 AND line.identity = added.identity
+                    AND line.environment = added.environment
             )
-            UPDATE webhook_line AS line SET waiting = line.waiting + added.count
-            FROM (SELECT identity, environment, count(*) AS count FROM again GROUP BY 1, 2) AS added
-            WHERE line.ledger_id = $1 AND line.endpoint = $2 AND line.identity = added.identity
-                AND line.environment = added.environment
-            """, named)
+            SELECT count(*) FROM again
+            """, named
+        ).row(0).int(0)
+        guard count > 0 else { return 0 }
         // Of each customer the first alone is due.
         try connection.query(
             """
-            WITH line AS (
+            WITH line AS MATERIALIZED (
                 SELECT DISTINCT identity, environment FROM webhook_delivery
                 WHERE ledger_id = $1 AND endpoint = $2 AND number = ANY ($3::bigint[]) AND identity <> 0
-            ), first AS (
-                SELECT line.identity, line.environment, min(waiting.number) AS number
-                FROM line JOIN webhook_delivery AS waiting USING (identity, environment)
-                WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.state = 1 AND waiting.identity <> 0
-                GROUP BY line.identity, line.environment
+            ), first AS MATERIALIZED (
+                SELECT line.identity, line.environment, head.number FROM line CROSS JOIN LATERAL (
+                    SELECT waiting.number FROM webhook_delivery AS waiting
+                    WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = line.identity
+                        AND waiting.environment = line.environment AND waiting.state = 1 AND waiting.identity <> 0
+                    ORDER BY waiting.number LIMIT 1
+                ) AS head
+            ), moved AS MATERIALIZED (
+                SELECT number, true AS is_first FROM first
+                UNION ALL
+                SELECT later.number, false FROM first CROSS JOIN LATERAL (
+                    SELECT waiting.number FROM webhook_delivery AS waiting
+                    WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = first.identity
+                        AND waiting.environment = first.environment AND waiting.state = 1 AND waiting.identity <> 0
+                        AND waiting.number > first.number AND waiting.due_at IS NOT NULL
+                ) AS later
             )
-            UPDATE webhook_delivery AS delivery
-            SET due_at = CASE WHEN delivery.number = first.number THEN clock_timestamp() END
-            FROM first
-            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.state = 1
-                AND delivery.identity = first.identity AND delivery.environment = first.environment
-                AND delivery.identity <> 0
-                AND (delivery.number = first.number OR delivery.due_at IS NOT NULL)
+            UPDATE webhook_delivery AS delivery SET due_at = CASE WHEN moved.is_first THEN clock_timestamp() END
+            FROM moved
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number = moved.number
             """, named)
         try connection.query(
             "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
             Array(named.prefix(2)))
+        return Int(count)
     }
 
     /// Lets whatever an endpoint is to be sent again later be due now; the endpoint is locked.
     ///
+    /// - Parameter numbers: these alone; `nil`: all.
     /// - Returns: how much that is.
     @discardableResult
     static func hurry(
-        _ endpoint: String, positions: ClosedRange<Int64>? = nil, on connection: isolated PostgresConnection
+        _ endpoint: String, _ numbers: [Int64]? = nil, on connection: isolated PostgresConnection
     ) throws -> Int {
         let hurried = try connection.query(
             """
             UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.due_at > clock_timestamp()
-                AND delivery.state = 1 AND NOT delivery.is_taken AND ($3::bigint IS NULL OR EXISTS (
-                    SELECT FROM webhook_message AS message WHERE message.ledger_id = $1
-                        AND message.number = delivery.number AND message.position BETWEEN $3 AND $4))
-            """,
-            [.int(ledgerID), .text(endpoint), .int(positions?.lowerBound), .int(positions?.upperBound)]
+                AND delivery.state = 1 AND NOT delivery.is_taken
+                \(numbers == nil ? "" : "AND delivery.number = ANY ($3::bigint[])")
+            """, [.int(ledgerID), .text(endpoint)] + (numbers.map { [.intArray($0)] } ?? [])
         ).affectedRows
         if hurried > 0 {
             try connection.query(

@@ -36,6 +36,7 @@ enum StoredEndpoint {
             if types.contains(where: \.isCounted) {
                 try AnswerScope.begin(audience.name, after: position, at: recordedAt, on: connection)
             }
+        case .changed(let changes): try change(fact.endpointID, changes, at: position, recordedAt, on: connection)
         case .secretRotated: break
         case .paused:
             try connection.query(
@@ -43,7 +44,8 @@ enum StoredEndpoint {
         case .resumed:
             try connection.query(
                 """
-                UPDATE webhook_endpoint SET is_paused = false, failing_since = NULL, due_at = clock_timestamp()
+                UPDATE webhook_endpoint SET is_paused = false, failing_since = NULL, is_failure_told = false,
+                    held_until = NULL, due_at = clock_timestamp()
                 WHERE ledger_id = $1 AND endpoint = $2
                 """, named)
             try Outbox.hurry(fact.endpointID, on: connection)
@@ -54,6 +56,43 @@ enum StoredEndpoint {
             }
             try AnswerScope.endUnwanted(on: connection)
         }
+    }
+
+    private static func change(
+        _ endpoint: String, _ changes: EndpointChanges, at position: Int64, _ recordedAt: Timestamp,
+        on connection: isolated PostgresConnection
+    ) throws {
+        let named: [PostgresValue] = [.int(ledgerID), .text(endpoint)]
+        if let environment = changes.environment {
+            try connection.query(
+                "UPDATE webhook_endpoint SET environment = $3 WHERE ledger_id = $1 AND endpoint = $2",
+                named + [.int2(environment?.number)])
+        }
+        if let names = changes.types,
+            let row = try connection.query(
+                "SELECT app FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = $2", named
+            ).first
+        {
+            let audience = EndpointAudience(name: try row.text(0))
+            let types = names.isEmpty ? audience.format.types : names.compactMap { MessageType(rawValue: $0) }
+            try connection.query(
+                "UPDATE webhook_endpoint SET types = $3::smallint[] WHERE ledger_id = $1 AND endpoint = $2",
+                named + [.int2Array(types.map(\.number))])
+            if types.contains(where: \.isCounted) {
+                try AnswerScope.begin(audience.name, after: position, at: recordedAt, on: connection)
+            } else {
+                try AnswerScope.endUnwanted(on: connection)
+            }
+        }
+        guard changes.address != nil || changes.authorizationHash != nil else { return }
+        // Nothing is known of how it fares there, so that what waits is tried at once.
+        try connection.query(
+            """
+            UPDATE webhook_endpoint SET failing_since = NULL, is_failure_told = false, held_until = NULL,
+                due_at = clock_timestamp()
+            WHERE ledger_id = $1 AND endpoint = $2
+            """, named)
+        try Outbox.hurry(endpoint, on: connection)
     }
 }
 
@@ -87,7 +126,7 @@ struct EndpointEvent: Sendable {
                     SELECT position FROM event AS stored WHERE stored.ledger_id = $1 AND stored.position > $2
                         AND stored.position <= $3
                         AND stored.type = key.type AND stored.type IN ('catalog_applied', 'forgotten', 'api_key_created',
-                            'api_key_revoked', 'pass_keys_changed', 'webhook_endpoint_created', 'webhook_secret_rotated',
+                            'api_key_revoked', 'pass_keys_changed', 'webhook_endpoint_created', 'webhook_endpoint_changed', 'webhook_secret_rotated',
                             'webhook_endpoint_paused', 'webhook_endpoint_resumed', 'webhook_endpoint_deleted')
                     ORDER BY stored.position LIMIT $5
                 ) AS next

@@ -2,6 +2,8 @@
 extension ComponentNotes {
     private static let customersEnvironment = "The key's own where it is left out, else `production`"
 
+    private static let afterOfRedelivery = "`next_after` of the answer before"
+
     static let requests: [String: ComponentNotes] = [
         "LinkRequest": ComponentNotes("Whose identity, or which customer, becomes the addressed customer's"),
         "LinkToAccountToken": ComponentNotes("Links an account token", ["environment": customersEnvironment]),
@@ -71,10 +73,29 @@ extension ComponentNotes {
                 "format": "`standard` where left out; or `revenuecat`: RevenueCat's events, in their form",
                 "authorization_header": "What is sent as `Authorization`, in the format `revenuecat`",
             ]),
+        "EndpointChangeRequest": ComponentNotes(
+            "What of an endpoint becomes another",
+            [
+                "url": "As when it is made", "types": "`[]` or `null`: all", "environment": "`null`: both",
+                "description": "`null`: none",
+                "authorization_header": "In the format `revenuecat`; `null`: none is sent",
+                "app": "Stays what it is: another one is refused", "format": "Stays what it is: another one is refused",
+            ]),
+        "SecretRotationRequest": ComponentNotes(
+            "How a secret is rotated",
+            ["keep_old_seconds": "For how long the old ones sign along; a day where left out, and 0 ends them at once"]),
         "RedeliveryRequest": ComponentNotes("What is to be sent again"),
         "RedeliverPositions": ComponentNotes(
-            "What is about positions of the log", ["from": "The first", "to": "The last"]),
-        "RedeliverFailed": ComponentNotes("What was given up", ["failed": "`true`"]),
+            "What is about positions of the log", ["from": "The first", "to": "The last", "after": afterOfRedelivery]),
+        "RedeliverFailed": ComponentNotes("What was given up", ["failed": "`true`", "after": afterOfRedelivery]),
+        "RedeliverMessage": ComponentNotes(
+            "One message", ["webhook_id": "What receivers know it by", "after": afterOfRedelivery]),
+        "RedeliverSpan": ComponentNotes(
+            "What there was to tell in a span of time",
+            [
+                "since": "By the message's `timestamp`", "until": "Without it; now where left out",
+                "after": afterOfRedelivery,
+            ]),
         "NotificationBody": ComponentNotes("What the App Store posts", ["signedPayload": "A compact JWS"]),
     ]
 
@@ -85,21 +106,32 @@ extension ComponentNotes {
                 "url": "`null` where the database has lost it; then nothing is sent", "types": "Of messages; none: all",
                 "environment": "`null`: both", "app": "`null`: every app",
                 "paused_because": "`ordered`, or `unreachable` where it took nothing for three days",
-                "failing_since": "`null` where it took the last that was sent", "waiting": "How many deliveries wait",
+                "health": "`failing` where it did not take the last that was sent",
+                "failing_since": "`null` where it took the last that was sent",
+                "held_until": "Until when nothing is sent, because it asked for that (429, 503)",
+                "waiting": "How many deliveries wait",
                 "failed": "How many deliveries were given up", "position": "The event that made it",
                 "secret": "Told when it is made or rotated, and never again",
+                "remarks": "`unknown_member:…`, `unknown_app:…`",
             ]),
         "EndpointStatus": ComponentNotes("Whether anything is sent"),
+        "EndpointHealth": ComponentNotes("How it fares"),
         "EndpointList": ComponentNotes(
             "A page of endpoints", ["next_after": "What to send as `after` for the next page"]),
         "EndpointRemoval": ComponentNotes("An endpoint that is told nothing any more"),
-        "Redelivery": ComponentNotes("How much is sent again"),
+        "Redelivery": ComponentNotes(
+            "How much is sent again",
+            [
+                "has_more": "Whether there is more than is taken at once",
+                "next_after": "What to send as `after` for the rest",
+            ]),
         "Delivery": ComponentNotes(
             "One message to one endpoint, and what came of it",
             [
                 "id": "The `webhook-id` it is sent with", "number": "What `after` takes to go on behind it",
                 "state": "`waiting`, `delivered`, `failed` or `withdrawn`",
-                "next_attempt_at": "`null` where none is to be, or another message of the same customer comes first",
+                "next_attempt_at":
+                    "`null` where none is to be, another message of the same customer comes first, or the endpoint is paused",
                 "status": "The HTTP status of the last answer", "failure": "Why the last attempt failed",
             ]),
         "DeliveryList": ComponentNotes(
@@ -110,6 +142,7 @@ extension ComponentNotes {
                 "sequence": "1, 2, 3… for each customer, environment and endpoint",
                 "position": "The one that `after` rests on",
                 "before": "The whole set; the `after` of the message before", "after": "The whole set",
+                "forgotten": "`true` in the last message about a customer who was forgotten",
             ]),
         "EntitlementsChangeCause": ComponentNotes(
             "Why an answer has become another", ["positions": "Of the events", "at": "Of time alone"]),

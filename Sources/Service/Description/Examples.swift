@@ -129,7 +129,7 @@ enum Example {
         {"object":"webhook_endpoint","id":"we_1","url":"https://example.com/rightful",
          "types":["entitlements.changed"],"environment":"production","app":null,"format":"standard",
          "has_authorization_header":false,"description":null,
-         "status":"active","paused_because":null,"failing_since":null,"waiting":0,"failed":0,
+         "status":"active","health":"ok","paused_because":null,"failing_since":null,"held_until":null,"waiting":0,"failed":0,
          "created_at":"2026-11-20T12:00:00.000Z","position":30\(secret ? #","secret":"whsec_AAECAwQFBgcICQoL…""# : "")}
         """
     }

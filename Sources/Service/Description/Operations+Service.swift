@@ -20,6 +20,14 @@ extension APIOperation {
         "readWebhookEndpoint", .endpoints, "Read an endpoint", "One endpoint and how it fares.", [.endpoint],
         answer: .document(EndpointDocument.self, Example.endpoint()), headers: [], codes: [.notFound])
 
+    static let changeEndpoint = APIOperation(
+        "changeWebhookEndpoint", .endpoints, "Change an endpoint",
+        "What is left out stays as it is; `null` takes away what may be missing. It keeps its id, secret and sequences, and what "
+            + "waits goes to the new address at once. `app` and `format` stay what they were made with.",
+        [.endpoint, .idempotencyKey],
+        body: Body(EndpointChangeRequest.self, #"{"url":"https://example.com/webhooks/rightful"}"#),
+        answer: .document(EndpointDocument.self, Example.endpoint()), codes: [.notFound, .unprocessable])
+
     static let deleteEndpoint = APIOperation(
         "deleteWebhookEndpoint", .endpoints, "Delete an endpoint", "Nothing is sent to it any more.", [.endpoint],
         answer: .document(
@@ -33,8 +41,10 @@ extension APIOperation {
 
     static let rotateEndpointSecret = APIOperation(
         "rotateWebhookSecret", .endpoints, "Rotate the secret",
-        "Another secret, told this once; the one before signs along for a day.", [.endpoint, .idempotencyKey],
-        answer: .document(EndpointDocument.self, Example.endpoint(secret: true)), codes: [.notFound])
+        "Another secret, told this once; the one before signs along for a day, or as long as `keep_old_seconds` says.",
+        [.endpoint, .idempotencyKey],
+        body: Body(SecretRotationRequest.self, #"{"keep_old_seconds":0}"#, isRequired: false),
+        answer: .document(EndpointDocument.self, Example.endpoint(secret: true)), codes: [.notFound, .unprocessable])
 
     static let pauseEndpoint = APIOperation(
         "pauseWebhookEndpoint", .endpoints, "Pause an endpoint", "Messages wait until it is resumed.", [.endpoint],
@@ -45,14 +55,19 @@ extension APIOperation {
         answer: .document(EndpointDocument.self, Example.endpoint()), headers: [], codes: [.notFound])
 
     static let testEndpoint = APIOperation(
-        "testWebhookEndpoint", .endpoints, "Test an endpoint", "Sends a message `test`, at once.", [.endpoint],
-        answer: .document(DeliveryDocument.self, Example.delivery), headers: [], codes: [.notFound])
+        "testWebhookEndpoint", .endpoints, "Test an endpoint",
+        "Sends a message `test`, at once; a paused one is refused.",
+        [.endpoint],
+        answer: .document(DeliveryDocument.self, Example.delivery), headers: [], codes: [.notFound, .unprocessable])
 
     static let redeliver = APIOperation(
         "redeliverWebhooks", .endpoints, "Send again",
-        "What is about positions of the log, or what was given up; at most 100,000 messages at once.", [.endpoint],
+        "What is about positions of the log, what was given up, one message, or what there was to tell in a span of time; at most "
+            + "10,000 messages at once: `next_after` leads on.", [.endpoint],
         body: Body(RedeliveryRequest.self, #"{"from":120,"to":180}"#),
-        answer: .document(RedeliveryDocument.self, #"{"object":"redelivery","endpoint":"we_1","deliveries":12}"#),
+        answer: .document(
+            RedeliveryDocument.self,
+            #"{"object":"redelivery","endpoint":"we_1","deliveries":12,"has_more":false,"next_after":null}"#),
         headers: [], codes: [.notFound, .unprocessable])
 
     // MARK: - What stores send

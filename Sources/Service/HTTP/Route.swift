@@ -140,6 +140,9 @@ struct Route: Sendable {
         Route("POST", "/v1/webhook_endpoints", .scope(.admin), .createEndpoint) { try await $0.createEndpoint($1) },
         Route("GET", "/v1/webhook_endpoints", .scope(.admin), .listEndpoints) { try await $0.listEndpoints($1) },
         Route("GET", "/v1/webhook_endpoints/{id}", .scope(.admin), .readEndpoint) { try await $0.showEndpoint($1) },
+        Route("PATCH", "/v1/webhook_endpoints/{id}", .scope(.admin), .changeEndpoint) {
+            try await $0.changeEndpoint($1)
+        },
         Route("DELETE", "/v1/webhook_endpoints/{id}", .scope(.admin), .deleteEndpoint) {
             try await $0.deleteEndpoint($1)
         },

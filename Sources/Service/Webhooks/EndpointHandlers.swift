@@ -8,15 +8,19 @@ package struct Webhooks: Sendable {
     let endpoints: EndpointRegister
     let list: DeliveryList
     let projector: WebhookProjector
+    /// The bundle ids of the configured apps.
+    let apps: Set<String>
     /// Whether endpoints may be at private addresses, and by plain http.
     let allowsPrivate: Bool
 
     package init(
-        endpoints: EndpointRegister, list: DeliveryList, projector: WebhookProjector, allowsPrivate: Bool
+        endpoints: EndpointRegister, list: DeliveryList, projector: WebhookProjector, apps: Set<String>,
+        allowsPrivate: Bool
     ) {
         self.endpoints = endpoints
         self.list = list
         self.projector = projector
+        self.apps = apps
         self.allowsPrivate = allowsPrivate
     }
 }
@@ -26,22 +30,45 @@ extension Application {
     func createEndpoint(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(EndpointRequest.self)
-        let command = try commandKey(of: call)
-        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
-            return try endpointAnswer(try WireJSON.decode(EndpointDocument.self, from: kept))
+        let deduplication = try self.deduplication(of: call)
+        return try await carryOut(call) {
+            let order = try order(request, call.scope, allowsPrivate: webhooks.allowsPrivate)
+            do {
+                return .answer(try await webhooks.endpoints.create(order, deduplication))
+            } catch let error as LedgerError where error.code == .tooMuch {
+                throw Problem(.unprocessable, error.description)
+            }
+        } answer: { position in
+            try await secretAnswer(at: position, call.scope, webhooks, unknown: request.unknownMembers)
         }
-        let order = try order(request, call.scope, allowsPrivate: webhooks.allowsPrivate)
-        try await webhooks.endpoints.refresh()
-        guard webhooks.endpoints.count < EndpointRegister.limit else {
-            throw Problem(
-                .unprocessable, "There are \(EndpointRegister.limit) endpoints, the most at a time; delete one first.")
+    }
+
+    /// `PATCH /v1/webhook_endpoints/{id}`.
+    func changeEndpoint(_ call: Call) async throws -> HTTPResponse {
+        let webhooks = try ownWebhooks()
+        let request = try call.command(EndpointChangeRequest.self)
+        let deduplication = try self.deduplication(of: call)
+        return try await carryOut(call) {
+            let endpoint = try await endpoint(call, webhooks)
+            if let only = call.scope.environment, let asked = request.environment, asked != only {
+                throw Problem(.forbidden, "This credential is for \(only.rawValue) alone.", param: "environment")
+            }
+            let amendment: EndpointAmendment
+            do throws(EndpointChoices.Refusal) {
+                amendment = try EndpointChoices.amendment(
+                    request, of: endpoint, allowsPrivate: webhooks.allowsPrivate)
+            } catch {
+                throw Problem(.unprocessable, error.reason, param: error.member)
+            }
+            return .answer(try await webhooks.endpoints.change(endpoint, amendment, deduplication))
+        } answer: { position in
+            let endpoint = try await endpoint(call, webhooks)
+            return try endpointAnswer(
+                try await document(
+                    of: endpoint.id, call.scope, webhooks,
+                    remarks: EndpointChoices.remarks(request.unknownMembers, bundleID: nil, apps: [])),
+                position: position)
         }
-        let made = try await webhooks.endpoints.create(order)
-        let document = try await document(of: made.id, call.scope, webhooks, secret: made.secret)
-        if let command {
-            try await commandKeys.keep(try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
-        }
-        return try endpointAnswer(document, position: made.position)
     }
 
     /// `GET /v1/webhook_endpoints`.
@@ -54,7 +81,8 @@ extension Application {
         let standings = try await webhooks.endpoints.standings(of: page.map(\.id))
         return try .document(
             ListDocument(
-                items: page.map { self.document($0, standings[$0.id], webhooks) }, hasMore: own.count > page.count,
+                items: page.map { EndpointDocument($0, standings[$0.id], in: webhooks.endpoints, at: now()) },
+                hasMore: own.count > page.count,
                 nextAfter: page.last?.position ?? after))
     }
 
@@ -76,17 +104,35 @@ extension Application {
     /// `POST /v1/webhook_endpoints/{id}/actions/rotate_secret`.
     func rotateEndpointSecret(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let command = try commandKey(of: call)
-        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
-            return try endpointAnswer(try WireJSON.decode(EndpointDocument.self, from: kept))
+        let request = try call.command(SecretRotationRequest.self)
+        let deduplication = try self.deduplication(of: call)
+        return try await carryOut(call) {
+            let endpoint = try await endpoint(call, webhooks)
+            return .answer(
+                try await webhooks.endpoints.rotateSecret(
+                    of: endpoint.id, keepOldSeconds: request.keepOldSeconds, deduplication))
+        } answer: { position in
+            try await secretAnswer(at: position, call.scope, webhooks)
         }
-        let endpoint = try await endpoint(call, webhooks)
-        let rotated = try await webhooks.endpoints.rotateSecret(of: endpoint.id)
-        let document = try await document(of: endpoint.id, call.scope, webhooks, secret: rotated.secret)
-        if let command {
-            try await commandKeys.keep(try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
+    }
+
+    /// An endpoint with the secret that an event gave it.
+    ///
+    /// The secret is read from where it lives, so that it is kept nowhere else for whoever sends the same again.
+    private func secretAnswer(
+        at position: Int64, _ scope: LogScope, _ webhooks: Webhooks, unknown: [String] = []
+    ) async throws -> HTTPResponse {
+        guard case .access(.endpoint(let fact)) = try await event(at: position).fact, let hash = fact.secretHash else {
+            throw LedgerError(.corrupt, "the event at position \(position) gives no endpoint a secret")
         }
-        return try endpointAnswer(document, position: rotated.position)
+        let endpoint = try await endpoint(fact.endpointID, scope, webhooks)
+        guard let secret = webhooks.endpoints.secret(of: endpoint.id, hash: hash) else {
+            throw Problem(.notFound, "The endpoint's secret is not kept any more; rotate it.")
+        }
+        let remarks = EndpointChoices.remarks(unknown, bundleID: endpoint.terms.bundleID, apps: webhooks.apps)
+        return try endpointAnswer(
+            try await document(of: endpoint.id, scope, webhooks, secret: secret, remarks: remarks),
+            position: position)
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/pause`.
@@ -112,13 +158,16 @@ extension Application {
     func testEndpoint(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let endpoint = try await endpoint(call, webhooks)
+        guard endpoint.pause == nil else {
+            throw Problem(.unprocessable, "The endpoint is paused, so that nothing is sent to it; resume it first.")
+        }
         let instant = now()
         _ = try await webhooks.projector.catchUp(to: endpoint.position, within: limits.positionWait, now: now)
         let body = try WireJSON.encode(EndpointTestDocument(endpoint: endpoint.id))
         guard let number = try await webhooks.list.test(endpoint.id, body: body, at: instant),
             let made = try await webhooks.list.deliveries(of: endpoint.id, after: number - 1, limit: 1).first
         else { throw Problem.unavailable("The endpoint is not followed yet; send it again.") }
-        return try .document(DeliveryDocument(made))
+        return try .document(DeliveryDocument(made, isPaused: false))
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/redeliver`.
@@ -126,17 +175,21 @@ extension Application {
         let webhooks = try ownWebhooks()
         let request = try call.command(RedeliveryRequest.self)
         let endpoint = try await endpoint(call, webhooks)
-        let redelivery: Redelivery =
-            switch request.choice {
-            case .positions(let positions): .positions(positions)
-            case .failed: .failed
+        let redelivery: Redelivery
+        switch request.choice {
+        case .positions(let positions): redelivery = .positions(positions)
+        case .failed: redelivery = .failed
+        case .span(let since, let until): redelivery = .span(since: since, until: until)
+        case .message(let id):
+            guard let stored = WebhookMessage.stored(id), try await webhooks.list.holds(stored, to: endpoint.id) else {
+                throw Problem(
+                    .notFound, "The endpoint was sent no such message, or it is not kept any more.",
+                    param: "webhook_id")
             }
-        do {
-            let count = try await webhooks.list.redeliver(redelivery, to: endpoint.id)
-            return try .document(RedeliveryDocument(endpoint: endpoint.id, deliveries: count))
-        } catch let error as LedgerError where error.code == .tooMuch {
-            throw Problem(.unprocessable, error.description, param: "from")
+            redelivery = .message(stored)
         }
+        let done = try await webhooks.list.redeliver(redelivery, to: endpoint.id, after: request.after ?? 0)
+        return try .document(RedeliveryDocument(endpoint: endpoint.id, deliveries: done.count, nextAfter: done.next))
     }
 
     /// `GET /v1/webhook_endpoints/{id}/deliveries`.
@@ -150,7 +203,7 @@ extension Application {
         let page = found.prefix(limit)
         return try .document(
             ListDocument(
-                items: page.map { DeliveryDocument($0) }, hasMore: found.count > limit,
+                items: page.map { DeliveryDocument($0, isPaused: endpoint.pause != nil) }, hasMore: found.count > limit,
                 nextAfter: page.last?.number ?? after))
     }
 
@@ -173,20 +226,12 @@ extension Application {
     }
 
     private func document(
-        of id: String, _ scope: LogScope, _ webhooks: Webhooks, secret: String? = nil
+        of id: String, _ scope: LogScope, _ webhooks: Webhooks, secret: String? = nil, remarks: [String] = []
     ) async throws -> EndpointDocument {
         let endpoint = try await endpoint(id, scope, webhooks)
         let standing = try await webhooks.endpoints.standings(of: [id])[id]
-        return document(endpoint, standing, webhooks, secret: secret)
-    }
-
-    private func document(
-        _ endpoint: Endpoint, _ standing: EndpointStanding?, _ webhooks: Webhooks, secret: String? = nil
-    ) -> EndpointDocument {
-        EndpointDocument(
-            endpoint, url: webhooks.endpoints.target(endpoint.id, now: now())?.url,
-            failingSince: standing?.failingSince, waiting: standing?.waiting ?? 0, failed: standing?.failed ?? 0,
-            secret: secret)
+        return EndpointDocument(
+            endpoint, standing, in: webhooks.endpoints, at: now(), secret: secret, remarks: remarks)
     }
 
     /// Whoever has the secret can pretend to be this service.
@@ -199,32 +244,19 @@ extension Application {
     private func order(
         _ request: EndpointRequest, _ scope: LogScope, allowsPrivate: Bool
     ) throws(Problem) -> EndpointOrder {
-        let url: EndpointURL
-        do throws(EndpointURL.Refusal) {
-            url = try EndpointURL(request.url, allowsPrivate: allowsPrivate)
-        } catch {
-            throw Problem(.unprocessable, error.reason, param: "url")
-        }
-        let format: EndpointFormat
-        let (types, app, authorization): (Set<MessageType>, String?, String?)
-        do throws(EndpointChoices.Refusal) {
-            format = try EndpointChoices.format(request.format)
-            types = try EndpointChoices.types(request.types ?? [], in: format)
-            app = try EndpointChoices.app(request.app)
-            authorization = try EndpointChoices.authorization(request.authorizationHeader, in: format)
-        } catch {
-            throw Problem(.unprocessable, error.reason, param: error.member)
-        }
         if let only = scope.environment, let asked = request.environment, asked != only {
             throw Problem(.forbidden, "This credential is for \(only.rawValue) alone.", param: "environment")
         }
         if let only = scope.app, let asked = request.app, asked != only.bundleID {
             throw Problem(.forbidden, "This credential is for \(only.bundleID) alone.", param: "app")
         }
-        return EndpointOrder(
-            to: url, types: types, environment: request.environment ?? scope.environment,
-            bundleID: app ?? scope.app?.bundleID, format: format, description: request.description,
-            authorization: authorization)
+        do throws(EndpointChoices.Refusal) {
+            return try EndpointChoices.order(
+                request, environment: request.environment ?? scope.environment,
+                bundleID: request.app ?? scope.app?.bundleID, allowsPrivate: allowsPrivate)
+        } catch {
+            throw Problem(.unprocessable, error.reason, param: error.member)
+        }
     }
 }
 
@@ -237,14 +269,13 @@ extension Endpoint {
     }
 }
 
-extension DeliveryDocument {
-    fileprivate init(_ delivery: ListedDelivery) {
-        self.init(
-            id: delivery.id.map { WebhookMessage.id($0) }, number: delivery.number, state: delivery.state.rawValue,
-            type: delivery.type?.rawValue, position: delivery.position, at: delivery.at,
-            environment: delivery.environment, customerID: delivery.customerID, sequence: delivery.sequence,
-            attempts: Attempts(
-                count: delivery.attempts, firstAt: delivery.firstAt, lastAt: delivery.lastAt, nextAt: delivery.dueAt,
-                status: delivery.status, failure: delivery.failure))
+extension EndpointFact {
+    /// Of the secret that it gives to the endpoint.
+    fileprivate var secretHash: Digest? {
+        switch change {
+        case .made(let terms): terms.secretHash
+        case .secretRotated(let hash, _): hash
+        case .changed, .paused, .resumed, .removed: nil
+        }
     }
 }

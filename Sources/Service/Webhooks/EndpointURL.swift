@@ -1,12 +1,8 @@
-package import EntitlementCore
+import EntitlementAPI
 package import Foundation
-package import Ledger
 
 /// Where an endpoint's messages go: an address that may be spoken to.
 package struct EndpointURL: Sendable, Hashable {
-    /// The longest address, in bytes.
-    static let lengthLimit = 2048
-
     package let url: URL
     let text: String
     /// Scheme, host and port.
@@ -21,11 +17,11 @@ package struct EndpointURL: Sendable, Hashable {
     /// - Parameter allowsPrivate: also plain http, and hosts that are no address of the public internet. A name is looked
     ///   at only when a connection is made.
     package init(_ text: String, allowsPrivate: Bool) throws(Refusal) {
-        guard (1...Self.lengthLimit).contains(text.utf8.count), let parts = URLComponents(string: text),
+        guard (1...EndpointLimits.url).contains(text.utf8.count), let parts = URLComponents(string: text),
             let url = parts.url, let scheme = parts.scheme?.lowercased(), let host = parts.host, !host.isEmpty
         else {
             throw Refusal(
-                reason: "url is an address of 1 to \(Self.lengthLimit) bytes, such as https://example.com/webhooks.")
+                reason: "url is an address of 1 to \(EndpointLimits.url) bytes, such as https://example.com/webhooks.")
         }
         guard scheme == "https" || (scheme == "http" && allowsPrivate) else {
             throw Refusal(
@@ -73,17 +69,5 @@ package struct EndpointURL: Sendable, Hashable {
                         || byte == UInt8(ascii: "_")
                 }
         } && !(last.utf8.first.map { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? true)
-    }
-}
-
-extension EndpointOrder {
-    /// An endpoint at an address that may be spoken to.
-    package init(
-        to url: EndpointURL, types: Set<MessageType>, environment: StoreEnvironment?, bundleID: String?,
-        format: EndpointFormat, description: String?, authorization: String? = nil
-    ) {
-        self.init(
-            url: url.text, origin: url.origin, types: types, environment: environment, bundleID: bundleID,
-            format: format, description: description, authorization: authorization)
     }
 }

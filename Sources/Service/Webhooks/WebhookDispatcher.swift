@@ -41,6 +41,7 @@ package struct WebhookDispatcher: Sendable {
     private let intervals: Intervals
     private let now: @Sendable () -> Timestamp
     private let bell = Doorbell()
+    private let notices: EndpointNotices
 
     /// - Parameters:
     ///   - transport: makes no connection to an address that is not allowed.
@@ -63,6 +64,7 @@ package struct WebhookDispatcher: Sendable {
         self.logger = logger
         self.intervals = intervals
         self.now = now
+        notices = EndpointNotices(endpoints: endpoints, logger: logger, now: now)
     }
 
     /// What carries messages: never to a private address, unless that is allowed, whatever name leads to it.
@@ -184,8 +186,10 @@ package struct WebhookDispatcher: Sendable {
             let results = work.takeResults()
             guard !results.isEmpty else { continue }
             do {
-                try await desk.note(results.map(\.outcome))
+                let outcomes = results.map(\.outcome)
+                let turns = try await desk.note(outcomes)
                 bell.ring()
+                notices.tell(turns, outcomes)
                 // One after the other, so that each is paused once however many attempts failed.
                 for result in results {
                     if let reason = result.pause { await pause(result.outcome.endpoint, reason, after: result) }
@@ -222,13 +226,15 @@ package struct WebhookDispatcher: Sendable {
     private func attempt(_ delivery: DueDelivery, _ contents: Contents) async -> AttemptResult? {
         let target = endpoints.target(delivery.endpoint, now: now())
         func result(
-            _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, pause: EndpointFact.Pause? = nil
+            _ result: DeliveryOutcome.Result, status: Int? = nil, _ failure: String?, hold: Int64? = nil,
+            pause: EndpointFact.Pause? = nil
         ) -> AttemptResult {
             metrics.count(.webhooks, [result.word])
             return AttemptResult(
                 outcome: DeliveryOutcome(
                     endpoint: delivery.endpoint, number: delivery.number, result: result, at: now(), status: status,
-                    failure: failure), pause: pause, resumedPosition: target?.endpoint.resumedPosition)
+                    failure: failure, hold: hold, isFarewell: delivery.isFarewell), pause: pause,
+                resumedPosition: target?.endpoint.resumedPosition)
         }
         guard let target else {
             return result(later(delivery), "the endpoint's address or secret is not in the database")
@@ -236,7 +242,7 @@ package struct WebhookDispatcher: Sendable {
         do {
             // What the database says an endpoint is told counts as far as the log says so, too.
             guard delivery.isMeant(for: target.endpoint) else {
-                return result(.dropped, "the endpoint was not made for this")
+                return result(.dropped, "the endpoint is not told of this")
             }
             guard let message = try message(of: delivery, to: target.endpoint, contents) else {
                 return result(.dropped, "what it was about is gone")
@@ -247,9 +253,12 @@ package struct WebhookDispatcher: Sendable {
                     "POST", url, headers: message.headers(at: now(), for: target), body: message.body,
                     timeout: target.endpoint.terms.knownFormat == .revenueCat ? RevenueCatMessage.patience : nil))
             if (200..<300).contains(answer.status) { return result(.delivered, status: answer.status, nil) }
+            let wish = wish(answer)
+            let next = later(delivery, wished: wish)
             return result(
-                later(delivery, wished: wish(answer)), status: answer.status,
-                "status \(answer.status)", pause: answer.status == Self.gone ? .gone : unreachable(delivery))
+                next, status: answer.status, "status \(answer.status)",
+                hold: Self.hold(status: answer.status, wish: wish, pause: next.pause),
+                pause: answer.status == Self.gone ? .gone : unreachable(delivery))
         } catch is CancellationError {
             return nil
         } catch {
@@ -266,6 +275,18 @@ package struct WebhookDispatcher: Sendable {
         return min(max(0, wished), Self.longestWish * 1000)
     }
 
+    /// For how long nothing more is sent to a receiver, in milliseconds: where it has too much (429), as long as it says, or until
+    /// the next try; where it is away (503), as long as it says.
+    private static func hold(status: Int, wish: Int64, pause: Int64?) -> Int64? {
+        switch status {
+        case 429: wish > 0 ? wish : min(pause ?? 0, longestHold)
+        case 503 where wish > 0: wish
+        default: nil
+        }
+    }
+
+    /// Of a receiver that does not say, in milliseconds.
+    private static let longestHold: Int64 = 60_000
     /// In seconds.
     private static let longestWish: Int64 = 21_600
     /// A receiver that wants nothing any more (Standard Webhooks, "Delivery"; RFC 9110, 15.5.11).

@@ -7,7 +7,7 @@ import OpenSSLCrypto
 /// A message as it is sent: its id and its body.
 ///
 /// It is the same at each attempt, so that a receiver can tell that it had it before.
-struct WebhookMessage: Sendable {
+package struct WebhookMessage: Sendable {
     let id: String
     let body: [UInt8]
 
@@ -29,15 +29,17 @@ struct WebhookMessage: Sendable {
         let data: [UInt8]
         switch delivery.type {
         case .entitlementsChanged:
-            guard let change = delivery.change, let customer = delivery.customerID,
-                let environment = delivery.environment, let sequence = delivery.sequence
+            guard let change = delivery.change, let environment = delivery.environment,
+                let sequence = delivery.sequence,
+                let customer = try delivery.customerID.map({ try WireJSON.encode($0) }) ?? delivery.body
             else { return nil }
             var bytes = Array(#"{"after":"#.utf8) + change.after + Array(#","before":"#.utf8) + change.before
             bytes +=
                 Array(#","cause":"#.utf8)
                 + (try WireJSON.encode(EntitlementsChangeDocument.Cause(change.cause, delivery)))
-            bytes += Array(#","customer_id":"#.utf8) + (try WireJSON.encode(customer))
+            bytes += Array(#","customer_id":"#.utf8) + customer
             bytes += Array(#","endpoint":"\#(delivery.endpoint)","environment":"\#(environment.rawValue)""#.utf8)
+            if delivery.isFarewell { bytes += Array(#","forgotten":true"#.utf8) }
             bytes += Array(#","position":\#(delivery.position),"sequence":\#(sequence)}"#.utf8)
             data = bytes
         case .eventRecorded:
@@ -59,7 +61,20 @@ struct WebhookMessage: Sendable {
     }
 
     /// - Parameter id: as table `webhook_message` has it.
-    static func id(_ id: String) -> String { "msg_" + id.replacing("-", with: "") }
+    static func id(_ id: String) -> String { prefix + id.replacing("-", with: "") }
+
+    private static let prefix = "msg_"
+
+    /// What table `webhook_message` has for what receivers know a message by; `nil` for what can be none.
+    package static func stored(_ id: String) -> String? {
+        let digits = id.dropFirst(prefix.count).utf8
+        guard id.hasPrefix(prefix), digits.count == 32 else { return nil }
+        let isHex = digits.allSatisfy { byte in
+            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
+        }
+        return isHex ? String(decoding: digits, as: UTF8.self) : nil
+    }
 
     /// The headers of an attempt (Standard Webhooks, "Webhook headers").
     ///

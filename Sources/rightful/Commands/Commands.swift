@@ -7,8 +7,9 @@ enum Commands {
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
         StatusCommand.self, DriftCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self,
         TestNotificationCommand.self, ExtendCommand.self, ConsumptionCommand.self, ExportCommand.self,
-        ForgetCommand.self, WebhooksCreateCommand.self, WebhooksListCommand.self, WebhooksDeleteCommand.self,
-        WebhooksResumeCommand.self, WebhooksRedeliverCommand.self,
+        ForgetCommand.self, WebhooksCreateCommand.self, WebhooksListCommand.self, WebhooksUpdateCommand.self,
+        WebhooksRotateCommand.self, WebhooksPauseCommand.self, WebhooksResumeCommand.self, WebhooksTestCommand.self,
+        WebhooksDeliveriesCommand.self, WebhooksRedeliverCommand.self, WebhooksDeleteCommand.self,
     ]
 }
 

@@ -115,7 +115,7 @@ struct OpenAPITests {
             let path = route.template.replacing(/\{[a-z_]+\}/, with: "1")
             let answer = try await rig.send(
                 "POST", path, key: rig.admin,
-                body: Array(#"{"environment":7,"app":7,"url":7,"from":7,"to":"x"}"#.utf8))
+                body: Array(#"{"environment":7,"app":7,"url":7,"from":7,"to":"x","keep_old_seconds":"x"}"#.utf8))
             #expect(answer.verdict.hasPrefix("400 ") || answer.verdict.hasPrefix("422 "), "\(path): \(answer.text)")
         }
     }

@@ -1,5 +1,7 @@
+import EntitlementAPI
 import EntitlementCore
 import Ledger
+import Service
 
 /// `rightful webhooks delete ID`.
 struct WebhooksDeleteCommand: Command {
@@ -38,39 +40,116 @@ struct WebhooksResumeCommand: Command {
     }
 }
 
-/// `rightful webhooks redeliver ID`.
-struct WebhooksRedeliverCommand: Command {
+/// `rightful webhooks pause ID`.
+struct WebhooksPauseCommand: Command {
     static let usage = CommandUsage(
-        "webhooks redeliver", "Send an endpoint again what it was sent, or what was given up.", operands: ["ID"],
-        options: [
-            CommandUsage.Option("--from", "N", "the first position of the log that it is about"),
-            CommandUsage.Option("--to", "M", "the last one"),
-            CommandUsage.Option("--failed", nil, "what was given up, instead"),
-        ],
-        details: """
-            What is older than 30 days is not kept. A receiver can tell by webhook-id that it had a message before.
-            """)
+        "webhooks pause", "Send nothing to an endpoint until it is resumed; what there is to tell waits.",
+        operands: ["ID"])
 
     private let arguments: ParsedArguments
-    private let redelivery: Redelivery
+
+    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+
+    func run(_ context: CommandContext) async throws {
+        try await DatabaseSession.with(arguments, context) { session in
+            let (register, endpoint) = try await session.endpoint(arguments.operands[0])
+            guard endpoint.pause == nil else {
+                throw CommandFailure(description: "\(endpoint.id) is paused already")
+            }
+            try await register.change(endpoint.id, .paused(.ordered))
+        }
+    }
+}
+
+/// `rightful webhooks rotate ID`.
+struct WebhooksRotateCommand: Command {
+    static let usage = CommandUsage(
+        "webhooks rotate", "Give an endpoint another secret and print it, this once, alone on a line.",
+        operands: ["ID"],
+        options: [
+            CommandUsage.Option(
+                "--keep-old-seconds", "N",
+                "for how long the old ones sign along; a day where it is left out, 0: not at all")
+        ])
+
+    private let arguments: ParsedArguments
+    private let request: SecretRotationRequest
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        let (from, to) = (try arguments.number("--from"), try arguments.number("--to"))
-        switch (from, to, arguments.has("--failed")) {
-        case (let from?, let to?, false):
-            guard from <= to else { throw arguments.error("--to must not be before --from") }
-            redelivery = .positions(from...to)
-        case (nil, nil, true): redelivery = .failed
-        default: throw arguments.error("--from and --to are needed, or --failed")
+        let keepOldSeconds = try arguments.number("--keep-old-seconds")
+        do throws(EndpointChoices.Refusal) {
+            request = try EndpointChoices.checked(SecretRotationRequest(keepOldSeconds: keepOldSeconds))
+        } catch {
+            throw arguments.error(error.reason)
         }
     }
 
     func run(_ context: CommandContext) async throws {
-        let count = try await DatabaseSession.with(arguments, context) { session in
-            let (_, endpoint) = try await session.endpoint(arguments.operands[0])
-            return try await DeliveryList(pool: session.pool).redeliver(redelivery, to: endpoint.id)
+        let secret = try await DatabaseSession.with(arguments, context) { session in
+            let (register, endpoint) = try await session.endpoint(arguments.operands[0])
+            let position = try await register.rotateSecret(
+                of: endpoint.id, keepOldSeconds: request.keepOldSeconds)
+            return try await session.secret(at: position, register).secret
         }
-        try context.output.write("\(count) \(count == 1 ? "delivery" : "deliveries") to be sent again\n")
+        try context.output.write(secret + "\n")
+    }
+}
+
+/// `rightful webhooks update ID`.
+struct WebhooksUpdateCommand: Command {
+    static let usage = CommandUsage(
+        "webhooks update", "Change an endpoint, which keeps its id, its secret and its sequences.", operands: ["ID"],
+        options: [
+            CommandUsage.Option("--url", "URL", "where it is; what waits goes there at once"),
+            CommandUsage.Option("--types", "T", "what it is told of, separated by commas; or all"),
+            CommandUsage.Option("--environment", "E", "production, sandbox, or both"),
+            CommandUsage.Option(
+                "--authorization-header-file", "FILE",
+                "of the format revenuecat: what is sent as Authorization, as the file has it; an empty one: nothing"),
+            CommandUsage.Option("--description", "D", "what it is for; an empty one takes it away"),
+        ],
+        details: "Its app and its format stay what it was made with.")
+
+    private let arguments: ParsedArguments
+    private let request: EndpointChangeRequest
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        guard Self.usage.options.contains(where: { arguments.has($0.name) }) else {
+            throw arguments.error("nothing is to be changed")
+        }
+        let isOfBoth = arguments.value("--environment") == "both"
+        let environment = isOfBoth ? nil : try arguments.environment()
+        let types = arguments.value("--types") == "all" ? [] : try arguments.messageTypes()
+        do throws(EndpointChoices.Refusal) {
+            request = try EndpointChoices.checked(
+                EndpointChangeRequest(
+                    url: arguments.value("--url"), types: types,
+                    environment: isOfBoth || environment != nil ? .some(environment) : nil,
+                    description: arguments.value("--description").map { $0.isEmpty ? nil : $0 }))
+        } catch {
+            throw arguments.error(error.reason)
+        }
+    }
+
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let header = try arguments.authorizationHeader()
+        let request = EndpointChangeRequest(
+            url: request.url, types: request.types, environment: request.environment,
+            description: request.description, authorizationHeader: header.map { $0.isEmpty ? nil : $0 })
+        try await DatabaseSession.with(arguments, context) { session in
+            let (register, endpoint) = try await session.endpoint(arguments.operands[0])
+            let amendment: EndpointAmendment
+            do throws(EndpointChoices.Refusal) {
+                amendment = try EndpointChoices.amendment(
+                    try EndpointChoices.checked(request), of: endpoint,
+                    allowsPrivate: configuration.allowsPrivateWebhooks)
+            } catch {
+                throw CommandFailure(description: error.reason)
+            }
+            _ = try await register.change(endpoint, amendment)
+        }
     }
 }

@@ -1,3 +1,5 @@
+import AppStoreServer
+import EntitlementAPI
 import EntitlementCore
 import Ledger
 import Service
@@ -25,53 +27,73 @@ struct WebhooksCreateCommand: Command {
             """)
 
     private let arguments: ParsedArguments
-    private let types: Set<MessageType>
-    private let format: EndpointFormat
-    private let environment: StoreEnvironment?
+    private let request: EndpointRequest
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        environment = try arguments.environment()
-        if let app = arguments.value("--app"), app.isEmpty { throw arguments.error("--app must not be empty") }
+        request = EndpointRequest(
+            url: arguments.operands[0], types: try arguments.messageTypes(),
+            environment: try arguments.environment(), app: arguments.value("--app"),
+            format: arguments.value("--format"), description: arguments.value("--description"))
         do throws(EndpointChoices.Refusal) {
-            format = try EndpointChoices.format(arguments.value("--format"))
-            let words = arguments.value("--types")?.split(separator: ",").map(String.init) ?? []
-            types = try EndpointChoices.types(words, in: format)
-            _ = try EndpointChoices.app(arguments.value("--app"))
+            // Whether private addresses are allowed is not known before the configuration is read.
+            _ = try Self.order(request, allowsPrivate: true)
         } catch {
             throw arguments.error(error.reason)
         }
     }
 
-    func run(_ context: CommandContext) async throws {
-        let configuration = try context.configuration(arguments)
-        let authorization = try authorization()
-        let order: EndpointOrder
-        do throws(EndpointURL.Refusal) {
-            let url = try EndpointURL(arguments.operands[0], allowsPrivate: configuration.allowsPrivateWebhooks)
-            order = EndpointOrder(
-                to: url, types: types, environment: environment, bundleID: arguments.value("--app"),
-                format: format, description: arguments.value("--description"), authorization: authorization)
-        } catch {
-            throw CommandFailure(description: error.reason)
-        }
-        let made = try await DatabaseSession.with(arguments, context) { session in
-            try await session.endpoints.create(order)
-        }
-        try context.output.write(made.secret + "\n")
-        context.complain("the endpoint is \(made.id)")
+    private static func order(
+        _ request: EndpointRequest, allowsPrivate: Bool
+    ) throws(EndpointChoices.Refusal) -> EndpointOrder {
+        let request = try EndpointChoices.checked(request)
+        return try EndpointChoices.order(
+            request, environment: request.environment, bundleID: request.app, allowsPrivate: allowsPrivate)
     }
 
-    /// A file's content is seen by nobody who lists processes.
-    private func authorization() throws -> String? {
-        guard let path = arguments.value("--authorization-header-file") else { return nil }
-        var bytes = try Files.read(path)[...]
-        while bytes.last == UInt8(ascii: "\n") || bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+    func run(_ context: CommandContext) async throws {
+        let configuration = try context.configuration(arguments)
+        let apps = configuration.apps.map(\.binding.bundleID)
+        let request = EndpointRequest(
+            url: request.url, types: request.types, environment: request.environment, app: request.app,
+            format: request.format, description: request.description,
+            authorizationHeader: try arguments.authorizationHeader())
+        let order: EndpointOrder
         do throws(EndpointChoices.Refusal) {
-            return try EndpointChoices.authorization(String(decoding: bytes, as: UTF8.self), in: format)
+            order = try Self.order(request, allowsPrivate: configuration.allowsPrivateWebhooks)
         } catch {
             throw CommandFailure(description: error.reason)
         }
+        let (id, secret) = try await DatabaseSession.with(arguments, context) { session in
+            let register = session.endpoints
+            let position = try await register.create(order)
+            return try await session.secret(at: position, register)
+        }
+        try context.output.write(secret + "\n")
+        context.complain("the endpoint is \(id)")
+        // Where none is configured, this may be another machine than the one that serves.
+        if !EndpointChoices.remarks([], bundleID: request.app, apps: Set(apps)).isEmpty {
+            context.complain(
+                "no app \(request.app ?? "") is configured (apps), only \(apps.joined(separator: ", "))")
+        }
+    }
+}
+
+extension ParsedArguments {
+    /// The types of messages that `--types` names; `nil` where it is left out.
+    func messageTypes() throws(UsageError) -> [String]? {
+        guard let text = value("--types") else { return nil }
+        let names = text.split(separator: ",").map(String.init)
+        guard !names.isEmpty else { throw error("--types names no type; leave it out for all") }
+        return names
+    }
+
+    /// What `--authorization-header-file` holds: a file's content is seen by nobody who lists processes.
+    func authorizationHeader() throws -> String? {
+        guard let path = value("--authorization-header-file") else { return nil }
+        var bytes = try Files.read(path)[...]
+        while bytes.last == UInt8(ascii: "\n") || bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        return String(decoding: bytes, as: UTF8.self)
     }
 }
 
@@ -87,9 +109,18 @@ extension DatabaseSession {
     func endpoint(_ id: String) async throws -> (EndpointRegister, Endpoint) {
         let register = endpoints
         try await register.refresh()
-        guard let endpoint = register.endpoints.first(where: { $0.id == id }) else {
+        guard let endpoint = register.endpoint(id) else {
             throw CommandFailure(description: "there is no endpoint \(id); see `rightful webhooks list`")
         }
         return (register, endpoint)
+    }
+
+    /// The endpoint that an event gave a secret, and the secret.
+    func secret(at position: Int64, _ register: EndpointRegister) async throws -> (id: String, secret: String) {
+        try await register.refresh()
+        let found = register.endpoints.first { $0.lastPosition == position }
+        guard let found, let hash = found.secrets.first?.hash, let secret = register.secret(of: found.id, hash: hash)
+        else { throw CommandFailure(description: "somebody else changes the endpoint just now; rotate its secret") }
+        return (found.id, secret)
     }
 }

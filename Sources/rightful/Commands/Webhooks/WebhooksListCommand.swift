@@ -1,10 +1,13 @@
+import EntitlementAPI
 import EntitlementCore
 import Ledger
+import Service
 
 /// `rightful webhooks list`.
 struct WebhooksListCommand: Command {
     static let usage = CommandUsage(
-        "webhooks list", "List the endpoints of webhooks, and how they fare; never their secrets.")
+        "webhooks list", "List the endpoints of webhooks, and how they fare; never their secrets.",
+        options: [CommandUsage.Option("--json", nil, "print them as GET /v1/webhook_endpoints does, all at once")])
 
     private let arguments: ParsedArguments
 
@@ -12,13 +15,18 @@ struct WebhooksListCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let now = context.now()
-        let rows = try await DatabaseSession.with(arguments, context) { session in
+        let (register, endpoints, standings) = try await DatabaseSession.with(arguments, context) { session in
             let register = session.endpoints
             try await register.refresh()
             let endpoints = register.endpoints
-            let standings = try await register.standings(of: endpoints.map(\.id))
-            return endpoints.map { Self.row($0, standings[$0.id], url: register.target($0.id, now: now)?.url) }
+            return (register, endpoints, try await register.standings(of: endpoints.map(\.id)))
         }
+        if arguments.has("--json") {
+            let items = endpoints.map { EndpointDocument($0, standings[$0.id], in: register, at: now) }
+            let document = ListDocument(items: items, hasMore: false, nextAfter: endpoints.last?.position ?? 0)
+            return try context.output.write(WireJSON.encode(document) + [UInt8(ascii: "\n")])
+        }
+        let rows = endpoints.map { Self.row($0, standings[$0.id], url: register.target($0.id, now: now)?.url) }
         let header = ["ID", "URL", "TYPES", "ENVIRONMENT", "APP", "STATUS", "WAITING", "FAILED"]
         try context.output.write(TextTable([header] + rows).text)
     }
@@ -30,7 +38,8 @@ struct WebhooksListCommand: Command {
             case (.unreachable, _): "paused: it took nothing for three days"
             case (.gone, _): "paused: it answered that it is gone (410)"
             case (.ordered, _): "paused"
-            case (nil, let since?): "fails since \(since)"
+            case (nil, let since?):
+                "fails since \(since)" + (standing?.heldUntil.map { "; asked to be left alone until \($0)" } ?? "")
             case (nil, nil): "active"
             }
         return [
