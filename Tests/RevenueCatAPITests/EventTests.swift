@@ -159,6 +159,30 @@ struct EventTests {
         #expect(told[3]["entitlement_ids"] == .array([.string("basic")]))
     }
 
+    @Test("an announced change that comes before its time ends what was, by another PRODUCT_CHANGE")
+    func downgradeAtOnce() throws {
+        var log = subscribed()
+        log.notified(nil, renewal(signed: 5, renews: true, as: "basic"))
+        log.notified(purchase("1001", "basic", from: 10, to: 40), renewal(signed: 10, renews: true, as: "basic"))
+        let told = try log.told(by: 20)
+        #expect(
+            told.map(\.description) == [
+                "INITIAL_PURCHASE @0", "PRODUCT_CHANGE basic @5", "PRODUCT_CHANGE basic @10", "RENEWAL @10",
+            ])
+        #expect(told[2]["product_id"] == .string("pro") && told[2]["expiration_at_ms"] == .int(day(10).milliseconds))
+    }
+
+    @Test("a change that is heard of only with its end is EXPIRATION of what was told of")
+    func changeUnheard() throws {
+        var log = subscribed()
+        log.notified(purchase("1001", "basic", from: 9, to: 39, signed: 10, revoked: 9.5))
+        let told = try log.told(by: 20)
+        #expect(told.map(\.description) == ["INITIAL_PURCHASE @0", "EXPIRATION CUSTOMER_SUPPORT @10"])
+        #expect(told[1]["product_id"] == .string("pro"))
+        #expect(told[1]["entitlement_ids"] == .array([.string("premium")]))
+        #expect(told[1]["expiration_at_ms"] == .int(day(9).milliseconds))
+    }
+
     @Test("an announced change that is taken back is a change to what it is")
     func downgradeTakenBack() throws {
         var log = subscribed()

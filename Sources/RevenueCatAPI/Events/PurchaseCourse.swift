@@ -78,26 +78,37 @@ struct PurchaseCourse {
 
     /// A period that was not known; of several that were not, the latest alone.
     private mutating func begin(after before: PurchaseStanding?) {
-        let wasOpen = before?.isOpen ?? false
+        let open = before.flatMap { $0.isOpen ? $0 : nil }
+        let left = open.map { ended($0) }
         guard after.isOpen else {
             if after.givesNothing, after.withdrawnAt == nil, isRecent(after.view.purchasedAt) {
                 tell(.nonRenewingPurchase)
-            } else if wasOpen {
-                tell(.expiration, .expiration(after.endReason))
+            } else if let left {
+                // Of what was told of, for of what came in between receivers know nothing.
+                events.append(PurchaseEvent(type: .expiration, view: left, detail: .expiration(after.endReason)))
             }
             return
         }
         guard after.kind == .subscription else { return tell(.nonRenewingPurchase) }
-        if let before, wasOpen, before.view.productID != after.view.productID,
-            before.nextProductID != after.view.productID
-        {
-            events.append(
-                PurchaseEvent(
-                    type: .productChange, view: after.views[before.view.productID] ?? before.view,
-                    detail: .productChange(to: after.view.productID)))
+        if let open, let left, left.productID != after.view.productID {
+            // One that was announced is news where it comes before its time.
+            let isCut = left.expiresAt ?? .endless < open.view.expiresAt ?? .endless
+            if isCut || open.nextProductID != after.view.productID {
+                events.append(
+                    PurchaseEvent(
+                        type: .productChange, view: left, detail: .productChange(to: after.view.productID)))
+            }
         }
         if before == nil, after.isFirst { return tell(.initialPurchase) }
         tell(.renewal, .renewal(isTrialConversion: after.followsTrial))
+    }
+
+    /// What was told of a period, as it is now that another has come after it.
+    private func ended(_ before: PurchaseStanding) -> PurchaseView {
+        if let left = after.views[before.view.productID] { return left }
+        var left = before.view
+        left.expiresAt = min(left.expiresAt ?? .endless, instant)
+        return left
     }
 
     /// The same period, of which more was said.
