@@ -54,3 +54,18 @@ CREATE TABLE seen (
     last_position bigint NOT NULL,
     PRIMARY KEY (ledger_id, kind, name)
 ) WITH (fillfactor = 50);
+
+-- What stretches of the log contribute to charts, by chart: counted behind the log, as far as row 'charts' of table
+-- projection says. Stretches of level 0 are 1024 positions long, and of each level above 32 times as long as of that below;
+-- so what is known at a position is the sum of a few rows. Of a stretch that is not over there is a row at level 0 alone.
+CREATE TABLE chart_part (
+    ledger_id integer NOT NULL,
+    level smallint NOT NULL,
+    -- Counts the stretches of a level from the beginning of the log, from 0.
+    number bigint NOT NULL,
+    environment smallint NOT NULL,
+    chart text COLLATE "C" NOT NULL,
+    -- By series and day what is added; the bytes are those of ChartCells.
+    cells bytea COMPRESSION lz4 NOT NULL,
+    PRIMARY KEY (ledger_id, level, number, environment, chart)
+);

@@ -9,7 +9,7 @@ BEGIN
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON original_view, projection, rebuild, work_failure, seen, tree_node,
             command_key, store_quota, store_sweep, store_watch, store_stream, store_import, web_lookup, web_stream, web_import,
-            drift, drift_key, drift_count, drift_stream, answer_scope, answer_watch,
+            drift, drift_key, drift_count, drift_stream, chart_part, answer_scope, answer_watch,
             webhook_secret, webhook_endpoint, webhook_message, webhook_delivery, webhook_line,
             webhook_stream TO %I', serving_role);
 END

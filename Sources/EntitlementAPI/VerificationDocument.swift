@@ -30,13 +30,16 @@ package struct VerificationDocument: Encodable, Sendable {
         package let views: Int64
         package let viewsOutdated: Int64
         package let viewsMissing: Int64
+        /// Stretches of the log whose contributions to charts were counted again.
+        package let chartParts: Int64
         /// What should keep roles from changing the log, and does not.
         package let guardsOff: [String]
 
         package init(
             position: Int64, hash: String, root: String, evidence: Int64, signatures: Bool, signaturesUnchecked: Int64,
             evidenceUnsigned: Int64,
-            evidenceErased: Int64, views: Int64, viewsOutdated: Int64, viewsMissing: Int64, guardsOff: [String]
+            evidenceErased: Int64, views: Int64, viewsOutdated: Int64, viewsMissing: Int64, chartParts: Int64,
+            guardsOff: [String]
         ) {
             self.position = position
             self.hash = hash
@@ -49,6 +52,7 @@ package struct VerificationDocument: Encodable, Sendable {
             self.views = views
             self.viewsOutdated = viewsOutdated
             self.viewsMissing = viewsMissing
+            self.chartParts = chartParts
             self.guardsOff = guardsOff
         }
 
@@ -59,6 +63,7 @@ package struct VerificationDocument: Encodable, Sendable {
             case evidenceErased = "evidence_erased"
             case viewsOutdated = "views_outdated"
             case viewsMissing = "views_missing"
+            case chartParts = "chart_parts"
             case guardsOff = "guards_off"
         }
     }

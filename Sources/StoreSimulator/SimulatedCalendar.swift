@@ -71,6 +71,13 @@ package enum SimulatedCalendar {
         return daysSince1970(year: year, month: month, day: day) * Span.day + timeOfDay + duration.milliseconds
     }
 
+    /// The month an instant lies in, such as `2026-03`.
+    package static func month(of instant: Int64) -> String {
+        let timeOfDay = ((instant % Span.day) + Span.day) % Span.day
+        let date = civilDate(daysSince1970: (instant - timeOfDay) / Span.day)
+        return "\(date.year)-\(date.month < 10 ? "0" : "")\(date.month)"
+    }
+
     private static func isLeap(_ year: Int) -> Bool {
         year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
     }

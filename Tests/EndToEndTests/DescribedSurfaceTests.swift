@@ -75,6 +75,13 @@ struct DescribedSurfaceTests {
         ] {
             _ = try await Self.ask(client, "GET", path)
         }
+        for chart in ["active", "trials", "renewals", "billing_retry", "refunds", "churn", "retention"] {
+            let answer = try await Self.ask(
+                client, "GET", "/v1/charts/\(chart)", environment.merging(["interval": "month"]) { $1 })
+            #expect(answer.json["name"] as? String == chart)
+            let table = try await Self.ask(client, "GET", "/v1/charts/\(chart)", ["format": "csv"])
+            #expect(table.text.hasPrefix("from,until,figure,"))
+        }
         await stage.remove()
     }
 

@@ -57,10 +57,10 @@ struct OracleFoldTests {
 }
 
 /// The facts of many notifications, joined in memory.
-private struct FoldedLedger {
+struct FoldedLedger {
     let catalog: Catalog
     private var identities = IdentityList()
-    private var states: [StoreSimulator.OriginalKey: OriginalState] = [:]
+    private(set) var states: [StoreSimulator.OriginalKey: OriginalState] = [:]
     private var position: Int64 = 0
 
     init(catalog: Catalog) { self.catalog = catalog }

@@ -26,6 +26,7 @@ struct AccessTests {
         "POST /v1/offer_signatures": .customersWrite,
         "GET /v1/streams": .eventsRead,
         "GET /v1/drift": .eventsRead,
+        "GET /v1/charts/{name}": .eventsRead,
         "GET /v1/events": .eventsRead,
         "GET /v1/events/{position}": .eventsRead,
         "GET /v1/events/{position}/proof": .eventsRead,
@@ -54,6 +55,7 @@ struct AccessTests {
         guard case .scope(let scope) = route.access else { return nil }
         let target = route.template.replacing("{id}", with: "c").replacing("{position}", with: "1")
             .replacing("{original_transaction_id}", with: "1").replacing("{app_user_id}", with: "c")
+            .replacing("{name}", with: "active")
         return (route.method, target, scope)
     }
 

@@ -19,7 +19,9 @@ struct WorkWatchTests {
         let watch = rig.watch()
         let projections = BackgroundProjections(
             rebuilder: Rebuilder(pool: rig.pool), views: ViewProjector(pool: rig.pool),
-            seen: SeenProjector(pool: rig.pool), tree: TreeProjector(pool: rig.pool), watch: watch,
+            seen: SeenProjector(pool: rig.pool), tree: TreeProjector(pool: rig.pool),
+            charts: ChartProjector(pool: rig.pool),
+            watch: watch,
             logger: rig.application.logger, intervals: intervals)
         let task = Task { await projections.run() }
         defer { task.cancel() }

@@ -48,6 +48,8 @@ package struct VerificationSummary: Sendable, Hashable {
     package internal(set) var outdatedViews: Int64 = 0
     /// Original transactions long enough for a snapshot that have none yet; reads fold them from the log.
     package internal(set) var missingViews: Int64 = 0
+    /// Stretches of the log whose contributions to charts are those of their events.
+    package internal(set) var chartParts: Int64 = 0
 }
 
 /// How far verification has come.
@@ -57,6 +59,7 @@ package struct VerificationProgress: Sendable, Hashable {
         case log
         case names
         case views
+        case charts
     }
 
     package let stage: Stage

@@ -15,6 +15,8 @@ package struct Verifier: Sendable {
         package var headers = 200
         /// Which original transactions should have a snapshot.
         package var policy = SnapshotPolicy()
+        /// How the log is divided for the charts.
+        package var charts = ChartLayout.standard
         /// Tries of one page while the database is away; the pool waits between them.
         package var attempts = 3
 
@@ -59,6 +61,7 @@ package struct Verifier: Sendable {
         let names = try await verifyLog(upTo: head, into: &summary)
         try await verifyNames(upTo: head.position, expected: names)
         try await verifyViews(into: &summary)
+        try await verifyCharts(into: &summary)
         return summary
     }
 

@@ -1,7 +1,7 @@
 package import Ledger
 
 /// Keeps the views in order behind a running service: rebuilds them where they do not count, writes snapshots of what has
-/// grown, counts what the log speaks of, and stores the tree over it.
+/// grown, counts what the log speaks of and for the charts, and stores the tree over it.
 ///
 /// Nobody waits for it: what the views do not hold yet is folded from the log.
 package struct BackgroundProjections: Sendable {
@@ -23,18 +23,20 @@ package struct BackgroundProjections: Sendable {
     private let views: ViewProjector
     private let seen: SeenProjector
     private let tree: TreeProjector
+    private let charts: ChartProjector
     private let watch: WorkWatch
     private let logger: Logger
     private let intervals: Intervals
 
     package init(
-        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, tree: TreeProjector, watch: WorkWatch,
-        logger: Logger, intervals: Intervals = Intervals()
+        rebuilder: Rebuilder, views: ViewProjector, seen: SeenProjector, tree: TreeProjector, charts: ChartProjector,
+        watch: WorkWatch, logger: Logger, intervals: Intervals = Intervals()
     ) {
         self.rebuilder = rebuilder
         self.views = views
         self.seen = seen
         self.tree = tree
+        self.charts = charts
         self.watch = watch
         self.logger = logger
         self.intervals = intervals
@@ -46,6 +48,7 @@ package struct BackgroundProjections: Sendable {
             group.addTask { await restoreViews() }
             group.addTask { await follow(.views) { _ = try await views.catchUp() } }
             group.addTask { await follow(.remarks) { _ = try await seen.catchUp() } }
+            group.addTask { await follow(.charts) { try await charts.catchUp() } }
             group.addTask {
                 // Rows that somebody deletes are missed by nobody but those who wait for a proof.
                 while !Task.isCancelled {

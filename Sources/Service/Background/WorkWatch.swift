@@ -6,6 +6,7 @@ package actor WorkWatch {
     package enum Work: String, Sendable, CaseIterable {
         case views
         case remarks
+        case charts
         case tree
         case streams
         case consumption

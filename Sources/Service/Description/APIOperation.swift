@@ -52,9 +52,19 @@ final class APIOperation: Sendable {
 
     enum Answer: Sendable {
         case document(any (Decodable & Sendable).Type, String)
+        /// Where a request would rather have it, the same as a table.
+        case table(any (Decodable & Sendable).Type, String, csv: String)
         case text(type: String, String)
         /// Of a form that others lay down.
         case foreign(String, String)
+
+        /// The type of the document, and an example of it; `nil` for what is none of the contract's.
+        var described: (type: any (Decodable & Sendable).Type, example: String)? {
+            switch self {
+            case .document(let type, let example), .table(let type, let example, _): (type, example)
+            case .text, .foreign: nil
+            }
+        }
     }
 
     enum Header: String, Sendable, CaseIterable {

@@ -61,6 +61,24 @@ extension ComponentNotes {
         "DriftComparison": ComponentNotes("Who was compared with whom"),
         "DriftClass": ComponentNotes("Why a difference came about"),
         "DriftEnd": ComponentNotes("What resolved a difference"),
+        "Chart": ComponentNotes(
+            "Figures over time",
+            [
+                "intervals": "One after the other, without gaps", "known_at": "The position the answer rests on",
+                "lines": "Those that are 0 throughout are left out",
+            ]),
+        "ChartName": ComponentNotes("A chart"),
+        "ChartStep": ComponentNotes("How long the intervals of a chart are, in UTC"),
+        "ChartInterval": ComponentNotes("A stretch of time of which each line has one number"),
+        "ChartLine": ComponentNotes(
+            "A figure of one product",
+            [
+                "cohort":
+                    "The month in which those began who are counted, such as `2026-03`; `null` where it is all",
+                "values": "One for each interval",
+            ]),
+        "ChartCounting": ComponentNotes(
+            "Whether a number is how many there are at the end of an interval, or how many things happened within it"),
         "Event": ComponentNotes(
             "One event of the log",
             [

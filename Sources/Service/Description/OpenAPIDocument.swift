@@ -104,6 +104,13 @@ struct OpenAPIDocument {
                     "schema": try describer.schema(of: type).json, "example": try Self.example(example),
                 ]
             ]
+        case .table(let type, let example, let csv):
+            return [
+                "application/json": [
+                    "schema": try describer.schema(of: type).json, "example": try Self.example(example),
+                ],
+                "text/csv": ["schema": ["type": "string"], "example": .string(csv)],
+            ]
         case .text(let type, let example):
             return .object([type: ["schema": ["type": "string"], "example": .string(example)]])
         case .foreign(let note, let example):

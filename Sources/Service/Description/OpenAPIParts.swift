@@ -65,9 +65,15 @@ extension Parameter {
     var component: String {
         switch (place, name) {
         case (.path, "id"): schema == .anyText ? "endpointId" : "customerId"
+        case (.path, "name"): "chartName"
+        case (.query, "from"), (.query, "to"):
+            isOfChart ? "chart" + name.prefix(1).uppercased() + name.dropFirst() : name
         case (_, let name): name
         }
     }
+
+    /// Positions of the log are called `from` and `to` as well.
+    private var isOfChart: Bool { [Parameter.chartFrom, .chartTo].contains { $0.name == name && $0.schema == schema } }
 
     func json(_ schema: Schema) -> WireValue {
         var members: [String: WireValue] = [

@@ -40,6 +40,16 @@ extension APIOperation {
         [.environment, .driftClass, .resolved, .after, .limit],
         answer: .document(DriftListDocument.self, Example.drift))
 
+    static let readChart = APIOperation(
+        "readChart", .purchases, "Read a chart",
+        "Figures over time: [what each of them counts](charts.md); as a table where `format` or `Accept` says so. At most 400 "
+            + "intervals, and 100,000 numbers.",
+        [
+            .chart, .environment, .chartFrom, .chartTo, .interval, .product, .knownAt, .minPosition, .chartFormat,
+        ],
+        answer: .table(ChartDocument.self, Example.chart, csv: Example.chartTable),
+        codes: [.notFound, .positionNotReached, .unprocessable])
+
     // MARK: - The log
 
     static let listEvents = APIOperation(

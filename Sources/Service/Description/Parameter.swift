@@ -76,6 +76,9 @@ struct Parameter: Sendable {
     static let endpoint = Parameter(
         "id", in: .path, .anyText, example: "we_1", "The id of the endpoint")
 
+    static let chart = Parameter("name", in: .path, words(ChartName.self), example: "active", "Which chart").of(
+        ChartName.self)
+
     // MARK: - In the query
 
     static let environment = Parameter(
@@ -116,6 +119,25 @@ struct Parameter: Sendable {
         "from", in: .query, .integer(0...Int64.max), isRequired: true, example: 2, "The smaller number of events")
     static let to = Parameter(
         "to", in: .query, .integer(0...Int64.max), "The larger number of events; all where left out")
+
+    static let chartFrom = Parameter(
+        "from", in: .query, dateOrInstant,
+        "Begins with the interval of this date or instant; so many before the last, where left out, that there are 30 days, 26 "
+            + "weeks or 12 months")
+    static let chartTo = Parameter(
+        "to", in: .query, dateOrInstant,
+        "Ends with the last interval that begins before this date or instant; with the present one where left out")
+    static let interval = Parameter(
+        "interval", in: .query, words(ChartStep.self),
+        "How long the intervals are, in UTC, weeks from Monday; `day` where left out"
+    ).of(ChartStep.self)
+    static let product = Parameter(
+        "product_id", in: .query, text(limit: identifierLimit), "This product alone")
+    static let chartFormat = Parameter(
+        "format", in: .query, words(ChartFormat.self),
+        "`csv` for a table; what `Accept` would rather have where it is left out, else `json`")
+
+    private static let dateOrInstant = Schema.oneOf([.text(Schema.Text(format: "date")), .instant])
 
     // MARK: - In headers
 

@@ -122,6 +122,7 @@ struct Route: Sendable {
         Route("POST", "/v1/offer_signatures", .scope(.customersWrite), .signOffer) { try await $0.signOffer($1) },
         Route("GET", "/v1/streams", .scope(.eventsRead), .listStreams) { try await $0.showStreams($1) },
         Route("GET", "/v1/drift", .scope(.eventsRead), .listDrift) { try await $0.showDrift($1) },
+        Route("GET", "/v1/charts/{name}", .scope(.eventsRead), .readChart) { try await $0.chart($1) },
         Route("GET", "/v1/events", .scope(.eventsRead), .listEvents) { try await $0.events($1) },
         Route("GET", "/v1/events/{position}", .scope(.eventsRead), .readEvent) { try await $0.event($1) },
         Route("GET", "/v1/events/{position}/proof", .scope(.eventsRead), .proveEvent) {

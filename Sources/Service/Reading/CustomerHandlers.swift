@@ -80,7 +80,7 @@ extension Application {
             position: position)
     }
 
-    private func wait(for position: Int64) async throws {
+    func wait(for position: Int64) async throws {
         guard try await positions.reaches(position, within: limits.positionWait) else {
             throw Problem(
                 .positionNotReached,

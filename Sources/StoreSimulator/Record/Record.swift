@@ -85,6 +85,8 @@ extension Record {
     package struct Story: Sendable, Equatable {
         /// Whether it is a purchase that never renews.
         package let isOneTime: Bool
+        /// Whether a family member paid, whose purchase is another one.
+        package let isFamilyShared: Bool
         /// One chapter for each payment, in the order in which they begin.
         package fileprivate(set) var chapters: [Chapter] = []
         /// What the store said of auto-renewal, in the order in which it was signed.
@@ -99,6 +101,10 @@ extension Record {
         package let productID: String
         /// The instant from which it counts.
         package let begin: Int64
+        /// Whether nothing was to be paid, to try it.
+        package let isTrial: Bool
+        /// Whether it goes on with the chapter before, as far as the store says: where it is silent, the same product does.
+        package let isRenewal: Bool
         /// How long the payment lasts.
         package fileprivate(set) var paid: Paid
         /// The stages it goes through, each up to the next one; left to the reader for catalog durations.
@@ -155,12 +161,16 @@ extension Record {
     ///
     /// - Returns: the number of the chapter.
     mutating func open(
-        _ key: OriginalKey, owner: String?, productID: String, begin: Int64, paid: Paid, isOneTime: Bool
+        _ key: OriginalKey, owner: String?, productID: String, begin: Int64, paid: Paid, isOneTime: Bool,
+        isFamilyShared: Bool, isTrial: Bool, reason: String?
     ) -> Int {
+        let before = stories[key]?.chapters.last
         var stages = [Stage(from: begin, condition: .active)]
         if case .until(let end) = paid { stages.append(Stage(from: end, condition: .ranOut)) }
-        let chapter = Chapter(owner: owner, productID: productID, begin: begin, paid: paid, stages: stages)
-        stories[key, default: Story(isOneTime: isOneTime)].chapters.append(chapter)
+        let chapter = Chapter(
+            owner: owner, productID: productID, begin: begin, isTrial: isTrial,
+            isRenewal: reason.map { $0 == "RENEWAL" } ?? (before?.productID == productID), paid: paid, stages: stages)
+        stories[key, default: Story(isOneTime: isOneTime, isFamilyShared: isFamilyShared)].chapters.append(chapter)
         return (stories[key]?.chapters.count ?? 1) - 1
     }
 

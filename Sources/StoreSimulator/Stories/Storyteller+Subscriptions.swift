@@ -184,7 +184,8 @@ extension Storyteller {
             terms.announced
             ? record.open(
                 key, owner: owner.customerID, productID: product.id, begin: terms.begin, paid: paid,
-                isOneTime: product.kind != .autoRenewable) : nil
+                isOneTime: product.kind != .autoRenewable, isFamilyShared: book(key).isFamilyShared,
+                isTrial: terms.offer?.discount == "FREE_TRIAL", reason: terms.reason) : nil
         let payment = Payment(
             number: book(key).payments.count, transactionID: terms.transactionID ?? newID(),
             webOrderLineItemID: terms.hasLineItem && product.kind == .autoRenewable ? newID() : nil,

@@ -24,10 +24,12 @@ struct RebuildCommand: Command {
             async let counted: Void = count(SeenProjector(pool: session.pool))
             async let stored: Void = store(TreeProjector(pool: session.pool))
             async let told: Void = tellApart(DriftProjector(pool: session.pool))
+            async let charted: Void = count(ChartProjector(pool: session.pool))
             let report = try await Rebuilder(pool: session.pool).run { meter.show($0) }
             try await counted
             try await stored
             try await told
+            try await charted
             return report
         }
         let seconds = report.duration / .seconds(1)
@@ -39,9 +41,9 @@ struct RebuildCommand: Command {
             """)
     }
 
-    /// For each step that is folded, for the one that is written, for what the log speaks of, for the tree over it, and for
-    /// the differences.
-    private static let connections = 6
+    /// For each step that is folded, for the one that is written, for what the log speaks of, for the tree over it, for the
+    /// differences, and for the charts.
+    private static let connections = 7
 
     /// Tells the differences apart anew.
     private func tellApart(_ drift: DriftProjector) async throws {
@@ -53,6 +55,12 @@ struct RebuildCommand: Command {
     private func store(_ tree: TreeProjector) async throws {
         try await tree.reset()
         try await tree.catchUp()
+    }
+
+    /// Counts anew for the charts.
+    private func count(_ charts: ChartProjector) async throws {
+        try await charts.reset()
+        try await charts.catchUp(isHurried: true, patience: .seconds(60))
     }
 
     /// Counts anew what the log speaks of.

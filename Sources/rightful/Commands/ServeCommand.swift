@@ -221,7 +221,8 @@ struct ServeCommand: Command {
                 await BackgroundProjections(
                     rebuilder: Rebuilder(pool: session.pool, limits: limits),
                     views: ViewProjector(pool: session.pool), seen: SeenProjector(pool: session.pool),
-                    tree: TreeProjector(pool: session.pool), watch: watch, logger: logger
+                    tree: TreeProjector(pool: session.pool), charts: ChartProjector(pool: session.pool), watch: watch,
+                    logger: logger
                 ).run()
             }
             group.addTask { await sweep.run() }

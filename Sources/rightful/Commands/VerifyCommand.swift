@@ -25,8 +25,8 @@ struct VerifyCommand: Command {
             that every webhook of Stripe's was signed with a secret that is configured, as far as it still is, that
             every signature leads to a root that is configured, or that `serve` trusted before (it keeps them in the
             data directory), that every fact and every person it names is what the evidence says, that every identity is
-            the one its number was given to, that every statement is known by its key, and that every view row is the
-            fold of its events. At the first difference it says where, and exits 1.
+            the one its number was given to, that every statement is known by its key, that every view row is the
+            fold of its events, and that what is counted for the charts is what the events give. At the first difference it says where, and exits 1.
 
             All this shows that the store signed what the log says, and that the database agrees with itself. With a
             checkpoint that was kept elsewhere it shows too that nothing was rewritten or cut off since, and that no
@@ -174,6 +174,7 @@ private final class ProgressReport: Sendable {
             case .log: "events"
             case .names: "names"
             case .views: "views"
+            case .charts: "events for the charts"
             }
         context.progress("verifying: \(progress.done)\(whole) \(what)\(rate)")
     }
@@ -186,7 +187,7 @@ extension VerificationSummary {
             signaturesUnchecked: uncheckedSignatures, evidenceUnsigned: unsignedEvidence,
             evidenceErased: erasedEvidence, views: views,
             viewsOutdated: outdatedViews, viewsMissing: missingViews,
-            guardsOff: guardsOff)
+            chartParts: chartParts, guardsOff: guardsOff)
     }
 
     fileprivate func line(since: Checkpoint?) -> String {
@@ -206,6 +207,7 @@ extension VerificationSummary {
         if erasedEvidence > 0 { parts.append("\(erasedEvidence) pieces of evidence erased as the log says") }
         if outdatedViews > 0 { parts.append("\(outdatedViews) views of another fold version, which do not count") }
         if missingViews > 0 { parts.append("\(missingViews) views not made yet") }
+        if chartParts > 0 { parts.append("\(chartParts) stretches counted for the charts") }
         if let since { parts.append("the first \(since.size) events are those of the checkpoint") }
         return "verified: \(parts.joined(separator: ", ")); the log ends in \(hash.hex)"
     }

@@ -55,6 +55,9 @@ struct VerifyDamageTests {
             Column("original_view", "last_position", row: "original_transaction_id"),
             Column("original_view", "events", row: "original_transaction_id"),
             Column("original_view", "state", row: "original_transaction_id"),
+            Column("chart_part", "ledger_id"), Column("chart_part", "level"), Column("chart_part", "number"),
+            Column("chart_part", "environment"), Column("chart_part", "chart"),
+            Column("chart_part", "cells", row: "'level ' || level || ', number ' || number"),
             Column("ledger_head", "ledger_id"), Column("ledger_head", "position", or: "event"),
             Column("ledger_head", "recorded_at"), Column("ledger_head", "hash"),
             Column("ledger_head", "catalog_position"), Column("ledger_head", "view_generation", or: "original_view"),
@@ -111,6 +114,7 @@ struct VerifyDamageTests {
                 """
             case "timestamp with time zone":
                 "coalesce(\(name), 'epoch') + interval '1 \(["microsecond", "millisecond", "day"][bit % 3])'"
+            case _ where table == "chart_part" && ["level", "number"].contains(name): "\(name) # \(1 << (6 + bit))"
             case _ where table == name: "\(name) # \(1 << (5 + bit))"
             case _ where name == "position" && ["event", "evidence"].contains(table): "\(name) # \(1 << (12 + bit))"
             default: "coalesce(\(name), 0) # \(1 << bit)"

@@ -11,7 +11,11 @@ import Testing
 struct VerifyRig {
     static let tables = [
         "ledger_head", "event", "evidence", "jws_header", "event_name", "identity", "original_view", "projection",
+        "chart_part",
     ]
+
+    /// Small, so that a short log has stretches of several levels.
+    static let charts = ChartLayout(positions: 5, width: 3)
 
     let ledger: TestLedger
     let owner: PostgresConnection
@@ -23,6 +27,7 @@ struct VerifyRig {
         _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
         for draft in Self.drafts(seed: seed, count: drafts) { _ = try await ledger.writer.append(draft) }
         #expect(try await ViewProjector(pool: ledger.pool, policy: .early).catchUp())
+        try await ChartProjector(pool: ledger.pool, layout: Self.charts).catchUp(isHurried: true)
         owner = try await ledger.database.owner()
     }
 
@@ -81,6 +86,7 @@ struct VerifyRig {
         limits.originals = 2
         limits.headers = 1
         limits.policy = .early
+        limits.charts = Self.charts
         return Verifier(pool: ledger.pool, limits: limits, derive: nil)
     }
 

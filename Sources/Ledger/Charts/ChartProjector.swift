@@ -1,0 +1,90 @@
+import EntitlementCore
+package import PostgresClient
+
+/// Keeps, behind the log, what each stretch of it contributes to the charts.
+///
+/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. It ends
+/// at the latest with a stretch; what a complete stretch contributes is never written again.
+package struct ChartProjector: Sendable {
+    /// Another fold, or charts that count otherwise, begin anew.
+    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 1)
+
+    private let pool: PostgresPool
+    private let layout: ChartLayout
+
+    package init(pool: PostgresPool, layout: ChartLayout = .standard) {
+        self.pool = pool
+        self.layout = layout
+    }
+
+    /// Goes on from the checkpoint to the head of the log.
+    ///
+    /// Between pages it rests for as long as they take, so that those who ask are served first.
+    ///
+    /// - Parameters:
+    ///   - isHurried: it does not rest, because somebody waits for the end.
+    ///   - patience: how long it waits for another process that is at it; after that it returns.
+    package func catchUp(isHurried: Bool = false, patience: Duration = .zero) async throws {
+        let start = ContinuousClock.now
+        while true {
+            try Task.checkCancellation()
+            let pageStart = ContinuousClock.now
+            switch try await pool.run(doing: "counting for the charts", { try page(on: $0) }) {
+            case .done: return
+            case .wentThrough: if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
+            case .elsewhere:
+                guard start.duration(to: .now) < patience else { return }
+                try await Task.sleep(for: Self.pollInterval)
+            }
+        }
+    }
+
+    /// Between looks at whether another process has ended its page.
+    private static let pollInterval = Duration.milliseconds(10)
+
+    private enum Progress: Sendable {
+        /// Nothing is left to do.
+        case done
+        /// A page was written.
+        case wentThrough
+        /// Another process is at it.
+        case elsewhere
+    }
+
+    /// Forgets what is kept; the next `catchUp` begins at the first event.
+    package func reset() async throws {
+        try await pool.run(doing: "counting for the charts") { connection in
+            try connection.transaction { connection in
+                _ = try Self.row.lock(on: connection, waits: true, clear: ChartTable.clear)
+                try ChartTable.clear(connection)
+                try Self.row.note(0, on: connection)
+            }
+        }
+    }
+
+    private func page(on connection: isolated PostgresConnection) throws -> Progress {
+        // A look first: an idle service writes nothing.
+        if try Self.row.isCurrent(on: connection) { return .done }
+        return try connection.transaction { connection in
+            guard let checkpoint = try Self.row.lock(on: connection, clear: ChartTable.clear) else {
+                return .elsewhere
+            }
+            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            guard head > checkpoint else { return .done }
+            try connection.walkByIndex()
+            let part = layout.part(after: checkpoint)
+            let end = min(head, layout.end(of: part))
+            var contributions = try ChartTable.contributions(of: part, on: connection)
+            for (environment, cells) in try ChartDifference.contributions(from: checkpoint, to: end, on: connection) {
+                contributions[environment, default: ChartCells()].add(cells)
+            }
+            try ChartTable.write(contributions, of: part, on: connection)
+            for whole in layout.completed(at: end) {
+                let sum = try ChartTable.sum(of: layout.parts(of: whole), on: connection)
+                try ChartTable.write(sum, of: whole, on: connection)
+            }
+            try Self.row.note(end, on: connection)
+            return .wentThrough
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `GET /v1/charts/{name}`.
+    func chart(_ call: Call) async throws -> HTTPResponse {
+        guard let name = try call.value(of: .chart), let chart = ChartName(rawValue: name) else {
+            let names = ChartName.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Problem(.notFound, "There is no such chart; there are \(names).", param: Parameter.chart.name)
+        }
+        let environment = try call.environment()
+        let span = try call.chartSpan(now: now())
+        let productID = try call.text(.product)
+        let format =
+            try call.word(.chartFormat, ChartFormat.self) ?? ChartFormat(accepted: call.request.header("Accept"))
+        let knownAt = try call.knownAt()
+        if let position = try call.wholeNumber(.minPosition) { try await wait(for: position) }
+        let facts = try await reader.chart(chart, environment: environment, knownAt: knownAt)
+        let lines = facts.cells.lines(of: chart, over: span, facts.catalog, productID: productID, app: call.scope.app)
+        guard lines.count * span.count <= Self.chartNumbers else {
+            throw Problem(
+                .unprocessable,
+                "These would be \(lines.count) lines of \(span.count) numbers, and an answer has at most \(Self.chartNumbers); ask for fewer intervals, or for one product_id."
+            )
+        }
+        let document = ChartDocument(chart, environment: environment, span, knownAt: facts.position, lines: lines)
+        switch format {
+        case .json: return try .document(document, position: facts.position, headers: [("Vary", "Accept")])
+        case .csv:
+            return HTTPResponse(
+                status: 200,
+                headers: HTTPResponse.ledgerPosition(facts.position) + [
+                    ("Content-Type", "text/csv; charset=utf-8"), ("Vary", "Accept"),
+                    ("Content-Disposition", "attachment; filename=\"\(chart.rawValue).csv\""),
+                ], body: document.csv)
+        }
+    }
+
+    /// The most numbers of one answer.
+    private static let chartNumbers = 100_000
+}
+
+/// In which form a chart is answered.
+enum ChartFormat: String, Sendable, CaseIterable {
+    case json
+    case csv
+
+    /// What a header `Accept` would rather have; JSON where it does not say, and where it likes both alike.
+    init(accepted header: String?) {
+        var (csv, json) = (0.0, 0.0)
+        for range in (header ?? "").split(separator: ",") {
+            let parts = range.split(separator: ";").map { part in
+                part.filter { $0 != " " && $0 != "\t" }.lowercased()
+            }
+            let quality = parts.dropFirst().first { $0.hasPrefix("q=") }.flatMap { Double($0.dropFirst(2)) } ?? 1
+            switch parts.first {
+            case "text/csv": csv = max(csv, quality)
+            case "application/json", "application/*", "*/*": json = max(json, quality)
+            default: continue
+            }
+        }
+        self = csv > 0 && csv > json ? .csv : .json
+    }
+}
+
+extension Call {
+    /// The intervals that a chart is asked for: those of the last 30 days, 26 weeks or 12 months where nothing is said.
+    fileprivate func chartSpan(now: Timestamp) throws(Problem) -> ChartSpan {
+        let interval = try word(.interval, ChartStep.self) ?? .day
+        let (from, to) = (try date(.chartFrom), try date(.chartTo))
+        let usual = ChartSpan(interval, count: interval.usualCount, upTo: to?.adding(milliseconds: -1) ?? now)
+        guard let start = from ?? usual.boundaries.first, let end = to ?? usual.boundaries.last else {
+            throw Problem(.malformedRequest, "from and to name no stretch of time.")
+        }
+        guard start < end else { throw Problem(.unprocessable, "from must lie before to.", param: "from") }
+        guard let span = ChartSpan(interval, from: start, to: end) else {
+            throw Problem(
+                .unprocessable,
+                "From \(start) to \(end) there are more than \(ChartSpan.limit) intervals of a \(interval.rawValue); ask for fewer, or for longer ones.",
+                param: "interval")
+        }
+        return span
+    }
+
+    /// A date, which is its midnight in UTC, or an instant.
+    private func date(_ parameter: Parameter) throws(Problem) -> Timestamp? {
+        guard let text = try value(of: parameter) else { return nil }
+        if let midnight = Timestamp(rfc3339: text + "T00:00:00Z") { return midnight }
+        do throws(Problem) {
+            return try instant(parameter)
+        } catch {
+            throw Problem(
+                .malformedRequest,
+                "\(parameter.name) is a date, such as 2026-11-20, or an RFC 3339 time; write + as %2B.",
+                param: parameter.name)
+        }
+    }
+}
+
+extension ChartStep {
+    /// How many there are where nothing is said.
+    fileprivate var usualCount: Int {
+        switch self {
+        case .day: 30
+        case .week: 26
+        case .month: 12
+        }
+    }
+}

@@ -1,0 +1,182 @@
+/// What can be counted of a record: the figures of charts, told from the stories and from nothing else.
+package struct RecordFigures: Sendable {
+    /// What happened to some subscription or purchase at an instant.
+    package struct Happening: Sendable, Hashable {
+        /// Chart and figure, such as `trials.started`.
+        package let name: String
+        package let productID: String
+        package let at: Int64
+        /// Such as `2026-03`; empty where a figure has none.
+        package var cohort = ""
+    }
+
+    /// How some subscription stood from one instant to before another; nil: as far as can be seen.
+    package struct Standing: Sendable, Hashable {
+        package let name: String
+        package let productID: String
+        package let from: Int64
+        package let until: Int64?
+        package var cohort = ""
+    }
+
+    /// In the order of nothing in particular.
+    package private(set) var happenings: [Happening] = []
+    package private(set) var standings: [Standing] = []
+
+    /// How many happened in a stretch of time, by name, product and cohort.
+    package func count(from start: Int64, to end: Int64) -> [[String]: Int64] {
+        happenings.reduce(into: [:]) { counts, happening in
+            guard start <= happening.at, happening.at < end else { return }
+            counts[[happening.name, happening.productID, happening.cohort], default: 0] += 1
+        }
+    }
+
+    /// How many there were at an instant, by name, product and cohort.
+    package func count(at instant: Int64) -> [[String]: Int64] {
+        standings.reduce(into: [:]) { counts, standing in
+            guard standing.from <= instant, instant < standing.until ?? .max else { return }
+            counts[[standing.name, standing.productID, standing.cohort], default: 0] += 1
+        }
+    }
+}
+
+extension RecordFigures {
+    /// Counts what the App Store sold in one environment; a family member's share is nobody's purchase.
+    package init(_ record: Record, in environment: StoreEnvironment) {
+        for (key, story) in record.stories where key.environment == environment && !story.isFamilyShared {
+            for chapter in story.chapters {
+                guard let withdrawal = chapter.withdrawal else { continue }
+                tell(
+                    withdrawal.isProrated ? "refunds.refunded_in_part" : "refunds.refunded", chapter.productID,
+                    at: withdrawal.date)
+            }
+            guard !story.isOneTime else { continue }
+            tellTrials(story)
+            tellRenewals(story)
+            tellStretches(story)
+        }
+    }
+
+    private mutating func tell(_ name: String, _ productID: String, at instant: Int64) {
+        happenings.append(Happening(name: name, productID: productID, at: instant))
+    }
+
+    private mutating func tellTrials(_ story: Record.Story) {
+        for (chapter, next) in pairs(story) where chapter.isTrial {
+            tell("trials.started", chapter.productID, at: chapter.begin)
+            let end = end(of: chapter, before: next)
+            guard let next, next.begin <= end + 60 * Span.day else { continue }
+            tell("trials.converted", chapter.productID, at: next.begin)
+            tell("trials.converted_of_started", chapter.productID, at: chapter.begin)
+        }
+    }
+
+    private mutating func tellRenewals(_ story: Record.Story) {
+        for (chapter, next) in pairs(story) {
+            guard case .until(let paidEnd) = chapter.paid, end(of: chapter, before: next) == paidEnd,
+                // Somebody bought something else instead, at the very end or before.
+                next.map({ paidEnd <= $0.begin }) ?? true
+            else { continue }
+            let isDue = story.renewalNotes.last { $0.signedDate <= paidEnd }?.willRenew ?? true
+            tell(isDue ? "renewals.due" : "renewals.cancelled", chapter.productID, at: paidEnd)
+            guard let next, next.isRenewal else { continue }
+            tell("renewals.made", chapter.productID, at: next.begin)
+            if isDue { tell("renewals.made_of_due", chapter.productID, at: paidEnd) }
+        }
+    }
+
+    /// Where the paid time of a chapter ended: with it, with money that went back, with another chapter, or by an upgrade that
+    /// nobody told of.
+    private func end(of chapter: Record.Chapter, before next: Record.Chapter?) -> Int64 {
+        var ends = [next?.begin, chapter.withdrawal?.date].compactMap(\.self)
+        if case .until(let end) = chapter.paid { ends.append(end) }
+        if let over = chapter.stages.first(where: { $0.condition != .active }) { ends.append(over.from) }
+        return max(ends.min() ?? .max, chapter.begin)
+    }
+
+    private func pairs(_ story: Record.Story) -> [(Record.Chapter, Record.Chapter?)] {
+        story.chapters.enumerated().map { index, chapter in
+            (chapter, index + 1 < story.chapters.count ? story.chapters[index + 1] : nil)
+        }
+    }
+
+    private struct Stretch {
+        let state: String
+        let productID: String
+        let isTrial: Bool
+        let from: Int64
+        let until: Int64
+    }
+
+    /// How a subscription stood, stretch by stretch, and what follows from that.
+    private mutating func tellStretches(_ story: Record.Story) {
+        var stretches: [Stretch] = []
+        for (chapter, next) in pairs(story) {
+            let limit = min(next?.begin ?? .max, max(chapter.withdrawal?.date ?? .max, chapter.begin))
+            for (index, stage) in chapter.stages.enumerated() {
+                let until = min(index + 1 < chapter.stages.count ? chapter.stages[index + 1].from : .max, limit)
+                guard stage.from < until, let state = stage.condition.stateName else { continue }
+                stretches.append(
+                    Stretch(
+                        state: state, productID: chapter.productID, isTrial: chapter.isTrial, from: stage.from,
+                        until: until))
+            }
+        }
+        for stretch in stretches {
+            standings.append(
+                Standing(
+                    name: "active.\(stretch.state)", productID: stretch.productID, from: stretch.from,
+                    until: stretch.until))
+        }
+        tellRetries(stretches)
+        tellSubscribers(stretches)
+    }
+
+    private mutating func tellRetries(_ stretches: [Stretch]) {
+        for (index, stretch) in stretches.enumerated() where stretch.state != "active" {
+            let before = index > 0 ? stretches[index - 1] : nil
+            let isFirst = before.map { $0.state == "active" || $0.until < stretch.from } ?? true
+            if isFirst { tell("billing_retry.entered", stretch.productID, at: stretch.from) }
+            let next = index + 1 < stretches.count ? stretches[index + 1] : nil
+            if let next, next.from == stretch.until, next.state != "active" { continue }
+            let isRecovered = next?.from == stretch.until
+            tell(
+                isRecovered ? "billing_retry.recovered" : "billing_retry.lost", stretch.productID, at: stretch.until)
+        }
+    }
+
+    private mutating func tellSubscribers(_ stretches: [Stretch]) {
+        guard let first = stretches.firstIndex(where: { $0.state == "active" && !$0.isTrial }) else { return }
+        let begun = stretches[first]
+        let cohort = SimulatedCalendar.month(of: begun.from)
+        tell("churn.begun", begun.productID, at: begun.from)
+        happenings.append(
+            Happening(name: "retention.begun", productID: begun.productID, at: begun.from, cohort: cohort))
+        for index in stretches.indices[first...] {
+            let stretch = stretches[index]
+            standings.append(
+                Standing(
+                    name: "churn.subscribed", productID: stretch.productID, from: stretch.from, until: stretch.until))
+            standings.append(
+                Standing(
+                    name: "retention.retained", productID: begun.productID, from: stretch.from, until: stretch.until,
+                    cohort: cohort))
+            let next = index + 1 < stretches.count ? stretches[index + 1] : nil
+            guard stretch.until < .max, next?.from != stretch.until else { continue }
+            tell("churn.churned", stretch.productID, at: stretch.until)
+            if let next { tell("churn.resumed", next.productID, at: next.from) }
+        }
+    }
+}
+
+extension Record.Condition {
+    /// The figure that counts it; nil for what is over.
+    fileprivate var stateName: String? {
+        switch self {
+        case .active: "active"
+        case .inGracePeriod: "in_grace_period"
+        case .inBillingRetry: "in_billing_retry"
+        case .ranOut, .expired: nil
+        }
+    }
+}
