@@ -75,6 +75,8 @@ struct DescribedSurfaceTests {
         ] {
             _ = try await Self.ask(client, "GET", path)
         }
+        let trial = try await Self.ask(client, "POST", "/v1/catalog/actions/try", body: #"{"products":[]}"#)
+        #expect((trial.json["effects"] as? [Any])?.isEmpty == false && trial.json["complete"] as? Bool == true)
         for chart in ["active", "trials", "renewals", "billing_retry", "refunds", "churn", "retention"] {
             let answer = try await Self.ask(
                 client, "GET", "/v1/charts/\(chart)", environment.merging(["interval": "month"]) { $1 })

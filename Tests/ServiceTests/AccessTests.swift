@@ -35,6 +35,7 @@ struct AccessTests {
         "GET /v1/ledger/consistency": .eventsRead,
         "GET /v1/catalog": .customersRead,
         "PUT /v1/catalog": .catalogWrite,
+        "POST /v1/catalog/actions/try": .catalogWrite,
         "GET /revenuecat/v1/subscribers/{app_user_id}": .customersRead,
         "POST /v1/webhook_endpoints": .admin,
         "GET /v1/webhook_endpoints": .admin,

@@ -114,6 +114,35 @@ extension ComponentNotes {
         "CatalogStripe": ComponentNotes(
             "How Stripe sells a product",
             ["price": "What a checkout sells", "sandbox_price": "The same in Stripe's test mode"]),
+        "CatalogTrial": ComponentNotes(
+            "What a catalog would change",
+            [
+                "at": "The instant at which answers were compared", "known_at": "The position the answer rests on",
+                "catalog_position": "Where the catalog was written that is in force there",
+                "complete": "Whether everybody was looked at",
+                "next_after":
+                    "What to send as `after`, with the same `at` and `known_at`, to look at the others; the counts are "
+                    + "then to be added up",
+                "customers": "How many were looked at of whom something is known",
+            ]),
+        "CatalogTrialPopulation": ComponentNotes("How many customers were looked at"),
+        "CatalogTrialEffect": ComponentNotes(
+            "For how many customers an entitlement would read otherwise", ["examples": "The first ten of them"]),
+        "CatalogTrialExample": ComponentNotes(
+            "One of them",
+            ["before": "`null` where it was never held", "after": "`null` where it would never have been held"]),
+        "CatalogTrialReading": ComponentNotes(
+            "How the entitlement reads, or would read", ["until": "`null`: without end, as far as known"]),
+        "CatalogTrialDifference": ComponentNotes(
+            "In what the two catalogs differ",
+            [
+                "products_removed": "What the present one has, and the proposed one has not",
+                "products_changed": "What both have, and of which they say something else",
+                "entitlements_removed": "What some product of the present one gives, and none of the proposed one",
+            ]),
+        "CatalogEffectKind": ComponentNotes(
+            "What would be otherwise: there is access that there is not now, there is none any more, or it ends at another "
+                + "instant"),
         "CatalogPolicy": ComponentNotes("What gives access and what does not; what is left out takes its default"),
         "StripeProductMode": ComponentNotes("How often something is paid"),
         "ProratedRefundPolicy": ComponentNotes("What a refund of a part does"),

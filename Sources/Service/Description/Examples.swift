@@ -9,6 +9,18 @@ enum Example {
           "cohort":null,"values":[41,44]}]}
         """
 
+    static let catalogTrial = """
+        {"object":"catalog_trial","at":"2026-11-20T19:00:00.000Z","known_at":1234,"catalog_position":3,"fold_version":1,
+         "complete":true,"next_after":null,
+         "customers":[{"environment":"production","count":812},{"environment":"sandbox","count":3}],
+         "effects":[{"environment":"production","entitlement":"premium","effect":"loses","customers":2,
+          "examples":[{"customer_id":"c-1",
+           "before":{"gives_access":true,"state":"active","until":"2027-01-01T00:00:00.000Z",
+            "product_id":"com.example.pro.yearly"},"after":null}]}],
+         "difference":{"products_removed":["com.example.pro.yearly"],"products_added":[],"products_changed":[],
+          "entitlements_removed":[],"entitlements_added":["season"],"policy_changed":false}}
+        """
+
     static let chartTable =
         "from,until,figure,counted,product_id,source,cohort,value\r\n"
         + "2026-09-01T00:00:00.000Z,2026-10-01T00:00:00.000Z,active,at_end,com.example.pro.yearly,app_store,,41\r\n"

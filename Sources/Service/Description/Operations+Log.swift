@@ -115,6 +115,14 @@ extension APIOperation {
         answer: .document(CatalogForm.self, Example.catalog), headers: [.ledgerPosition, .entityTag],
         codes: [.preconditionFailed])
 
+    static let tryCatalog = APIOperation(
+        "tryCatalog", .catalog, "Try a catalog",
+        "[What a catalog would change](operating.md#trying-a-catalog) for whom, without applying it. It looks at as many "
+            + "customers as it can in six seconds; where these are not all, `next_after` says how to go on.",
+        [.at, .knownAt, .after],
+        body: Body(CatalogBodyForm.self, Example.catalogBody, limit: { $0.catalogBytes }),
+        answer: .document(CatalogTrialDocument.self, Example.catalogTrial), codes: [.unprocessable])
+
     static let listProducts = APIOperation(
         "listProducts", .catalog, "List products",
         "The catalog's products, where they are sold, and [what they cost on the web](web-checkout.md#prices).",

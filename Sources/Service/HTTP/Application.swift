@@ -24,6 +24,8 @@ package struct Application: Sendable {
         package var readinessLifetime = Duration.milliseconds(500)
         /// How long a long history may take to be explained.
         package var explanationTime = Duration.seconds(8)
+        /// How long a catalog is tried at a time; less than the server's deadline for a handler.
+        package var catalogTrial = Duration.seconds(6)
         /// How long the store may take to answer a check; less than the server's deadline for a handler.
         package var storePatience = Duration.seconds(8)
         /// How long a list of products waits for prices that were never read.
@@ -187,7 +189,7 @@ package struct Application: Sendable {
         switch (method, path) {
         case ("POST", "/v1/notifications/appstore"): limits.notificationBytes
         case ("POST", "/v1/notifications/stripe"): limits.webhookBytes
-        case ("PUT", "/v1/catalog"): limits.catalogBytes
+        case ("PUT", "/v1/catalog"), ("POST", "/v1/catalog/actions/try"): limits.catalogBytes
         case ("POST", let path) where path.hasPrefix("/v1/customers/") && path.hasSuffix("/reconcile"):
             limits.reconcileBytes
         case ("POST", let path)

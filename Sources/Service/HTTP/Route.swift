@@ -135,6 +135,7 @@ struct Route: Sendable {
         },
         Route("GET", "/v1/catalog", .scope(.customersRead), .readCatalog) { try await $0.catalog($1) },
         Route("PUT", "/v1/catalog", .scope(.catalogWrite), .replaceCatalog) { try await $0.putCatalog($1) },
+        Route("POST", "/v1/catalog/actions/try", .scope(.catalogWrite), .tryCatalog) { try await $0.tryCatalog($1) },
         Route("GET", "/revenuecat/v1/subscribers/{app_user_id}", .scope(.customersRead), .readRevenueCatSubscriber) {
             try await $0.revenueCatSubscriber($1)
         },

@@ -16,12 +16,7 @@ extension Application {
 
     /// `PUT /v1/catalog`: one event, whatever the number of customers it touches.
     func putCatalog(_ call: Call) async throws -> HTTPResponse {
-        let catalog: Catalog
-        do throws(CatalogDocumentError) {
-            catalog = try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored).catalog
-        } catch {
-            throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
-        }
+        let catalog = try Self.catalog(in: call)
         let deduplication = try self.deduplication(of: call)
         let current = try await reader.catalog()
         let expected = try Self.expectedPosition(call, current: current.writtenAt)
@@ -39,6 +34,15 @@ extension Application {
                 environment: nil, source: .api, type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog),
                 identities: [], deduplication: deduplication, expectedCatalogPosition: expected))
         return try Self.answer(catalog, writtenAt: outcome.position, position: outcome.position)
+    }
+
+    /// The catalog that a request's body holds.
+    static func catalog(in call: Call) throws(Problem) -> Catalog {
+        do throws(CatalogDocumentError) {
+            return try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored).catalog
+        } catch {
+            throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
+        }
     }
 
     private static func answer(_ catalog: Catalog, writtenAt: Int64, position: Int64) throws -> HTTPResponse {

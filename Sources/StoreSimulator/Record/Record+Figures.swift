@@ -169,6 +169,27 @@ extension RecordFigures {
     }
 }
 
+extension RecordFigures {
+    /// How many subscriptions on the web stood how at an instant, by the figure of chart `active` and product; empty texts stand
+    /// for products that the world does not know.
+    package static func webSubscriptions(
+        _ record: Record, in environment: StoreEnvironment, at instant: Int64
+    ) -> [[String]: Int64] {
+        var counts: [[String]: Int64] = [:]
+        for (key, story) in record.web.stories where key.environment == environment && !story.isOneTime {
+            let standings = story.strands.compactMap {
+                WebHolding(key, story, $0, record.world).standing(at: instant)
+            }
+            // A subscription with several items counts once: by that which reads best, and of these the first.
+            let best = ["active", "in_grace_period", "in_billing_retry"].lazy.compactMap { name in
+                standings.first { $0.state.rawValue == name }.map { [name, $0.productID ?? ""] }
+            }.first
+            if let best { counts[best, default: 0] += 1 }
+        }
+        return counts
+    }
+}
+
 extension Record.Condition {
     /// The figure that counts it; nil for what is over.
     fileprivate var stateName: String? {

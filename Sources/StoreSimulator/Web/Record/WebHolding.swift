@@ -164,6 +164,12 @@ struct WebHolding {
         return (giving == present ? state(of: chapter, at: instant) : .expired, end(of: chapter), productID)
     }
 
+    /// How it stands, whatever that gives; nil before it began.
+    func standing(at instant: Int64) -> (state: RecordState, productID: String?)? {
+        guard let present = strand.chapters.last(where: { $0.opening <= instant }) else { return nil }
+        return (state(of: present, at: instant), present.productID)
+    }
+
     /// What was last said of its renewal by an instant; what is no longer part of the subscription does not renew.
     func willRenew(at instant: Int64) -> Bool? {
         guard let item = strand.item, let said = story.statements.last(where: { $0.created <= instant }) else {

@@ -1,0 +1,45 @@
+import EntitlementCore
+import SeededRandom
+import StoreSimulator
+import Testing
+
+/// What charts count of what was bought on the web, against the record of a simulated Stripe.
+@Suite("Charts of the web against the simulator's record", .timeLimit(.minutes(5)))
+struct WebChartOracleTests {
+    @Test("subscriptions stand at random days as the record says, however events were delivered")
+    func standing() throws {
+        var seen: Set<String> = []
+        for seed in 1...UInt64(LongTests.factor * 60) {
+            var random = SplitMix64(seed: seed)
+            let life = WebLife.random(seed: seed, customers: WebOracleFoldTests.customers(seed))
+            let catalog = try Catalog(life.world)
+            let known = Set(catalog.products.map(\.productID))
+            var told: ChartCells?
+            for style in [DeliveryStyle.inOrder, .shuffled, .duplicated] {
+                var folded = FoldedWeb(catalog: catalog)
+                try folded.receive(life, style, seed: seed)
+                var cells = ChartCells()
+                for (key, state) in folded.states where key.environment == .production { cells.add(state.chartCells()) }
+                #expect(told == nil || told == cells, "seed \(seed) \(style): the order makes a difference")
+                told = cells
+            }
+            let cells = try #require(told)
+            seen.formUnion(cells.series.keys.map { "\($0.figure.chart.rawValue).\($0.figure.name)" })
+            for _ in 0..<20 {
+                let midnight = life.world.start + Int64.random(in: 0...600, using: &random) * Span.day
+                let span = ChartSpan(.day, count: 1, upTo: Timestamp(milliseconds: midnight - 1))
+                var counted: [[String]: Int64] = [:]
+                for line in cells.lines(of: .active, over: span, catalog) {
+                    let product = known.contains(line.productID) ? line.productID : ""
+                    counted[[line.figure.name, product], default: 0] += line.values[0]
+                }
+                let expected = RecordFigures.webSubscriptions(life.record, in: .production, at: midnight - 1)
+                #expect(
+                    counted.filter { $0.value != 0 } == expected,
+                    "seed \(seed), before \(Timestamp(milliseconds: midnight))")
+            }
+        }
+        // All of them come about on the web, too.
+        #expect(seen == Set(ChartFigure.allCases.map { "\($0.chart.rawValue).\($0.name)" }))
+    }
+}
