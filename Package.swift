@@ -57,10 +57,13 @@ let modules = [
         "StripeAPI", imports: ["AppStorePayloads", "StripePayloads", "EntitlementCore", "OutgoingHTTP"],
         system: ["Foundation"]),
     Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
+    // The page of the console: HTML, CSS and JavaScript, inside the binary.
+    Module("ConsoleAssets"),
     Module(
         "Service",
         imports: [
-            "Ledger", "AppStoreServer", "APIDescription", "EntitlementAPI", "RevenueCatAPI", "AppStorePayloads",
+            "ConsoleAssets", "Ledger", "AppStoreServer", "APIDescription", "EntitlementAPI", "RevenueCatAPI",
+            "AppStorePayloads",
             "StripePayloads", "StripeAPI", "EntitlementCore", "HTTPServer", "OpenSSLCrypto", "OutgoingHTTP",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     // Random numbers that are the same everywhere for one seed, for the simulator and the tests.
@@ -107,6 +110,15 @@ let migrations = [
     "0016_grant_serving_role",
 ]
 
+/// The files of Sources/ConsoleAssets that the binary carries.
+let consoleFiles = [
+    "index.html", "console.css", "icon.svg",
+    "main.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "signin.js", "find.js", "customer.js",
+    "sentence.js",
+    "picture.js", "scale.js", "sliders.js", "why.js", "event.js", "proof.js", "history.js", "commands.js",
+    "overview.js",
+]
+
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.
 let alsoTestedWith: [String: [String]] = [
     "AppStoreServer": ["StoreSimulator", "HTTPServer"],
@@ -137,7 +149,10 @@ let package = Package(
             resources: migrations.map { .embedInCode("\($0).sql") }, swiftSettings: settings),
     ]
         + modules.map { module in
-            .target(name: module.name, dependencies: dependencies(module.imports), swiftSettings: settings)
+            .target(
+                name: module.name, dependencies: dependencies(module.imports),
+                resources: module.name == "ConsoleAssets" ? consoleFiles.map { .embedInCode($0) } : nil,
+                swiftSettings: settings)
         }
         + executables.map { executable in
             .executableTarget(

@@ -22,6 +22,11 @@ missing_packages() {
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import jwcrypto' 2>/dev/null || echo python3-jwcrypto
     # Makes the virtual environments of an example of docs/receivers, and of deploy/validate-answers.
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    # The console is tested in a real browser.
+    if [[ ${1:-} == tests ]]; then
+        command -v chromium >/dev/null || echo chromium
+        command -v chromedriver >/dev/null || echo chromium-driver
+    fi
     if [[ ${1:-} == bench ]]; then
         command -v wrk >/dev/null || echo wrk
         command -v openssl >/dev/null || echo openssl

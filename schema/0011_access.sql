@@ -20,3 +20,26 @@ CREATE TABLE server_secret (
     created_at timestamptz NOT NULL,
     PRIMARY KEY (ledger_id, name)
 );
+
+-- Sessions of the console, by the hash of what the browser holds. Whose a session is stands in the log alone: here is the hash
+-- of the key's secret, by which its events are found, so that a key that was revoked has no session any more.
+CREATE TABLE console_session (
+    ledger_id integer NOT NULL,
+    token_sha256 bytea NOT NULL,
+    key_id text COLLATE "C" NOT NULL,
+    key_secret_sha256 bytea NOT NULL,
+    created_at timestamptz NOT NULL,
+    -- Moved on once in a minute at most.
+    used_at timestamptz NOT NULL,
+    PRIMARY KEY (ledger_id, token_sha256)
+);
+
+-- Links that sign somebody in once; whoever uses one deletes its row.
+CREATE TABLE console_link (
+    ledger_id integer NOT NULL,
+    token_sha256 bytea NOT NULL,
+    key_id text COLLATE "C" NOT NULL,
+    key_secret_sha256 bytea NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (ledger_id, token_sha256)
+);

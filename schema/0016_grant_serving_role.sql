@@ -11,7 +11,7 @@ BEGIN
             command_key, store_quota, store_sweep, store_watch, store_stream, store_import, web_lookup, web_stream, web_import,
             drift, drift_key, drift_count, drift_stream, chart_part, answer_scope, answer_watch,
             webhook_secret, webhook_endpoint, webhook_message, webhook_delivery, webhook_line,
-            webhook_stream TO %I', serving_role);
+            webhook_stream, console_session, console_link TO %I', serving_role);
 END
 $$;
 REVOKE ALL ON FUNCTION grant_serving_role(text) FROM PUBLIC;

@@ -20,6 +20,7 @@ struct AccessTests {
         "POST /v1/customers/{id}/actions/transfer": .customersWrite,
         "POST /v1/customers/{id}/actions/grant": .customersWrite,
         "POST /v1/customers/{id}/actions/revoke_grant": .customersWrite,
+        "POST /v1/customers/{id}/actions/preview": .customersWrite,
         "GET /v1/customers": .customersRead,
         "GET /v1/subscriptions/{original_transaction_id}": .customersRead,
         "POST /v1/subscriptions/{original_transaction_id}/actions/check": .customersWrite,
@@ -85,6 +86,9 @@ struct AccessTests {
             open == [
                 "POST /v1/notifications/appstore", "POST /v1/notifications/stripe", "GET /.well-known/rightful-keys",
                 "GET /.well-known/rightful-log-key", "GET /v1/openapi.json", "GET /healthz", "GET /readyz",
+                // The page is told nothing; the session's routes look at what is shown to them by themselves.
+                "GET /console", "GET /console/assets/{file}", "POST /console/session", "GET /console/session",
+                "DELETE /console/session",
             ])
     }
 

@@ -50,7 +50,7 @@ struct ServiceRig {
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
         asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([]), stripeAPI: String? = nil,
-        shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:]
+        shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:], hasConsole: Bool = true
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -138,7 +138,7 @@ struct ServiceRig {
             webhooks: Webhooks(
                 endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector,
                 apps: Set(apps.map(\.bundleID)), allowsPrivate: true),
-            now: now)
+            console: hasConsole ? ConsoleSessions(pool: pool, keys: keys) : nil, now: now)
         let webhookWork = WebhookWork(
             projector: webhookProjector, notices: StreamNotices(pool: pool, patience: .zero), streams: reading,
             dispatcher: WebhookDispatcher(

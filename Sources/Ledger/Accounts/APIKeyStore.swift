@@ -82,13 +82,20 @@ package struct APIKeyStore: Sendable {
     }
 
     /// The key with this secret, if it exists and is not revoked.
-    package func find(secret: String) async throws -> APIKey? {
-        let hash = Self.hash(secret)
+    package func find(secret: String) async throws -> APIKey? { try await find(secretHash: Self.hash(secret)) }
+
+    /// The key whose secret has this hash, if it exists and is not revoked.
+    package func find(secretHash hash: Digest) async throws -> APIKey? {
         let names = [LedgerFact.creationKey(ofSecret: hash), LedgerFact.revocationKey(ofSecret: hash)]
         let found = try await keys(
             from: Self.eventsByName,
             [.int(ledgerID), .bytesArray(names.map { DedupKey(sourceID: $0.id).bytes })])
         return found.first { $0.secretHash == hash && $0.key.revokedAt == nil }?.key
+    }
+
+    /// The key of this id that is not revoked, and the hash of its secret.
+    package func find(id: String) async throws -> (key: APIKey, secretHash: Digest)? {
+        try await keys(from: Self.allEvents, [.int(ledgerID)]).first { $0.key.id == id && $0.key.revokedAt == nil }
     }
 
     private static let allEvents = """
@@ -102,7 +109,7 @@ package struct APIKeyStore: Sendable {
         """
 
     /// The secret holds 256 random bits, so a plain hash is as strong as a slow one and costs a request nothing.
-    private static func hash(_ secret: String) -> Digest { Digest(SHA256.hash(Array(secret.utf8))) ?? .zero }
+    static func hash(_ secret: String) -> Digest { Digest(SHA256.hash(Array(secret.utf8))) ?? .zero }
 
     private func append(_ fact: AccessFact) async throws {
         let fact = LedgerFact.access(fact)

@@ -12,10 +12,16 @@ final class Authenticator: Sendable {
     enum Presented: Sendable {
         case key(secret: String, hash: Digest)
         case token(String)
+        /// The cookie of a session of the console.
+        case session(String)
 
+        /// Whether strangers would send it to guess a secret key, or what stands for one.
         var looksLikeSecretKey: Bool {
-            guard case .key(let secret, _) = self else { return false }
-            return secret.hasPrefix(APIKeyStore.secretPrefix)
+            switch self {
+            case .key(let secret, _): secret.hasPrefix(APIKeyStore.secretPrefix)
+            case .token: false
+            case .session: true
+            }
         }
     }
 
@@ -26,6 +32,7 @@ final class Authenticator: Sendable {
 
     private let keys: APIKeyStore
     private let tokens: CustomerTokens
+    private let sessions: ConsoleSessions?
     private let lifetime: Duration
     private let outageWait: Duration
     private let sha256: @Sendable ([UInt8]) -> Digest
@@ -33,14 +40,16 @@ final class Authenticator: Sendable {
     private let remembered = Mutex<[Digest: (key: APIKey, until: ContinuousClock.Instant)]>([:])
 
     /// - Parameters:
+    ///   - sessions: those of the console; `nil`: there is none.
     ///   - lifetime: how long a key counts without being looked up again.
     ///   - outageWait: how long the database may take where a key that was recognised before will do.
     init(
-        keys: APIKeyStore, tokens: CustomerTokens, lifetime: Duration, outageWait: Duration,
+        keys: APIKeyStore, tokens: CustomerTokens, sessions: ConsoleSessions?, lifetime: Duration, outageWait: Duration,
         sha256: @escaping @Sendable ([UInt8]) -> Digest, now: @escaping @Sendable () -> Timestamp
     ) {
         self.keys = keys
         self.tokens = tokens
+        self.sessions = sessions
         self.lifetime = lifetime
         self.outageWait = outageWait
         self.sha256 = sha256
@@ -49,9 +58,17 @@ final class Authenticator: Sendable {
 
     /// What a request presents; asks nobody.
     ///
-    /// - Throws: `unauthenticated` for what cannot be a credential.
+    /// - Throws: `unauthenticated` for what cannot be a credential; `forbidden` for a session's command that another site may
+    ///   have made a browser send.
     func presented(by request: HTTPRequest) throws(Problem) -> Presented {
         guard let header = request.header("Authorization") else {
+            if sessions != nil, let token = ConsoleCookie.token(in: request) {
+                if request.method != "GET" {
+                    try ConsoleCookie.checkCommand(
+                        request, of: token, sent: request.header(ConsoleCookie.tokenHeader))
+                }
+                return .session(token)
+            }
             throw Self.unauthenticated("Send an API key or a customer token as Authorization: Bearer <key>.", "Bearer")
         }
         return try presented(in: header)
@@ -93,7 +110,9 @@ final class Authenticator: Sendable {
     func payers(
         of presented: Presented, _ address: ClientAddress, at now: ContinuousClock.Instant
     ) -> [RateLimiter.Subject] {
-        guard case .key(_, let hash) = presented else { return [.address(address)] }
+        guard case .key(_, let hash) = presented else {
+            return [presented.looksLikeSecretKey ? .secretKeyGuesses(address) : .address(address)]
+        }
         guard let key = remembered.withLock({ $0[hash]?.key }) else {
             return [presented.looksLikeSecretKey ? .secretKeyGuesses(address) : .address(address)]
         }
@@ -120,6 +139,12 @@ final class Authenticator: Sendable {
         case .key(let secret, let hash):
             guard let key = try await find(secret, hash, worksInOutage: worksInOutage) else { throw Self.unknownKey }
             return Credential(key)
+        case .session(let token):
+            // Asked each time, so that it is over everywhere as soon as somebody signs out, or the key is revoked.
+            guard let session = try await sessions?.find(token: token, now: now()) else {
+                throw Self.unauthenticated("The session has ended; sign in to the console again.")
+            }
+            return Credential(session.key)
         case .token(let text):
             switch try await tokens.verify(text, now: now()) {
             case .valid(let token): return .customerToken(token)
@@ -169,7 +194,7 @@ final class Authenticator: Sendable {
 
     private static var unknownKey: Problem { unauthenticated("The API key is unknown or was revoked.") }
 
-    private static func unauthenticated(
+    static func unauthenticated(
         _ detail: String, _ challenge: String = #"Bearer error="invalid_token""#
     ) -> Problem {
         Problem(.unauthenticated, detail, headers: [("WWW-Authenticate", challenge)])

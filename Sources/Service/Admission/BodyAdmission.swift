@@ -20,7 +20,9 @@ extension Application {
         guard let request = try? HTTPRequest(head: head), let (route, parameters) = try? Route.find(request) else {
             return .open(.shared, owner: owner)
         }
-        guard route.access != .open else { return .open(.reserved, owner: owner) }
+        if route.access == .open {
+            return .open(route.operation.subject == .stores ? .reserved : .shared, owner: owner)
+        }
         var exchange = ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt)
         exchange.route = route.template
         let presented: Authenticator.Presented

@@ -53,6 +53,25 @@ extension Application {
         }
     }
 
+    /// Looks up what stands for a secret key, at the expense of the client's address where it is good for nothing.
+    ///
+    /// - Throws: `rate_limited`, or what `look` throws.
+    func atGuessersExpense<Found>(
+        _ request: HTTPRequest, _ look: () async throws -> Found?
+    ) async throws -> Found? {
+        let payer = RateLimiter.Subject.secretKeyGuesses(ClientAddress(of: request.head, trusting: trustedProxies))
+        try take(payer, for: request)
+        do {
+            let found = try await look()
+            if found != nil { rateLimiter.putBack(payer) }
+            return found
+        } catch {
+            // Not the client's fault.
+            rateLimiter.putBack(payer)
+            throw error
+        }
+    }
+
     /// Lets the client's address pay for signatures to be verified, where the request is not sent with a secret key: so
     /// many of them cost as much as another request.
     ///

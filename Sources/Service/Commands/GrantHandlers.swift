@@ -11,17 +11,7 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
-            if let until = request.until, until <= now() {
-                throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
-            }
-            return .append(
-                EventDraft(
-                    environment: environment, source: .api, occurredAt: nil,
-                    fact: .grant(
-                        GrantFact(
-                            grantID: Self.newGrantID(), customer: IdentityRef(0), entitlementID: request.entitlement,
-                            until: request.until, reason: request.reason)),
-                    identities: [customer.value], deduplication: deduplication))
+            try decideGrant(request, to: customer, environment, deduplication)
         } answer: { position in
             try await grantAnswer(position, unknown: request.unknownMembers)
         }
@@ -34,27 +24,51 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
-            let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
-            let grant: GrantState
-            do throws(GrantRefusal) {
-                grant = try snapshot.facts.decideRevocation(of: request.grantID, at: now())
-            } catch {
-                throw Problem(error)
-            }
-            // Under a key even what was done becomes an event, since the event is what remembers the key.
-            if let position = grant.revokedPosition, deduplication == .unique { return .answer(position) }
-            // By the name the grant was given to, so that of two revocations at once one sees the other.
-            let holder = try await knownNames(of: [grant.customer]).first ?? customer.value
-            return .append(
-                EventDraft(
-                    environment: environment, source: .api, occurredAt: nil,
-                    fact: .grantRevocation(
-                        GrantRevocationFact(grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason)),
-                    identities: [holder], deduplication: deduplication,
-                    unchangedSince: UnchangedSince(snapshot.position, customers: [holder])))
+            try await decideRevocation(request, of: customer, environment, deduplication)
         } answer: { position in
             try await revocationAnswer(position)
         }
+    }
+
+    func decideGrant(
+        _ request: GrantRequest, to customer: CustomerID, _ environment: StoreEnvironment,
+        _ deduplication: Deduplication
+    ) throws -> CommandStep {
+        if let until = request.until, until <= now() {
+            throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
+        }
+        return .append(
+            EventDraft(
+                environment: environment, source: .api, occurredAt: nil,
+                fact: .grant(
+                    GrantFact(
+                        grantID: Self.newGrantID(), customer: IdentityRef(0), entitlementID: request.entitlement,
+                        until: request.until, reason: request.reason)),
+                identities: [customer.value], deduplication: deduplication))
+    }
+
+    func decideRevocation(
+        _ request: RevokeGrantRequest, of customer: CustomerID, _ environment: StoreEnvironment,
+        _ deduplication: Deduplication
+    ) async throws -> CommandStep {
+        let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
+        let grant: GrantState
+        do throws(GrantRefusal) {
+            grant = try snapshot.facts.decideRevocation(of: request.grantID, at: now())
+        } catch {
+            throw Problem(error)
+        }
+        // Under a key even what was done becomes an event, since the event is what remembers the key.
+        if let position = grant.revokedPosition, deduplication == .unique { return .answer(position) }
+        // By the name the grant was given to, so that of two revocations at once one sees the other.
+        let holder = try await knownNames(of: [grant.customer]).first ?? customer.value
+        return .append(
+            EventDraft(
+                environment: environment, source: .api, occurredAt: nil,
+                fact: .grantRevocation(
+                    GrantRevocationFact(grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason)),
+                identities: [holder], deduplication: deduplication,
+                unchangedSince: UnchangedSince(snapshot.position, customers: [holder])))
     }
 
     /// 128 random bits: what nobody can guess, and nobody was given twice.

@@ -12,16 +12,20 @@ extension Application {
             customer: customer, environment: try call.environment(named: request.environment),
             deduplication: try deduplication(of: call))
         return try await carryOut(call) {
-            switch request.target {
-            case .undo(let position): try await undoLink(at: position, command)
-            case .accountToken(let token):
-                try await link(try Self.customer(CustomerID(token), "app_account_token"), command)
-            case .appTransaction(let id):
-                try await link(try Self.customer(CustomerID.ofAppTransaction(id), "app_transaction_id"), command)
-            case .customer(let linked): try await link(linked, command)
-            }
+            try await decideLink(request.target, command)
         } answer: { position in
             try await linkAnswer(position)
+        }
+    }
+
+    func decideLink(_ target: LinkRequest.Target, _ command: LinkCommand) async throws -> CommandStep {
+        switch target {
+        case .undo(let position): try await undoLink(at: position, command)
+        case .accountToken(let token):
+            try await link(try Self.customer(CustomerID(token), "app_account_token"), command)
+        case .appTransaction(let id):
+            try await link(try Self.customer(CustomerID.ofAppTransaction(id), "app_transaction_id"), command)
+        case .customer(let linked): try await link(linked, command)
         }
     }
 
@@ -110,12 +114,12 @@ extension Application {
 }
 
 /// A link as it was asked for.
-private struct LinkCommand: Sendable {
+struct LinkCommand: Sendable {
     let customer: CustomerID
     let environment: StoreEnvironment
     let deduplication: Deduplication
 
-    func draft(
+    fileprivate func draft(
         _ linked: String, to customer: String, restingOn others: [String], asOf position: Int64
     ) -> EventDraft {
         let isOwn = ExactText(linked) == ExactText(customer)

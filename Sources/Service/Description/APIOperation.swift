@@ -13,6 +13,7 @@ final class APIOperation: Sendable {
         case log = "The log"
         case catalog = "The catalog"
         case endpoints = "Webhook endpoints"
+        case console = "The console"
         case stores = "What stores send"
         case service = "The service"
     }

@@ -25,6 +25,40 @@ extension ComponentNotes {
             ["until": "Without end where it is left out", "reason": "Kept for good: name nobody in it"]),
         "RevokeGrantRequest": ComponentNotes(
             "A grant that is to be taken back", ["reason": "Kept for good: name nobody in it"]),
+        "PreviewRequest": ComponentNotes("A command that is to be foreseen"),
+        "PreviewGrant": ComponentNotes("Foresees a grant", ["grant": "As it would be sent to `actions/grant`"]),
+        "PreviewGrantRevocation": ComponentNotes(
+            "Foresees the revocation of a grant",
+            ["revoke_grant": "As it would be sent to `actions/revoke_grant`"]),
+        "PreviewLink": ComponentNotes("Foresees a link", ["link": "As it would be sent to `actions/link`"]),
+        "Preview": ComponentNotes(
+            "What a command would change",
+            ["customers": "Whoever the command names, before and after it", "known_at": "The position it rests on"]),
+        "Console": ComponentNotes(
+            "Who is signed in to the console", ["session": "`null` where nobody is"]),
+        "ConsoleSession": ComponentNotes(
+            "A session of the console",
+            [
+                "token": "What commands bear in the header `Console-Token`",
+                "idle_ends_at": "When it ends unless it is used before",
+                "ends_at": "When it ends however much it is used",
+            ]),
+        "ConsoleKey": ComponentNotes(
+            "The key that somebody signed in with",
+            [
+                "scopes": "`admin` is all of them", "environment": "`null`: good for both",
+                "app": "`null`: good for every app",
+            ]),
+        "ConsoleSignInRequest": ComponentNotes("What somebody signs in to the console with"),
+        "SignInWithKey": ComponentNotes(
+            "Signs in with a key",
+            ["key": "A secret key", "path": "Where the service stands behind a proxy; `/` where it is left out"]),
+        "SignInByLink": ComponentNotes(
+            "Signs in by a link that is good once",
+            [
+                "link": "What stands behind `#link=`",
+                "path": "Where the service stands behind a proxy; `/` where it is left out",
+            ]),
         "CustomerTokenRequest": ComponentNotes(
             "What a customer's token is to be like", ["expires_in": "In seconds; 3600 where it is left out"]),
         "ReconcileRequest": ComponentNotes(

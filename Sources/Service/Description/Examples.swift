@@ -37,6 +37,18 @@ enum Example {
          "known_at":1234,"fold_version":1,"entitlements":[\(entitlement)]}
         """
 
+    static let preview = """
+        {"object":"preview","environment":"production","known_at":1234,"customers":[{"customer_id":"c-1","before":[],
+         "after":[\(entitlement)]}]}
+        """
+
+    static let console = """
+        {"object":"console","session":{"key":{"id":"key_1","name":"support","scopes":["customers:read","events:read"],
+         "environment":null,"app":null},"token":"q3Zb5vYp0m2n4o6q8s0u2w4y6A8C0E2G4I6K8M0O2Q4",
+         "created_at":"2026-11-20T19:00:00.000Z","idle_ends_at":"2026-11-20T19:30:00.000Z",
+         "ends_at":"2026-11-21T07:00:00.000Z"}}
+        """
+
     private static let timelineEntitlement = """
         {"id":"premium","intervals":[{"from":"2026-01-01T00:00:00.000Z","until":"2027-01-01T00:00:00.000Z",
          "state":"active","gives_access":true,"product_id":"com.example.pro.yearly","source":"app_store",

@@ -250,9 +250,15 @@ struct OpenAPIDocument {
     private static func security(_ access: Route.Access) -> WireValue {
         switch access {
         case .open: []
-        case .scope(let scope): [["secretKey": [.string(scope.rawValue)]]]
-        case .device: [["publishableKey": []], ["customerToken": []], ["secretKey": ["customers:write"]]]
-        case .shop: [["publishableKey": []], ["secretKey": ["customers:read"]]]
+        case .scope(let scope):
+            [["secretKey": [.string(scope.rawValue)]], ["consoleSession": [.string(scope.rawValue)]]]
+        case .device:
+            [
+                ["publishableKey": []], ["customerToken": []], ["secretKey": ["customers:write"]],
+                ["consoleSession": ["customers:write"]],
+            ]
+        case .shop:
+            [["publishableKey": []], ["secretKey": ["customers:read"]], ["consoleSession": ["customers:read"]]]
         }
     }
 }

@@ -43,6 +43,12 @@ extension OpenAPIDocument {
                 "A secret key, with one of the scopes that a route names, or `admin`, which is all of them. It may be bound "
                     + "to one environment or one app."),
         ],
+        "consoleSession": [
+            "type": "apiKey", "in": "cookie", "name": .string(ConsoleCookie.name),
+            "description": .string(
+                "A session of the console, which stands for the secret key that somebody signed in with. What is not `GET` bears "
+                    + "the session's `token` in the header `\(ConsoleCookie.tokenHeader)` as well."),
+        ],
         "publishableKey": [
             "type": "http", "scheme": "bearer", "bearerFormat": "rightful_pk_…",
             "description": "Ships in an app: it says which app asks, and nothing about whose device that is.",

@@ -94,6 +94,18 @@ extension APIOperation {
              "customer_id":"c-1","reason":"given by mistake"}
             """), codes: [.unprocessable, .notFound])
 
+    static let preview = APIOperation(
+        "previewCommand", .customers, "Foresee a command",
+        "What a grant, the revocation of one, or a link would change, as it stands now: everybody whom it names, before and "
+            + "after. Nothing is recorded, and what would be refused is refused. A transfer has `dry_run`.",
+        [.customer, .environment],
+        body: Body(
+            PreviewRequest.self,
+            #"{"grant":{"entitlement":"premium","until":"2027-01-01T00:00:00.000Z","reason":"made good for an outage"}}"#
+        ),
+        answer: .document(PreviewDocument.self, Example.preview),
+        codes: [.ownershipConflict, .unprocessable, .notFound])
+
     static let findCustomers = APIOperation(
         "findCustomers", .customers, "Find whose a purchase is",
         "Whoever has a purchase that bears it now. Exactly one of the three is named; "

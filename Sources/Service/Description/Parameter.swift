@@ -78,6 +78,7 @@ struct Parameter: Sendable {
 
     static let chart = Parameter("name", in: .path, words(ChartName.self), example: "active", "Which chart").of(
         ChartName.self)
+    static let consoleFile = Parameter("file", in: .path, .anyText, example: "main.js", "The name of the file")
 
     // MARK: - In the query
 
@@ -138,8 +139,13 @@ struct Parameter: Sendable {
         "`csv` for a table; what `Accept` would rather have where it is left out, else `json`")
 
     private static let dateOrInstant = Schema.oneOf([.text(Schema.Text(format: "date")), .instant])
+    static let consolePath = Parameter(
+        "path", in: .query, text(limit: 256), "The `path` with which somebody signed in; `/` where left out")
 
     // MARK: - In headers
+
+    static let consoleToken = Parameter(
+        "Console-Token", in: .header, .anyText, "The `token` of the session, where there is one")
 
     static let idempotencyKey = Parameter(
         "Idempotency-Key", in: .header, text(limit: 255),

@@ -85,6 +85,8 @@ package struct Application: Sendable {
     let shops: StripeShops
     /// `nil`: nobody is told of anything.
     let webhooks: Webhooks?
+    /// `nil`: there is no console.
+    let console: ConsoleSessions?
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -108,6 +110,7 @@ package struct Application: Sendable {
     ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
     ///   - shops: where it is sold on the web, by environment.
     ///   - webhooks: the endpoints that are told of changes; `nil`: there are none here.
+    ///   - console: the sessions of the console; `nil`: there is none here.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -119,7 +122,8 @@ package struct Application: Sendable {
         trustedProxies: [NetworkRange] = [], storeChecks: StoreChecks = StoreChecks([]),
         streams: StreamsReading? = nil, streamEars: StreamEars = StreamEars(),
         stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
-        shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, now: @escaping @Sendable () -> Timestamp
+        shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, console: ConsoleSessions? = nil,
+        now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -144,10 +148,12 @@ package struct Application: Sendable {
         self.stripe = stripe
         self.stripeLookups = stripeLookups
         self.webhooks = webhooks
+        self.console = console
         self.shops = StripeShops(shops, logger: logger, now: now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
-            keys: keys, tokens: tokens, lifetime: limits.keyLifetime, outageWait: limits.metricsWait, sha256: sha256,
+            keys: keys, tokens: tokens, sessions: console, lifetime: limits.keyLifetime, outageWait: limits.metricsWait,
+            sha256: sha256,
             now: now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.status().position }

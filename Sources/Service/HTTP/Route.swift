@@ -110,6 +110,9 @@ struct Route: Sendable {
         Route(
             "POST", "/v1/customers/{id}/actions/revoke_grant", .scope(.customersWrite), .revokeGrant, reach: .everyApp
         ) { try await $0.revokeGrant($1) },
+        Route("POST", "/v1/customers/{id}/actions/preview", .scope(.customersWrite), .preview, reach: .everyApp) {
+            try await $0.preview($1)
+        },
         Route("GET", "/v1/customers", .scope(.customersRead), .findCustomers) { try await $0.customers($1) },
         Route("GET", "/v1/products", .shop, .listProducts) { try await $0.products($1) },
         Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead), .readSubscription) {
@@ -166,6 +169,11 @@ struct Route: Sendable {
         Route("GET", "/v1/webhook_endpoints/{id}/deliveries", .scope(.admin), .listDeliveries) {
             try await $0.endpointDeliveries($1)
         },
+        Route("GET", "/console", .open, .readConsole) { try await $0.consolePage($1) },
+        Route("GET", "/console/assets/{file}", .open, .readConsoleFile) { try await $0.consoleAsset($1) },
+        Route("POST", "/console/session", .open, .signIn) { try await $0.signIn($1) },
+        Route("GET", "/console/session", .open, .readSession) { try await $0.showSession($1) },
+        Route("DELETE", "/console/session", .open, .signOut) { try await $0.signOut($1) },
         Route("GET", "/metrics", .scope(.metrics), .readMetrics, reach: .everyApp) { try await $0.showMetrics($1) },
         Route("GET", "/.well-known/rightful-keys", .open, .readPassKeys) { try await $0.publishPassKeys($1) },
         Route("GET", "/.well-known/rightful-log-key", .open, .readLogKey) { try await $0.publishLogKey($1) },

@@ -3,6 +3,7 @@ enum Commands {
     static let all: [any Command.Type] = [
         ServeCommand.self, MigrateCommand.self, CatalogApplyCommand.self, CatalogShowCommand.self,
         KeysCreateCommand.self, KeysListCommand.self, KeysRevokeCommand.self, KeysRotateTokensCommand.self,
+        ConsoleLinkCommand.self,
         EventsCommand.self,
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
         StatusCommand.self, DriftCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self,

@@ -136,8 +136,9 @@ struct ServeCommand: Command {
             let webhooks = WebhookParts(
                 configuration, streams: streams, session, writer: writer, reader: reader, appended: appended,
                 metrics: metrics, logger: logger)
+            let keys = APIKeyStore(pool: session.pool, writer: writer)
             let application = Application(
-                writer: writer, reader: reader, keys: APIKeyStore(pool: session.pool, writer: writer), tokens: tokens,
+                writer: writer, reader: reader, keys: keys, tokens: tokens,
                 commandKeys: commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),
                 schemaRefusal: { try await session.schemaRefusal() },
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
@@ -148,7 +149,9 @@ struct ServeCommand: Command {
                 streams: streams, streamEars: healing.ears, stripe: files.stripe.webhooks,
                 stripeLookups: stripe.lookups,
                 shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
-                webhooks: webhooks.handled, now: clock.now)
+                webhooks: webhooks.handled,
+                console: configuration.hasConsole ? ConsoleSessions(pool: session.pool, keys: keys) : nil,
+                now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
             let server = application.makeServer(listening)

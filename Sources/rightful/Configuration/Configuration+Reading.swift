@@ -25,6 +25,7 @@ extension Configuration {
             try settings.wholeNumber(.answerMemory, of: "MiB", in: 0...Self.answerMemoryLimit).map { Int($0) }
             ?? Application.Limits().answerCacheBytes >> 20
         (allowsPrivateWebhooks, webhookAttempt) = try settings.webhooks()
+        hasConsole = try settings.flag(.console) ?? true
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
         try settings.refuseRepeated(stripe)
@@ -145,6 +146,13 @@ private struct Settings {
             throw error(key, "must be a whole number of \(unit) from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
+    }
+
+    /// `true` or `false`; `nil` where nobody says.
+    func flag(_ key: ConfigurationKey) throws(ConfigurationError) -> Bool? {
+        guard let text = key.variable.flatMap(variable) else { return try node(key)?.boolean() }
+        guard let flag = Bool(text) else { throw error(key, "must be true or false, not '\(text)'") }
+        return flag
     }
 
     func rateLimits() throws(ConfigurationError) -> RateLimits {

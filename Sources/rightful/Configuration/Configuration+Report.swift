@@ -39,6 +39,7 @@ extension Configuration {
         case (.trustedProxies, _): Self.joined(trustedProxies.map(\.description))
         case (.rateLimits, _): rateLimits.summary
         case (.answerMemory, _): "\(answerMemoryMiB)"
+        case (.console, _): "\(hasConsole)"
         case (.webhooks, _):
             (allowsPrivateWebhooks ? "private addresses and plain http" : "public addresses by https")
                 + ", \(webhookAttempt.components.seconds) s for an answer"

@@ -35,6 +35,8 @@ struct Configuration: Sendable {
     var allowsPrivateWebhooks: Bool
     /// How long an endpoint of webhooks has for its answer, in whole seconds.
     var webhookAttempt: Duration
+    /// Whether there is a console.
+    var hasConsole: Bool
 
     /// Where each value comes from.
     var sources: [ConfigurationKey: ConfigurationSource] = [:]

@@ -17,6 +17,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
     case rateLimits = "rate_limits"
     case answerMemory = "answer_memory_mib"
     case webhooks
+    case console
 
     /// The environment variable, for what one line can say.
     var variable: String? {
@@ -27,6 +28,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .dataDirectory: "RIGHTFUL_DATA_DIR"
         case .passTTL: "RIGHTFUL_PASS_TTL"
         case .answerMemory: "RIGHTFUL_ANSWER_MEMORY_MIB"
+        case .console: "RIGHTFUL_CONSOLE"
         case .apps, .stripe, .rootCertificates, .passKeys, .logOrigin, .logKeyPath, .tokenKeyPath, .checkpointDirectory,
             .trustedProxies, .rateLimits, .webhooks:
             nil
@@ -42,7 +44,7 @@ enum ConfigurationKey: String, Sendable, CaseIterable {
         case .dataDirectory: "--data-dir"
         case .apps, .stripe, .rootCertificates, .passKeys, .passTTL, .logOrigin, .logKeyPath, .tokenKeyPath,
             .checkpointDirectory,
-            .trustedProxies, .rateLimits, .answerMemory, .webhooks:
+            .trustedProxies, .rateLimits, .answerMemory, .webhooks, .console:
             nil
         }
     }

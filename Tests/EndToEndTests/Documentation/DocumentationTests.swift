@@ -9,6 +9,7 @@ struct DocumentationTests {
         "README.md", "docs/operating.md", "docs/auditing.md", "docs/http.md", "docs/configuration.md", "docs/kit.md",
         "docs/design.md", "docs/privacy.md", "docs/web-checkout.md", "docs/revenuecat.md", "docs/webhooks.md",
         "docs/charts.md",
+        "docs/console.md",
     ]
 
     /// Their commands take minutes, or are none.

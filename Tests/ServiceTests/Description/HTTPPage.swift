@@ -151,7 +151,8 @@ struct HTTPPage {
     // MARK: - Words
 
     private func access(of route: Route) -> String {
-        let schemes = operation(route)["security"].entries.map { scheme in
+        // A session of the console may whatever its key may.
+        let schemes = operation(route)["security"].entries.filter { $0["consoleSession"] == nil }.map { scheme in
             scheme.members.map { name, scopes in
                 let scopes = Optional(scopes).entries.map { "`\($0.plain)`" }.joined(separator: ", ")
                 return switch name {

@@ -1,0 +1,48 @@
+/// A file of the console's page, byte for byte as it stands in the repository.
+package struct ConsoleAsset: Sendable {
+    package let name: String
+    /// As HTTP says it.
+    package let contentType: String
+    package let bytes: [UInt8]
+
+    fileprivate init(_ name: String, _ bytes: [UInt8]) {
+        self.name = name
+        self.bytes = bytes
+        let types = ["html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"]
+        let ending = name.split(separator: ".").last.map(String.init) ?? ""
+        contentType = "\(types[ending] ?? "text/plain"); charset=utf-8"
+    }
+}
+
+/// The page of the console: no tool makes it, and nothing of it is read from disk at run time.
+package enum ConsoleAssets {
+    /// The page itself; it asks for the others.
+    package static let page = "index.html"
+    /// The most that all files may weigh together, in bytes.
+    package static let weightLimit = 150_000
+
+    package static let all: [ConsoleAsset] = [
+        ConsoleAsset("index.html", PackageResources.index_html),
+        ConsoleAsset("console.css", PackageResources.console_css),
+        ConsoleAsset("icon.svg", PackageResources.icon_svg),
+        ConsoleAsset("main.js", PackageResources.main_js),
+        ConsoleAsset("api.js", PackageResources.api_js),
+        ConsoleAsset("words.js", PackageResources.words_js),
+        ConsoleAsset("dom.js", PackageResources.dom_js),
+        ConsoleAsset("time.js", PackageResources.time_js),
+        ConsoleAsset("address.js", PackageResources.address_js),
+        ConsoleAsset("signin.js", PackageResources.signin_js),
+        ConsoleAsset("find.js", PackageResources.find_js),
+        ConsoleAsset("customer.js", PackageResources.customer_js),
+        ConsoleAsset("sentence.js", PackageResources.sentence_js),
+        ConsoleAsset("picture.js", PackageResources.picture_js),
+        ConsoleAsset("scale.js", PackageResources.scale_js),
+        ConsoleAsset("sliders.js", PackageResources.sliders_js),
+        ConsoleAsset("why.js", PackageResources.why_js),
+        ConsoleAsset("event.js", PackageResources.event_js),
+        ConsoleAsset("proof.js", PackageResources.proof_js),
+        ConsoleAsset("history.js", PackageResources.history_js),
+        ConsoleAsset("commands.js", PackageResources.commands_js),
+        ConsoleAsset("overview.js", PackageResources.overview_js),
+    ]
+}

@@ -1,0 +1,92 @@
+// Speaks to the service. Everything is relative to the page, so that it may stand behind a path prefix.
+
+const root = new URL("./", document.baseURI);
+
+// An answer that is no success.
+export class Refusal extends Error {
+  constructor(status, problem) {
+    super(problem.detail ?? `The service answered ${status}.`);
+    this.status = status;
+    this.code = problem.code ?? "unknown";
+    this.param = problem.param;
+  }
+}
+
+// Nobody answered, or nothing that can be read.
+export class Unreachable extends Error {}
+
+let session = null;
+
+export function currentSession() {
+  return session;
+}
+
+// Whether the key that somebody signed in with may do what a scope allows.
+export function may(scope) {
+  return session !== null && (session.key.scopes.includes(scope) || session.key.scopes.includes("admin"));
+}
+
+// Whether it may do what holds for all apps.
+export function mayInEveryApp(scope) {
+  return may(scope) && session.key.app === null;
+}
+
+export async function call(method, path, { query = {}, body, signal, headers = {} } = {}) {
+  const url = new URL(path, root);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined) url.searchParams.set(name, value);
+  }
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET" && session) headers["Console-Token"] = session.token;
+  let response;
+  try {
+    response = await fetch(url, {
+      method, headers, signal, credentials: "same-origin", cache: "no-store", redirect: "error",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Unreachable();
+  }
+  const text = await response.text();
+  let json = null;
+  try {
+    json = text === "" ? {} : JSON.parse(text);
+  } catch {
+    if (response.ok) return text;
+    throw new Unreachable();
+  }
+  if (response.ok) return json;
+  if (response.status === 401 && path !== "console/session") {
+    session = null;
+    document.dispatchEvent(new Event("signed-out"));
+  }
+  throw new Refusal(response.status, json);
+}
+
+export const get = (path, query, signal) => call("GET", path, { query, signal });
+export const post = (path, body, query) => call("POST", path, { body, query });
+
+// A path of segments, each encoded.
+export function path(...segments) {
+  return segments.map((segment) => encodeURIComponent(segment)).join("/");
+}
+
+export async function readSession() {
+  session = (await get("console/session")).session;
+  return session;
+}
+
+// With `key`, or with `link`.
+export async function signIn(proof) {
+  session = (await call("POST", "console/session", { body: { ...proof, path: root.pathname } })).session;
+  return session;
+}
+
+export async function signOut() {
+  try {
+    await call("DELETE", "console/session", { query: { path: root.pathname } });
+  } finally {
+    session = null;
+  }
+}

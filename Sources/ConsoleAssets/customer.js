@@ -1,0 +1,298 @@
+// A customer on one screen, at an instant, as it was known then.
+
+import { get, may, path, Unreachable } from "./api.js";
+import { adjust } from "./address.js";
+import { announce, button, el, show } from "./dom.js";
+import { isPinned, remember, setPinned } from "./find.js";
+import { openEvent } from "./event.js";
+import { History } from "./history.js";
+import { patterns, Picture, stateShape } from "./picture.js";
+import { grouped, groupSentence } from "./sentence.js";
+import { Sliders } from "./sliders.js";
+import { millis, timeText } from "./time.js";
+import { commands } from "./commands.js";
+import { explanation } from "./why.js";
+import { words } from "./words.js";
+
+const day = 86400000;
+const mostPurchases = 40;
+// While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
+const refreshEvery = 30000;
+const attentionSpan = 600000;
+
+export class CustomerView {
+  constructor(view, main, open) {
+    this.view = view;
+    this.main = main;
+    this.open = open;
+    this.generation = 0;
+    this.timelines = new Map();
+    this.lastInput = Date.now();
+    const opened = may("events:read") ? (position) => openEvent(position) : () => announce(words.mayNotReadEvents);
+    this.openEvent = opened;
+    this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: opened });
+    this.sliders = new Sliders({ at: (at) => this.set({ at }), knownAt: (knownAt) => this.set({ knownAt }) });
+    this.answer = el("section", { class: "card answer", id: "answer", "aria-label": words.answer, "aria-live": "polite" });
+    this.momentLine = el("p", { class: "moment", id: "moment", hidden: true });
+    this.why = el("div", { id: "explanation" });
+    this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
+    this.history = may("events:read")
+      ? new History(view.customer, view.environment, { openEvent: opened, loaded: () => this.showKnown() }) : null;
+    this.right = el("div", { id: "commands" });
+    this.build();
+    remember(view.customer, view.environment);
+    this.begin();
+  }
+
+  build() {
+    const { customer, environment } = this.view;
+    const pin = button("", () => {
+      setPinned(customer, environment, !isPinned(customer, environment));
+      label();
+    }, { class: "quiet", id: "pin" });
+    const label = () => {
+      const isOn = isPinned(customer, environment);
+      pin.textContent = isOn ? words.unpin : words.pin;
+      pin.setAttribute("aria-pressed", isOn);
+    };
+    label();
+    show(this.main, patterns(),
+      el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer),
+        el("span", { class: "tag" }, words.environments[environment]), pin),
+      this.problem, this.answer,
+      el("section", { class: "card", "aria-label": words.moments }, this.sliders.node),
+      el("section", { class: "card", "aria-label": words.picture }, el("h2", {}, words.pictureTitle), this.picture.node),
+      el("section", { class: "card", "aria-label": words.why }, el("h2", {}, words.why), this.why),
+      this.right,
+      this.history && el("section", { class: "card", "aria-label": words.events }, el("h2", {}, words.events),
+        this.history.node));
+    this.onInput = () => { this.lastInput = Date.now(); };
+    for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, this.onInput);
+    this.timer = setInterval(() => this.refresh(), refreshEvery);
+  }
+
+  close() {
+    this.isClosed = true;
+    this.generation += 1;
+    this.aborter?.abort();
+    this.history?.close();
+    clearInterval(this.timer);
+    clearTimeout(this.waiting);
+    for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.onInput);
+  }
+
+  async begin() {
+    this.sliders.show(this.moment());
+    await this.load();
+    if (!this.isClosed) this.history?.load();
+  }
+
+  moment() {
+    return { at: this.view.at, now: this.now ?? Date.now(), knownAt: this.view.knownAt };
+  }
+
+  // Another instant, or another knowledge: everything on the screen follows.
+  set(change) {
+    this.view = { ...this.view, ...change };
+    adjust(this.view);
+    this.sliders.refuse("");
+    this.sliders.show(this.moment());
+    // One request a frame, however fast somebody slides.
+    this.wanted ??= requestAnimationFrame(() => {
+      this.wanted = null;
+      this.load();
+    });
+  }
+
+  refresh() {
+    const isIdle = Date.now() - this.lastInput > attentionSpan;
+    if (this.view.at !== null || this.view.knownAt !== null || document.hidden || isIdle) return;
+    this.timelines.clear();
+    this.load(true);
+    this.history?.load();
+  }
+
+  // After a command.
+  again() {
+    this.timelines.clear();
+    this.history?.load();
+    return this.load();
+  }
+
+  // What is asked for last is shown, whatever answer comes last.
+  async load(isQuiet = false) {
+    if (this.isClosed) return;
+    const mine = ++this.generation;
+    this.aborter?.abort();
+    this.aborter = new AbortController();
+    const { signal } = this.aborter;
+    const { customer, environment, at, knownAt } = this.view;
+    const own = `v1/customers/${path(customer)}`;
+    const moment = { environment, at: at === null ? null : new Date(at).toISOString(), known_at: knownAt };
+    if (!isQuiet) this.main.setAttribute("aria-busy", "true");
+    try {
+      const [held, all, then] = await Promise.all([
+        get(`${own}/entitlements`, moment, signal), this.timeline(null, signal), this.timeline(knownAt, signal),
+      ]);
+      if (mine !== this.generation) return;
+      this.now = at === null ? millis(held.at) : Date.now();
+      this.problem.textContent = "";
+      // What is on the screen from here on; what is asked for may be another moment already.
+      this.shown = { at, knownAt };
+      this.showHeld(held, all, then);
+      this.explain(own, moment, mine, signal);
+      show(this.right, commands(this, held, then));
+    } catch (error) {
+      if (error.name === "AbortError" || mine !== this.generation) return;
+      this.problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
+      announce(this.problem.textContent);
+    } finally {
+      if (mine === this.generation) this.main.removeAttribute("aria-busy");
+    }
+  }
+
+  // How everything reads over time, with the purchases that carry it; the same for every instant that is asked about.
+  async timeline(knownAt, signal) {
+    const key = knownAt ?? "";
+    const known = this.timelines.get(key);
+    if (known) return known;
+    const { customer, environment } = this.view;
+    const query = { environment, known_at: knownAt };
+    const document = await get(`v1/customers/${path(customer)}/timeline`, query, signal);
+    const ids = [...new Set(document.entitlements.flatMap((one) =>
+      one.intervals.map((interval) => interval.original_transaction_id)).filter((id) => id !== null))];
+    const purchases = new Map();
+    const waiting = ids.slice(0, mostPurchases);
+    const work = async () => {
+      for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+        purchases.set(id, await get(`v1/subscriptions/${path(id)}`, query, signal));
+      }
+    };
+    await Promise.all([work(), work(), work(), work()]);
+    const whole = { document, purchases, unread: ids.length - purchases.size };
+    if (this.timelines.size >= 50) this.timelines.clear();
+    this.timelines.set(key, whole);
+    return whole;
+  }
+
+  showHeld(held, all, then) {
+    const at = this.shown.at ?? this.now;
+    const lanes = this.lanes(then);
+    const changes = boundaries(then.document);
+    const [from, until] = span([...boundaries(all.document), ...purchaseEnds(all)], this.now);
+    this.sliders.setSpan(Math.min(from, at), Math.max(until, at), changes);
+    this.sliders.show(this.moment());
+    this.picture.show({ lanes, now: this.now, at, from: Math.min(from, at), until: Math.max(until, at) });
+    this.showKnown();
+    show(this.answer, this.momentLine,
+      held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements).map((group) =>
+        el("p", { class: "sentence" }, group.map((one) => el("data", {
+          value: one.id, "data-entitlement": one.id, "data-state": one.state, "data-access": one.gives_access,
+        })), stateShape(group[0].state, 36, 18), " ", groupSentence(group))),
+      then.unread > 0 && el("p", { class: "soft" }, words.unreadPurchases(then.unread)));
+  }
+
+  // Which moment it is, where it is not the present as far as it is known.
+  showMoment() {
+    if (!this.shown) return;
+    const { at, knownAt } = this.shown;
+    this.momentLine.hidden = at === null && knownAt === null;
+    const known = this.sliders.knownWords(knownAt, this.sliders.stopIndex(knownAt));
+    this.momentLine.textContent = this.momentLine.hidden
+      ? "" : words.momentLine(timeText(at ?? this.now), at === null, known, knownAt === null);
+  }
+
+  nobody(held, all) {
+    if (held.also_in) {
+      return held.also_in.map((other) => el("p", { class: "sentence" }, words.knownElsewhere(words.environments[other]), " ",
+        button(words.lookThere, () => this.open({ customer: this.view.customer, environment: other }), { class: "link" })));
+    }
+    const isKnown = all.document.entitlements.length > 0 || (this.history?.events.length ?? 0) > 0;
+    return el("p", { class: "sentence", id: "nobody" }, isKnown ? words.heldNothing : words.nothingKnown(this.view.customer));
+  }
+
+  showKnown() {
+    this.sliders.setStops(this.history ? this.history.events : this.citedStops());
+    this.showMoment();
+    if (!this.history) return;
+    const { knownAt } = this.shown ?? this.view;
+    this.history.show(knownAt === null ? this.history.events.length : this.sliders.stopIndex(knownAt));
+    const nobody = document.getElementById("nobody");
+    if (nobody && this.history.events.length > 0) nobody.textContent = words.heldNothing;
+  }
+
+  // For who may not read events: those that the timeline rests on.
+  citedStops() {
+    const all = this.timelines.get("");
+    const positions = all ? all.document.entitlements.flatMap((one) => one.intervals.flatMap((each) => each.positions)) : [];
+    return [...new Set(positions)].sort((one, other) => one - other)
+      .map((position) => ({ position, type: null, recordedAt: null }));
+  }
+
+  // An explanation takes longer, and comes when somebody has stopped sliding.
+  explain(own, moment, mine, signal) {
+    clearTimeout(this.waiting);
+    this.why.setAttribute("aria-busy", "true");
+    this.waiting = setTimeout(async () => {
+      try {
+        const document = await get(`${own}/explain`, moment, signal);
+        if (mine === this.generation) show(this.why, explanation(document, this.openEvent));
+      } catch (error) {
+        if (error.name === "AbortError" || mine !== this.generation) return;
+        show(this.why, el("p", { class: "problem" }, error.message || words.unreachable));
+      }
+      if (mine === this.generation) this.why.removeAttribute("aria-busy");
+    }, this.why.childElementCount === 0 ? 0 : 150);
+  }
+
+  lanes({ document, purchases }) {
+    return document.entitlements.map((one) => {
+      const stretches = one.intervals.map((interval) => ({
+        name: one.id, state: interval.state, from: millis(interval.from), until: millis(interval.until),
+        positions: interval.positions, isExpected: millis(interval.from) > this.now,
+        detail: words.carriedBy(interval.product_id, words.sources[interval.source], interval.original_transaction_id),
+      }));
+      const ids = [...new Set(one.intervals.map((each) => each.original_transaction_id))];
+      return { id: one.id, stretches, purchases: ids.flatMap((id) => this.purchase(id, purchases, stretches, one)) };
+    });
+  }
+
+  purchase(id, purchases, stretches, one) {
+    if (id === null) {
+      const granted = stretches.filter((_, index) =>
+        one.intervals[index].source === "grant" && one.intervals[index].state === "active");
+      return granted.length === 0 ? [] : [{ name: words.sources.grant, stretches: granted }];
+    }
+    const purchase = purchases.get(id);
+    if (!purchase) return [];
+    const products = [...new Set(purchase.periods.map((period) => period.product_id))];
+    const name = `${products.at(-1) ?? ""} · ${id}`;
+    return [{ name, stretches: purchase.periods.flatMap((period) => {
+      const shared = { name: id, positions: period.positions, detail: words.period(period) };
+      const [from, until, revoked] = [period.starts_at, period.ends_at, period.revoked_at].map(millis);
+      const paid = { ...shared, state: "active", from, until, isExpected: from > this.now };
+      const expiry = millis(period.expires_at);
+      const isCut = revoked !== null && period.ended_by === "revocation" && (expiry === null || expiry > revoked);
+      return isCut ? [paid, { ...shared, state: "revoked", from: revoked, until: expiry, isExpected: false }] : [paid];
+    }) }];
+  }
+}
+
+function boundaries(document) {
+  const all = document.entitlements.flatMap((one) =>
+    one.intervals.flatMap((interval) => [millis(interval.from), millis(interval.until)])).filter((ms) => ms !== null);
+  return [...new Set(all)].sort((one, other) => one - other);
+}
+
+function purchaseEnds({ purchases }) {
+  return [...purchases.values()].flatMap((one) => one.periods.flatMap((period) =>
+    [period.starts_at, period.ends_at, period.expires_at].map(millis))).filter((ms) => ms !== null);
+}
+
+// A little before the first change, and a little after the last and the present.
+function span(instants, now) {
+  const from = instants.length > 0 ? instants.reduce((least, one) => Math.min(least, one), now) : now - 30 * day;
+  const until = instants.reduce((most, one) => Math.max(most, one), now);
+  const margin = Math.max((until - from) * 0.04, day);
+  return [from - margin, until + margin];
+}

@@ -1,0 +1,102 @@
+// Makes elements. Whatever comes from elsewhere becomes text nodes and attributes, never markup.
+
+const svgNamespace = "http://www.w3.org/2000/svg";
+
+function fill(node, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value") node.value = value;
+    else if (name === "disabled" || name === "checked" || name === "open") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  add(node, children);
+  return node;
+}
+
+// Nothing, a text, a number, a node, or a list of these.
+function add(node, child) {
+  if (child === null || child === undefined || child === false) return;
+  if (Array.isArray(child)) for (const one of child) add(node, one);
+  else node.append(child instanceof Node ? child : String(child));
+}
+
+export function el(tag, properties, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+export function svg(tag, properties, ...children) {
+  return fill(document.createElementNS(svgNamespace, tag), properties, children);
+}
+
+// Puts other children in the place of those that are there; what has the focus keeps it, by its id.
+export function show(node, ...children) {
+  const focused = node.contains(document.activeElement) ? document.activeElement.id : "";
+  const made = document.createDocumentFragment();
+  add(made, children);
+  node.replaceChildren(made);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+export function button(text, onclick, properties) {
+  return el("button", { type: "button", onclick, ...properties }, text);
+}
+
+let lastID = 0;
+
+// A label and its field, tied to one another.
+export function field(label, input, hint) {
+  input.id ||= `field-${++lastID}`;
+  const parts = [el("label", { for: input.id }, label), input];
+  if (hint) {
+    const id = `${input.id}-hint`;
+    input.setAttribute("aria-describedby", id);
+    parts.push(el("small", { id }, hint));
+  }
+  return el("div", { class: "field" }, parts);
+}
+
+// Told to who hears the page rather than sees it.
+const status = el("div", { role: "status", class: "aside" });
+
+export function announcer() {
+  return status;
+}
+
+export function announce(text) {
+  status.textContent = text;
+}
+
+// A list of which a page is shown at a time.
+export function paged(items, size, words, render) {
+  const list = el("div");
+  let page = 0;
+  const draw = () => {
+    const last = Math.max(0, Math.ceil(items.length / size) - 1);
+    page = Math.min(Math.max(page, 0), last);
+    const shown = items.slice(page * size, (page + 1) * size);
+    show(
+      list, render(shown, page * size),
+      last > 0 && el("nav", { class: "pages", "aria-label": words.pages },
+        button(words.newer, () => { page -= 1; draw(); }, { disabled: page === 0 }),
+        el("span", {}, words.pageOf(page + 1, last + 1, items.length)),
+        button(words.older, () => { page += 1; draw(); }, { disabled: page === last })));
+  };
+  draw();
+  return list;
+}
+
+// A dialog; whoever opened it has the focus again when it is closed.
+export function openDialog(title, closeText, body, name) {
+  const opener = document.activeElement;
+  const id = `dialog-${++lastID}`;
+  const dialog = el("dialog", { class: name, "aria-labelledby": id },
+    el("div", { class: "bar" }, el("h2", { id }, title), button(closeText, () => dialog.close(), { class: "quiet" })), body);
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    opener?.focus?.();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}

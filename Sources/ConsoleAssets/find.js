@@ -1,0 +1,165 @@
+// Finding a customer by whatever a person has at hand, and those looked at lately.
+
+import { get, may, path, currentSession } from "./api.js";
+import { announce, button, el, show } from "./dom.js";
+import { words } from "./words.js";
+
+const recentKey = "rightful.recent";
+const pinnedKey = "rightful.pinned";
+const mostRecent = 12;
+const mostPinned = 30;
+
+// Ids alone are kept in the browser, and wiped at sign-out.
+function read(key) {
+  try {
+    const list = JSON.parse(localStorage.getItem(key) ?? "[]");
+    return list.filter((one) => typeof one.id === "string" && typeof one.environment === "string");
+  } catch {
+    return [];
+  }
+}
+
+function write(key, list) {
+  try {
+    localStorage.setItem(key, JSON.stringify(list));
+  } catch {
+    // A browser that keeps nothing keeps no recent customers.
+  }
+}
+
+const isSame = (one, other) => one.id === other.id && one.environment === other.environment;
+
+export function remember(id, environment) {
+  const one = { id, environment };
+  write(recentKey, [one, ...read(recentKey).filter((other) => !isSame(one, other))].slice(0, mostRecent));
+}
+
+export function isPinned(id, environment) {
+  return read(pinnedKey).some((one) => isSame(one, { id, environment }));
+}
+
+export function setPinned(id, environment, isOn) {
+  const one = { id, environment };
+  const others = read(pinnedKey).filter((other) => !isSame(one, other));
+  write(pinnedKey, isOn ? [one, ...others].slice(0, mostPinned) : others);
+}
+
+export function forgetAll() {
+  try {
+    localStorage.removeItem(recentKey);
+    localStorage.removeItem(pinnedKey);
+  } catch {
+    // Nothing was kept.
+  }
+}
+
+const isUUID = (text) => /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text);
+
+// Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id.
+async function look(text, environment) {
+  const purchases = [{ transaction_id: text }];
+  if (isUUID(text)) purchases.push({ app_account_token: text });
+  if (/^\d+$/.test(text)) purchases.push({ app_transaction_id: text });
+  const asked = purchases.map((query) => get("v1/customers", query));
+  const [own, ...lists] = await Promise.all([known(text, environment), ...asked]);
+  const found = new Map();
+  const note = (one) => {
+    const key = `${one.environment} ${one.id}`;
+    const known = found.get(key) ?? { id: one.id, environment: one.environment, by: [] };
+    if (one.by) known.by.push(one.by);
+    found.set(key, known);
+  };
+  own.forEach(note);
+  for (const list of lists) {
+    for (const match of list.items) {
+      note({ id: match.customer_id, environment: match.environment, by: match.original_transaction_id });
+    }
+  }
+  return [...found.values()];
+}
+
+// Where somebody of exactly this id is known.
+async function known(id, environment) {
+  const answer = await get(`v1/customers/${path(id)}/entitlements`, { environment });
+  if (answer.entitlements.length > 0) return [{ id: answer.customer_id, environment }];
+  if (may("events:read")) {
+    const events = await get(`v1/customers/${path(id)}/events`, { environment, limit: 1 });
+    if (events.items.length > 0) return [{ id: answer.customer_id, environment }];
+  }
+  return (answer.also_in ?? []).map((other) => ({ id: answer.customer_id, environment: other }));
+}
+
+export function finder(open, environment) {
+  const input = el("input", {
+    type: "search", id: "find", name: "find", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
+    placeholder: words.findPlaceholder, maxlength: "512", "aria-keyshortcuts": "/",
+  });
+  const results = el("div", { class: "results", id: "found", "aria-live": "polite" });
+  let latest = 0;
+  const form = el("form", { role: "search", class: "find" },
+    el("label", { for: "find", class: "aside" }, words.findLabel), input,
+    el("button", { type: "submit" }, words.find), results);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = input.value.trim();
+    if (!text) return;
+    const mine = ++latest;
+    show(results, el("p", { class: "soft" }, words.looking));
+    let found;
+    try {
+      found = await look(text, environment());
+    } catch (error) {
+      if (mine === latest) show(results, el("p", { class: "problem" }, error.message || words.unreachable));
+      return;
+    }
+    if (mine !== latest) return;
+    if (found.length === 1) {
+      input.value = "";
+      show(results);
+      announce(words.foundOne(found[0].id));
+      open({ customer: found[0].id, environment: found[0].environment });
+      return;
+    }
+    show(results, found.length === 0
+      ? el("p", { class: "problem" }, words.foundNobody(text))
+      : [el("p", {}, words.foundSeveral(found.length)), list(found, open)]);
+  });
+  return form;
+}
+
+// Which environment is looked at; said and not asked, where the key is for one.
+export function environmentChoice(open, environment) {
+  const only = currentSession().key.environment;
+  if (only) return el("span", { class: "tag" }, words.environments[only]);
+  const choice = el("select", { id: "environment", "aria-label": words.environment },
+    Object.entries(words.environments).map(([value, text]) => el("option", { value }, text)));
+  choice.value = environment();
+  choice.addEventListener("change", () => {
+    const address = new URLSearchParams(location.hash.slice(1));
+    open({
+      customer: address.get("customer"), environment: choice.value, isOverview: address.get("view") === "service",
+    });
+  });
+  return choice;
+}
+
+function list(customers, open) {
+  return el("ul", { class: "customers" }, customers.map((one) =>
+    el("li", {},
+      button(one.id, () => open({ customer: one.id, environment: one.environment }), { class: "link id" }),
+      one.environment === "sandbox" && el("span", { class: "tag" }, words.environments.sandbox),
+      one.by?.length > 0 && el("span", { class: "soft" }, words.foundBy(one.by)))));
+}
+
+// What is there before anybody was looked for.
+export function start(open) {
+  const own = currentSession().key.environment;
+  const allowed = (one) => own === null || one.environment === own;
+  const [pinned, recent] = [read(pinnedKey).filter(allowed), read(recentKey).filter(allowed)];
+  return [
+    el("section", { class: "card" }, el("h2", {}, words.startTitle), el("p", {}, words.startText),
+      el("ul", {}, words.startIDs.map((text) => el("li", {}, text)))),
+    pinned.length > 0 && el("section", { class: "card" }, el("h2", {}, words.pinned), list(pinned, open)),
+    recent.length > 0 && el("section", { class: "card" }, el("h2", {}, words.recent), list(recent, open)),
+  ];
+}

@@ -1,0 +1,85 @@
+// The customer's events: loaded page by page, shown newest first, fifty at a time.
+
+import { get, path } from "./api.js";
+import { button, el, paged, show } from "./dom.js";
+import { millis, timeElement } from "./time.js";
+import { words } from "./words.js";
+
+const pageSize = 1000;
+const mostLoaded = 20000;
+
+// What is kept of each: not what it states, which is read when it is opened.
+function brief(event) {
+  return {
+    position: event.position, type: event.type, source: event.source, original: event.original_transaction_id,
+    product: event.product_id, recordedAt: millis(event.recorded_at), occurredAt: millis(event.occurred_at),
+  };
+}
+
+// Whether it became known long after it was stated.
+const isLate = (event) => event.occurredAt !== null && event.recordedAt - event.occurredAt > 60000;
+
+export class History {
+  // `handlers`: openEvent(position), loaded(events)
+  constructor(customer, environment, handlers) {
+    [this.customer, this.environment, this.handlers] = [customer, environment, handlers];
+    this.events = [];
+    this.isWhole = false;
+    this.aborter = new AbortController();
+    this.node = el("div", { id: "events" }, el("p", { class: "soft" }, words.loading));
+    this.filter = "";
+  }
+
+  // What came since, behind whatever is being loaded already: no event is listed twice.
+  load() {
+    this.loading = (this.loading ?? Promise.resolve()).then(() => this.loadMore());
+    return this.loading;
+  }
+
+  async loadMore() {
+    if (this.events.length >= mostLoaded) return;
+    let after = this.events.at(-1)?.position ?? 0;
+    try {
+      for (;;) {
+        const page = await get(`v1/customers/${path(this.customer)}/events`,
+          { environment: this.environment, after, limit: pageSize }, this.aborter.signal);
+        this.events.push(...page.items.map(brief));
+        this.handlers.loaded(this.events);
+        if (!page.has_more || this.events.length >= mostLoaded) {
+          this.isWhole = !page.has_more;
+          break;
+        }
+        after = page.next_after;
+      }
+      this.draw();
+    } catch (error) {
+      if (error.name !== "AbortError") show(this.node, el("p", { class: "problem" }, error.message || words.unreachable));
+    }
+  }
+
+  // `believed`: how many of the events, oldest first.
+  show(believed) {
+    this.believed = believed;
+    this.draw();
+  }
+
+  draw() {
+    const believed = this.events.slice(0, this.believed ?? this.events.length);
+    const hidden = this.events.length - believed.length;
+    const newest = believed.reverse();
+    show(this.node,
+      hidden > 0 && el("p", { class: "soft", id: "not-known" }, words.notKnownThen(hidden)),
+      !this.isWhole && this.events.length >= mostLoaded && el("p", { class: "soft" }, words.onlyFirst(mostLoaded)),
+      newest.length === 0 ? el("p", { class: "soft" }, words.noEvents) : paged(newest, 50, words, (shown) =>
+        el("ol", { class: "events" }, shown.map((event) => el("li", {},
+          button(`#${event.position}`, () => this.handlers.openEvent(event.position), { class: "link" }),
+          el("span", {}, words.eventTypes[event.type] ?? event.type),
+          el("span", { class: "soft" }, event.product ?? event.original ?? ""),
+          el("span", { class: "soft when" }, timeElement(event.occurredAt ?? event.recordedAt),
+            isLate(event) && el("small", {}, ` ${words.recorded} `, timeElement(event.recordedAt))))))));
+  }
+
+  close() {
+    this.aborter.abort();
+  }
+}

@@ -1,0 +1,150 @@
+// The service as a whole: what arrives, what differs, who is told, and what comes into the log.
+
+import { get, may } from "./api.js";
+import { button, el, show } from "./dom.js";
+import { openEvent } from "./event.js";
+import { readCheckpoint } from "./proof.js";
+import { millis, timeElement } from "./time.js";
+import { words } from "./words.js";
+
+const say = words.overview;
+const refreshEvery = 5000;
+// While nobody sits before it, nothing is asked: else a session would never end.
+const attentionSpan = 600000;
+const mostEvents = 60;
+
+// One part of the page: a title, and what it says; each part fails by itself.
+class Part {
+  constructor(id, title, read) {
+    this.read = read;
+    this.body = el("div", { id }, el("p", { class: "soft" }, words.loading));
+    this.node = el("section", { class: "card", "aria-label": title }, el("h2", {}, title), this.body);
+  }
+
+  async refresh(signal) {
+    try {
+      show(this.body, await this.read(signal));
+    } catch (error) {
+      if (error.name !== "AbortError") show(this.body, el("p", { class: "problem" }, error.message || words.unreachable));
+    }
+  }
+}
+
+export class Overview {
+  constructor(environment, main, open) {
+    [this.environment, this.open] = [environment, open];
+    this.aborter = new AbortController();
+    this.feed = [];
+    this.lastInput = Date.now();
+    this.parts = [];
+    if (may("events:read")) {
+      this.parts.push(
+        new Part("log", say.log, (signal) => this.log(signal)),
+        new Part("streams", say.streams, (signal) => this.streams(signal)),
+        new Part("drift", say.drift, (signal) => this.drift(signal)));
+    }
+    if (may("admin")) this.parts.push(new Part("endpoints", say.endpoints, (signal) => this.endpoints(signal)));
+    if (may("events:read")) this.parts.push(new Part("feed", say.feed, (signal) => this.news(signal)));
+    show(main, el("div", { class: "title" }, el("h2", { id: "overview" }, say.title)),
+      this.parts.length === 0 ? el("p", {}, say.mayNot) : this.parts.map((part) => part.node));
+    this.onInput = () => { this.lastInput = Date.now(); };
+    for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, this.onInput);
+    this.run();
+  }
+
+  async run() {
+    while (!this.aborter.signal.aborted) {
+      if (!document.hidden && Date.now() - this.lastInput < attentionSpan) {
+        await Promise.all(this.parts.map((part) => part.refresh(this.aborter.signal)));
+      }
+      await new Promise((resolve) => { setTimeout(resolve, refreshEvery); });
+    }
+  }
+
+  close() {
+    this.aborter.abort();
+    for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.onInput);
+  }
+
+  async log(signal) {
+    const ledger = await get("v1/ledger", {}, signal);
+    let checkpoint = null;
+    try {
+      checkpoint = readCheckpoint(await get("v1/ledger/checkpoint", {}, signal));
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+    }
+    return [
+      el("p", { class: "lead", id: "head" }, say.head(ledger.position)),
+      el("p", { class: "soft" }, el("code", {}, ledger.hash)),
+      el("p", {}, checkpoint ? say.checkpoint(checkpoint.size, checkpoint.origin) : say.noCheckpoint),
+      el("table", {}, headings(say.projectionHead), el("tbody", {}, ledger.projections.map((one) => el("tr", {},
+        el("th", { scope: "row" }, el("code", {}, one.name)), el("td", {}, one.checkpoint),
+        el("td", {}, ledger.position > one.checkpoint ? say.behind(ledger.position - one.checkpoint) : say.upToDate))))),
+    ];
+  }
+
+  async streams(signal) {
+    const { items } = await get("v1/streams", {}, signal);
+    if (items.length === 0) return el("p", { class: "soft" }, say.noStreams);
+    return el("div", { class: "wide" }, el("table", {}, headings(say.streamHead), el("tbody", {}, items.map((one) => el("tr", {},
+      el("th", { scope: "row" }, one.app ?? words.sources.web_checkout, " · ", words.environments[one.environment]),
+      el("td", {}, one.silent ? el("strong", { class: "no" }, say.silent)
+        : one.last_heard_at ? el("span", { class: "yes" }, say.heard) : el("span", { class: "soft" }, say.notYet)),
+      el("td", {}, one.last_heard_at ? timeElement(millis(one.last_heard_at)) : say.never),
+      el("td", {}, one.overdue > 0 ? say.overdue(one.overdue) : say.noneOverdue,
+        one.oldest_overdue_at && [", ", say.since, " ", timeElement(millis(one.oldest_overdue_at))]),
+      el("td", {}, say.sweeps[one.sweep.state] ?? one.sweep.state,
+        one.sweep.completed_at && [", ", timeElement(millis(one.sweep.completed_at))],
+        one.sweep.last_error && el("p", { class: "problem" }, one.sweep.last_error)))))));
+  }
+
+  async drift(signal) {
+    const list = await get("v1/drift", { environment: this.environment, resolved: false, limit: 20 }, signal);
+    return [
+      el("p", { class: list.unexplained > 0 ? "lead problem" : "lead", id: "unexplained" }, say.unexplained(list.unexplained)),
+      el("p", { class: "soft" }, words.environments[this.environment], ". ",
+        list.items.length === 0 ? say.noDrift : say.openDrift(list.items.length, list.has_more)),
+      el("ul", {}, list.items.map((one) => el("li", {}, say.driftClasses[one.class] ?? one.class, ": ", one.explanation, " ",
+        one.customer_id && [this.customer(one.customer_id, one.environment), " "],
+        button(`#${one.position}`, () => openEvent(one.position), { class: "link" })))),
+    ];
+  }
+
+  async endpoints(signal) {
+    const { items } = await get("v1/webhook_endpoints", { limit: 100 }, signal);
+    if (items.length === 0) return el("p", { class: "soft" }, say.noEndpoints);
+    return el("div", { class: "wide" }, el("table", {}, headings(say.endpointHead), el("tbody", {}, items.map((one) => el("tr", {},
+      el("th", { scope: "row" }, one.url), el("td", {}, say.endpointStates[one.status] ?? one.status),
+      el("td", {}, one.failing_since
+        ? el("strong", { class: "no" }, say.failing, " ", timeElement(millis(one.failing_since))) : el("span", { class: "yes" }, say.fine)),
+      el("td", {}, one.waiting), el("td", {}, one.failed))))));
+  }
+
+  // The last events, newest first; those that came since are put on top.
+  async news(signal) {
+    let after = this.feed[0]?.position ?? Math.max((await get("v1/ledger", {}, signal)).position - mostEvents, 0);
+    for (let pages = 0; pages < 5; pages += 1) {
+      const page = await get("v1/events", { after, limit: 200 }, signal);
+      this.feed = [...page.items.toReversed(), ...this.feed].slice(0, mostEvents);
+      after = page.next_after;
+      if (!page.has_more) break;
+    }
+    if (this.feed.length === 0) return el("p", { class: "soft" }, words.noEvents);
+    return el("ol", { class: "events" }, this.feed.map((event) => el("li", {},
+      button(`#${event.position}`, () => openEvent(event.position), { class: "link", id: `feed-${event.position}` }),
+      el("span", {}, words.eventTypes[event.type] ?? event.type),
+      el("span", {}, event.customer_id && event.environment
+        ? this.customer(event.customer_id, event.environment) : el("span", { class: "soft" }, event.product_id ?? "")),
+      el("span", { class: "soft when" }, timeElement(millis(event.recorded_at))))));
+  }
+
+  customer(id, environment) {
+    if (!may("customers:read")) return el("span", { class: "id" }, id);
+    return button(id, () => this.open({ customer: id, environment }), { class: "link id" });
+  }
+}
+
+function headings(texts) {
+  return el("thead", {}, el("tr", {}, texts.map((text) => el("th", { scope: "col" }, text))));
+}

@@ -1,0 +1,70 @@
+// Instants as people read them: in the viewer's zone, or in UTC.
+
+import { words } from "./words.js";
+import { el } from "./dom.js";
+
+let inUTC = false;
+
+export function usesUTC() {
+  return inUTC;
+}
+
+export function setUTC(value) {
+  inUTC = value;
+}
+
+export const zoneName = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
+
+function formatter(options, utc) {
+  return new Intl.DateTimeFormat(words.locale, { ...options, timeZone: utc ? "UTC" : undefined });
+}
+
+const long = { day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+const brief = { day: "numeric", month: "short", year: "numeric" };
+
+const formatters = new Map();
+
+function format(name, options, ms, utc) {
+  const key = `${name}${utc}`;
+  if (!formatters.has(key)) formatters.set(key, formatter(options, utc));
+  return formatters.get(key).format(ms);
+}
+
+export function timeText(ms) {
+  return format("long", long, ms, inUTC) + (inUTC ? " UTC" : "");
+}
+
+export function dayText(ms) {
+  return format("brief", brief, ms, inUTC);
+}
+
+export function utcText(ms) {
+  return new Date(ms).toISOString();
+}
+
+// Shown in the zone that was chosen; the exact instant is its title.
+export function timeElement(ms) {
+  return el("time", { datetime: utcText(ms), title: utcText(ms) }, timeText(ms));
+}
+
+export const millis = (text) => (text === null || text === undefined ? null : Date.parse(text));
+
+const two = (number, digits = 2) => String(number).padStart(digits, "0");
+
+// As the field of a date and a time has it.
+export function fieldValue(ms) {
+  const date = new Date(ms);
+  if (inUTC) return date.toISOString().slice(0, -1).replace(/\.000$/, "");
+  const local = localValue(date);
+  return local.replace(/\.000$/, "");
+}
+
+function localValue(date) {
+  return `${two(date.getFullYear(), 4)}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:`
+    + `${two(date.getMinutes())}:${two(date.getSeconds())}.${two(date.getMilliseconds(), 3)}`;
+}
+
+export function fieldInstant(text) {
+  const ms = Date.parse(inUTC ? `${text}Z` : text);
+  return Number.isNaN(ms) ? null : ms;
+}

@@ -1,0 +1,77 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/customers/{id}/actions/preview`: what a grant, its revocation or a link would change; nothing is recorded.
+    func preview(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try call.command(PreviewRequest.self)
+        let environment = try call.environment(named: request.environment)
+        let step =
+            switch request.command {
+            case .grant(let grant): try decideGrant(grant, to: customer, environment, .unique)
+            case .revokeGrant(let revocation):
+                try await decideRevocation(revocation, of: customer, environment, .unique)
+            case .link(let link):
+                try await decideLink(
+                    link.target, LinkCommand(customer: customer, environment: environment, deduplication: .unique))
+            }
+        let draft: EventDraft? =
+            switch step {
+            case .append(let draft): draft
+            // It is so already, and nothing would change.
+            case .answer: nil
+            }
+        var names = [customer.value]
+        for name in draft?.identities ?? [] where !names.contains(where: { ExactText($0) == ExactText(name) }) {
+            names.append(name)
+        }
+        return try await foresee(draft, of: names, environment)
+    }
+
+    /// Everybody whom a command names, as they read without it and with it, as if it were appended next.
+    private func foresee(
+        _ draft: EventDraft?, of names: [String], _ environment: StoreEnvironment
+    ) async throws -> HTTPResponse {
+        let snapshot = try await reader.snapshot(
+            LedgerQuestion(of: nil, environment, numbered: names))
+        func number(_ name: String) -> IdentityRef {
+            let index = names.firstIndex { ExactText($0) == ExactText(name) } ?? 0
+            return snapshot.identities[ExactText(name)] ?? IdentityRef(-Int64(index) - 1)
+        }
+        let recordedAt = max(now(), snapshot.recordedAt.adding(milliseconds: 1))
+        let event = draft.map { draft in
+            HistoryEvent(
+                position: snapshot.position + 1, recordedAt: recordedAt, environment: environment,
+                source: draft.source.rawValue, statementSource: draft.source.statementSource, type: draft.type,
+                occurredAt: nil,
+                fact: draft.fact.replacingIdentities { number(draft.identities[Int($0.number)]) })
+        }
+        var histories: [CustomerHistory] = []
+        for name in names {
+            guard let customer = CustomerID(name) else { throw Problem.forgotten }
+            histories.append(
+                try await reader.history(
+                    of: customer, environment: environment, knownAt: .position(snapshot.position)))
+        }
+        let told = Dictionary((histories.flatMap(\.events) + [event].compactMap(\.self)).map { ($0.position, $0) }) {
+            first, _ in first
+        }
+        let sides = names.map { name in
+            let history = CustomerHistory(
+                of: number(name), environment: environment, position: snapshot.position + 1,
+                events: Array(told.values))
+            func answers(_ facts: CustomerFacts) -> [EntitlementDocument] {
+                facts.answers(at: recordedAt).map { EntitlementDocument($0) }
+            }
+            return TransferDocument.Side(
+                customerID: name, before: answers(history.facts(before: snapshot.position + 1)),
+                after: answers(history.facts()))
+        }
+        return try .document(
+            PreviewDocument(environment: environment, knownAt: snapshot.position, customers: sides),
+            position: snapshot.position)
+    }
+}

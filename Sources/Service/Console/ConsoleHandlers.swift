@@ -1,0 +1,128 @@
+import ConsoleAssets
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+import OpenSSLCrypto
+
+extension Application {
+    /// `GET /console`: the page, for anybody; it knows nothing until somebody has signed in.
+    func consolePage(_ call: Call) async throws -> HTTPResponse { try consoleFile(ConsoleAssets.page, call) }
+
+    /// `GET /console/assets/{file}`: what the page is made of.
+    func consoleAsset(_ call: Call) async throws -> HTTPResponse {
+        try consoleFile(try call.value(of: .consoleFile) ?? "", call)
+    }
+
+    private func consoleFile(_ name: String, _ call: Call) throws -> HTTPResponse {
+        _ = try sessions()
+        guard let file = Self.consoleFiles[name] else {
+            throw Problem(.notFound, "The console has no such file.", param: Parameter.consoleFile.name)
+        }
+        let headers = [
+            // Asked each time whether it is still the same, so that another version is there at once.
+            ("ETag", file.tag), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"), ("Content-Security-Policy", Self.contentPolicy),
+            ("Cross-Origin-Opener-Policy", "same-origin"), ("Cross-Origin-Resource-Policy", "same-origin"),
+        ]
+        if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(file.tag) == true {
+            return HTTPResponse(status: 304, headers: headers)
+        }
+        return HTTPResponse(
+            status: 200, headers: [("Content-Type", file.asset.contentType)] + headers, body: file.asset.bytes)
+    }
+
+    /// Nothing but what this service sends, and no script or style within the page.
+    private static let contentPolicy =
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        + "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+
+    private static let consoleFiles = Dictionary(
+        uniqueKeysWithValues: ConsoleAssets.all.map { asset in
+            let hash = (Digest(SHA256.hash(asset.bytes)) ?? .zero).hex
+            return (asset.name, (asset: asset, tag: "\"\(hash.prefix(32))\""))
+        })
+
+    // MARK: - Sessions
+
+    /// `POST /console/session`: a key, or a link that is good once, for a session.
+    ///
+    /// Whoever shows what is good for nothing pays for it as for a key that is none.
+    func signIn(_ call: Call) async throws -> HTTPResponse {
+        let sessions = try sessions()
+        try ConsoleCookie.checkOrigin(call.request)
+        let request = try call.command(ConsoleSignInRequest.self)
+        try Self.check(path: request.path)
+        let begun = try await atGuessersExpense(call.request) {
+            switch request.proof {
+            case .key(let secret): try await sessions.begin(secret: secret, now: now())
+            case .link(let link): try await sessions.begin(link: link, now: now())
+            }
+        }
+        guard let begun else {
+            switch request.proof {
+            case .key:
+                throw Authenticator.unauthenticated(
+                    "The API key is unknown, was revoked, or is a publishable one, with which nobody signs in.")
+            case .link:
+                throw Authenticator.unauthenticated(
+                    "The sign-in link was used before, or is older than ten minutes; make another.")
+            }
+        }
+        // One browser has one session.
+        if let earlier = ConsoleCookie.token(in: call.request) { try await sessions.end(token: earlier) }
+        let cookie = ConsoleCookie.set(begun.token, path: request.path, isSecure: isSecure(call.request))
+        return try Self.document(begun.token, begun.session, [cookie])
+    }
+
+    /// `GET /console/session`: who is signed in.
+    func showSession(_ call: Call) async throws -> HTTPResponse {
+        let sessions = try sessions()
+        guard let token = ConsoleCookie.token(in: call.request) else { return try Self.document(nil, nil) }
+        let session = try await atGuessersExpense(call.request) { try await sessions.find(token: token, now: now()) }
+        return try Self.document(token, session)
+    }
+
+    /// `DELETE /console/session`: ends the session, on every instance.
+    func signOut(_ call: Call) async throws -> HTTPResponse {
+        let sessions = try sessions()
+        let path = try call.text(.consolePath)
+        try Self.check(path: path)
+        if let token = ConsoleCookie.token(in: call.request) {
+            try ConsoleCookie.checkCommand(call.request, of: token, sent: try call.value(of: .consoleToken))
+            try await sessions.end(token: token)
+        }
+        return try Self.document(nil, nil, [ConsoleCookie.clear(path: path, isSecure: isSecure(call.request))])
+    }
+
+    private static func check(path: String?) throws(Problem) {
+        guard path.map(ConsoleSignInRequest.isPath) ?? true else {
+            throw Problem(
+                .malformedRequest, "path is an absolute path that ends with /, such as /rightful/.", param: "path")
+        }
+    }
+
+    private static func document(
+        _ token: String?, _ session: ConsoleSession?, _ headers: [(String, String)] = []
+    ) throws -> HTTPResponse {
+        let shown = token.flatMap { token in session.map { ConsoleDocument.Session($0, token: token) } }
+        return try .document(ConsoleDocument(session: shown), headers: headers + [("Cache-Control", "no-store")])
+    }
+
+    /// - Throws: `not_found` where there is no console.
+    private func sessions() throws(Problem) -> ConsoleSessions {
+        guard let console else { throw Problem(.notFound, "There is no console here (setting console).") }
+        return console
+    }
+}
+
+extension ConsoleDocument.Session {
+    fileprivate init(_ session: ConsoleSession, token: String) {
+        let key = session.key
+        self.init(
+            key: ConsoleDocument.Key(
+                id: key.id, name: key.name, scopes: key.scopes.map(\.rawValue).sorted(), environment: key.environment,
+                app: key.bundleID), token: ConsoleCookie.commandToken(of: token), createdAt: session.createdAt,
+            idleEndsAt: session.idleEnd, endsAt: session.lastEnd)
+    }
+}

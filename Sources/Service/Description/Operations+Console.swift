@@ -1,0 +1,36 @@
+import EntitlementAPI
+
+// What the routes of the console take and answer.
+extension APIOperation {
+    static let readConsole = APIOperation(
+        "readConsole", .console, "Open the console",
+        "The page on which people [see, understand and put right](console.md) what customers hold. It is told nothing before "
+            + "somebody has signed in. Where the setting `console` is `false`, it and all below is `404`.",
+        [.ifNoneMatch],
+        answer: .text(type: "text/html; charset=utf-8", "<!doctype html>"), headers: [.entityTag], codes: [.notFound])
+
+    static let readConsoleFile = APIOperation(
+        "readConsoleFile", .console, "Read a file of the console", "What the page is made of.",
+        [.consoleFile, .ifNoneMatch],
+        answer: .text(type: "text/javascript; charset=utf-8", "export {};"), headers: [.entityTag], codes: [.notFound])
+
+    static let signIn = APIOperation(
+        "signIn", .console, "Sign in",
+        "A secret key, or what stands in a link that is good once, for a [session](console.md#sessions): a cookie "
+            + "`rightful_session` that scripts cannot read. Until it ends every route takes it in place of the key. Commands bear "
+            + "`token` as well, in the header `Console-Token`; without it they are `forbidden`.",
+        body: Body(ConsoleSignInRequest.self, #"{"key":"rightful_sk_…","path":"/"}"#),
+        answer: .document(ConsoleDocument.self, Example.console), headers: [],
+        codes: [.unauthenticated, .forbidden, .notFound])
+
+    static let readSession = APIOperation(
+        "readSession", .console, "Read the session",
+        "Who is signed in, by the cookie, what they may do, and until when; `session` is `null` where nobody is.",
+        answer: .document(ConsoleDocument.self, Example.console), headers: [], codes: [.notFound])
+
+    static let signOut = APIOperation(
+        "signOut", .console, "Sign out", "Ends the session, at every instance.",
+        [.consoleToken, .consolePath],
+        answer: .document(ConsoleDocument.self, #"{"object":"console","session":null}"#), headers: [],
+        codes: [.forbidden, .notFound])
+}
