@@ -115,9 +115,10 @@ export class Overview {
     const { items } = await get("v1/webhook_endpoints", { limit: 100 }, signal);
     if (items.length === 0) return el("p", { class: "soft" }, say.noEndpoints);
     return el("div", { class: "wide" }, el("table", {}, headings(say.endpointHead), el("tbody", {}, items.map((one) => el("tr", {},
-      el("th", { scope: "row" }, one.url), el("td", {}, say.endpointStates[one.status] ?? one.status),
+      el("th", { scope: "row" }, one.url ?? one.id), el("td", {}, say.endpointStates[one.status] ?? one.status),
       el("td", {}, one.failing_since
-        ? el("strong", { class: "no" }, say.failing, " ", timeElement(millis(one.failing_since))) : el("span", { class: "yes" }, say.fine)),
+        ? el("strong", { class: "no" }, say.failing, " ", timeElement(millis(one.failing_since))) : el("span", { class: "yes" }, say.fine),
+      one.held_until && el("p", {}, say.held, " ", timeElement(millis(one.held_until)))),
       el("td", {}, one.waiting), el("td", {}, one.failed))))));
   }
 
