@@ -78,6 +78,8 @@ CREATE TABLE webhook_delivery (
     environment smallint NOT NULL,
     -- Of a changed answer, or what became of a purchase: counts 1, 2, 3 for each endpoint, customer and environment.
     sequence bigint,
+    -- Of the same when it was found, and a millisecond after the one before at the least.
+    told_at timestamptz,
     -- 1 waiting, 2 delivered, 3 given up, 4 withdrawn.
     state smallint NOT NULL DEFAULT 1,
     attempts integer NOT NULL DEFAULT 0,
@@ -109,6 +111,8 @@ CREATE TABLE webhook_line (
     sequence bigint NOT NULL,
     -- How many deliveries are waiting.
     waiting bigint NOT NULL,
+    -- What the last delivery has there.
+    told_at timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (ledger_id, endpoint, identity, environment)
 ) WITH (fillfactor = 50);
 

@@ -18,6 +18,8 @@ package struct DueDelivery: Sendable {
     package let sequence: Int64?
     package let position: Int64
     package let at: Timestamp
+    /// When it was found, as the endpoint is told: later than what it was told of the same customer before.
+    package let toldAt: Timestamp
     /// Of a changed answer, with the list `entitlements` before and after, as it is sent.
     package let change: (cause: AnswerCause, before: [UInt8], after: [UInt8])?
     /// Of what is neither a changed answer nor an event of the log: what is sent as `data`.
@@ -132,7 +134,7 @@ package struct DeliveryDesk: Sendable {
             SELECT share.endpoint, share.failing_since, share.patience, own.*, own.place <= share.count
                 AND row_number() OVER (PARTITION BY own.place <= share.count ORDER BY own.place, share.endpoint) <= $5 AS is_due
             FROM share LEFT JOIN LATERAL (
-                SELECT number, identity, sequence, attempts, first_at,
+                SELECT number, identity, sequence, told_at, attempts, first_at,
                     row_number() OVER (ORDER BY delivery.due_at, delivery.number) AS place
                 FROM webhook_delivery AS delivery
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = share.endpoint
@@ -160,7 +162,7 @@ package struct DeliveryDesk: Sendable {
         )
         SELECT due.endpoint, due.failing_since, due.number, message.type, message.environment, known.value, due.sequence,
             message.position, message.at, message.cause, message.before, message.after, message.body, due.attempts,
-            due.first_at, message.id::text, message.app
+            due.first_at, message.id::text, message.app, coalesce(due.told_at, message.at)
         FROM found AS due
         JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = due.number
         LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = due.identity
@@ -376,5 +378,6 @@ extension DueDelivery {
         firstAt = try row.optionalTimestamp(14).map { Timestamp(milliseconds: $0) }
         id = try row.text(15)
         audience = try row.text(16)
+        toldAt = Timestamp(milliseconds: try row.timestamp(17))
     }
 }

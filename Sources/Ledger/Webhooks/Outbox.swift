@@ -90,14 +90,12 @@ enum Outbox {
             ]
         ).rows.map { try $0.int(0) }
         try lockThoseWanting(numbers, on: connection)
-        for statement in [counting, giving] {
-            try connection.query(
-                statement,
-                [
-                    .int(ledgerID), .intArray(numbers),
-                    .int2Array(MessageType.allCases.filter(\.isCounted).map(\.number)),
-                ])
-        }
+        try connection.query(
+            giving,
+            [
+                .int(ledgerID), .intArray(numbers),
+                .int2Array(MessageType.allCases.filter(\.isCounted).map(\.number)),
+            ])
     }
 
     /// Withdraws whatever is about some people, who were forgotten.
@@ -267,42 +265,44 @@ enum Outbox {
                 OR endpoint.environment = message.environment)
         """
 
-    /// Counts for each line what is added to it; a line's row is read by what follows, so both stay linear in the endpoints,
-    /// whatever the planner takes their number for.
-    private static let counting = """
-        INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting)
-        SELECT $1::bigint::integer, endpoint.endpoint, message.identity, coalesce(message.environment, 0),
-            count(*) FILTER (WHERE message.type = ANY ($3::smallint[])), count(*)
-        FROM webhook_message AS message
-        JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND \(isWanted)
-        WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[]) AND message.identity <> 0
-        GROUP BY 2, 3, 4
-        ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
-            sequence = webhook_line.sequence + excluded.sequence, waiting = webhook_line.waiting + excluded.waiting
-        """
-
+    /// Gives messages to those who want them, and counts them in each line; the lines' rows are read by their keys, so that it stays
+    /// linear in the endpoints, whatever the planner takes their number for.
+    ///
+    /// Instants of one line rise by a millisecond at the least, for receivers that order by them.
     private static let giving = """
-        WITH new AS MATERIALIZED (
+        WITH wanted AS MATERIALIZED (
             SELECT endpoint.endpoint, message.number, message.identity, coalesce(message.environment, 0) AS environment,
-                CASE WHEN message.type = ANY ($3::smallint[])
-                    THEN count(*) FILTER (WHERE message.type = ANY ($3::smallint[])) OVER following END AS left_after,
-                row_number() OVER line AS place, count(*) OVER whole AS deliveries
+                message.type = ANY ($3::smallint[]) AS is_counted, message.at, row_number() OVER line AS place
             FROM webhook_message AS message
             JOIN webhook_endpoint AS endpoint ON endpoint.ledger_id = $1 AND \(isWanted)
             WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[])
-            WINDOW whole AS (PARTITION BY endpoint.endpoint, message.identity, coalesce(message.environment, 0)),
-                line AS (whole ORDER BY message.number),
-                following AS (whole ORDER BY message.number ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+            WINDOW line AS (
+                PARTITION BY endpoint.endpoint, message.identity, coalesce(message.environment, 0) ORDER BY message.number)
+        ), new AS MATERIALIZED (
+            SELECT wanted.*, coalesce(old.sequence, 0) AS last_sequence, coalesce(old.waiting, 0) AS waiting,
+                count(*) FILTER (WHERE wanted.is_counted) OVER line AS step,
+                wanted.place * interval '1 ms'
+                    + greatest(old.told_at, max(wanted.at - wanted.place * interval '1 ms') OVER line) AS told_at
+            FROM wanted
+            LEFT JOIN webhook_line AS old ON old.ledger_id = $1 AND old.endpoint = wanted.endpoint
+                AND old.identity = wanted.identity AND old.environment = wanted.environment
+            WINDOW line AS (
+                PARTITION BY wanted.endpoint, wanted.identity, wanted.environment ORDER BY wanted.number
+                ROWS UNBOUNDED PRECEDING)
         ), given AS (
-            INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, sequence, due_at)
-            SELECT $1::bigint::integer, new.endpoint, new.number, new.identity, new.environment,
-                line.sequence - new.left_after,
-                CASE WHEN new.identity = 0 OR (new.place = 1 AND line.waiting = new.deliveries)
-                    THEN clock_timestamp() END
+            INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, sequence, told_at, due_at)
+            SELECT $1::bigint::integer, endpoint, number, identity, environment,
+                CASE WHEN is_counted THEN last_sequence + step END, CASE WHEN is_counted THEN told_at END,
+                CASE WHEN identity = 0 OR (place = 1 AND waiting = 0) THEN clock_timestamp() END
             FROM new
-            LEFT JOIN webhook_line AS line ON line.ledger_id = $1 AND line.endpoint = new.endpoint
-                AND line.identity = new.identity AND line.environment = new.environment
             RETURNING endpoint, due_at
+        ), counted AS (
+            INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting, told_at)
+            SELECT $1::bigint::integer, endpoint, identity, environment, max(last_sequence + step), max(waiting) + count(*),
+                max(told_at)
+            FROM new WHERE identity <> 0 GROUP BY endpoint, identity, environment
+            ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
+                sequence = excluded.sequence, waiting = excluded.waiting, told_at = excluded.told_at
         )
         UPDATE webhook_endpoint SET due_at = clock_timestamp()
         WHERE ledger_id = $1 AND (due_at IS NULL OR due_at > clock_timestamp())

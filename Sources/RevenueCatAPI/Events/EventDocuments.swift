@@ -71,9 +71,9 @@ package struct PurchaseEventDocument: Codable, Hashable, Sendable {
     package let newProductID: String?
     /// 1, 2, 3… for each customer, environment and endpoint; not of `TEST`.
     package let sequence: Int64?
-    /// The list `entitlements` of `GET …/entitlements`; not of `TEST`.
-    package let before: Written<[EntitlementDocument]>?
-    package let after: Written<[EntitlementDocument]>?
+    /// As ``SubscriberBody/entitlements`` has them; not of `TEST`.
+    package let before: Written<[String: EntitlementEntry]>?
+    package let after: Written<[String: EntitlementEntry]>?
 
     private enum CodingKeys: String, CodingKey {
         case id, type, store, environment, aliases, price, currency, metadata, experiments, sequence, before, after
@@ -118,8 +118,8 @@ package struct TransferEventDocument: Codable, Hashable, Sendable {
     package let transferredFrom: [String]
     package let transferredTo: [String]
     package let sequence: Int64
-    package let before: Written<[EntitlementDocument]>
-    package let after: Written<[EntitlementDocument]>
+    package let before: Written<[String: EntitlementEntry]>
+    package let after: Written<[String: EntitlementEntry]>
 
     private enum CodingKeys: String, CodingKey {
         case id, type, store, environment, sequence, before, after

@@ -22,7 +22,7 @@ package enum EventMessage {
     /// What is so of one sending alone.
     package struct Sending: Sendable {
         package let id: String
-        /// When it was found.
+        /// When it was found; later than the event before of the same customer.
         package let at: Timestamp
         package let sequence: Int64
         package let customerID: String

@@ -19,8 +19,9 @@ extension ComponentNotes {
                 "grace_period_expiration_at_ms": "Of `BILLING_ISSUE`; `null` where there is no grace period",
                 "new_product_id": "Of `PRODUCT_CHANGE`", "experiments": "Always empty",
                 "sequence": "1, 2, 3… for each customer, environment and endpoint; not of `TEST`",
-                "before": "The list `entitlements` of the customer before; not of `TEST`",
-                "after": "The list `entitlements` of the customer after; not of `TEST`",
+                "before":
+                    "The customer's `entitlements`, as `GET /revenuecat/v1/subscribers/{app_user_id}` has them, before; not of `TEST`",
+                "after": "The same after; not of `TEST`",
             ]),
         "RevenueCatTransferEvent": ComponentNotes(
             "That purchases went from one customer to another",

@@ -196,12 +196,16 @@ enum Example {
          "original_transaction_id":"2000000123456780","is_family_share":false,"offer_code":null,"price":null,
          "price_in_purchased_currency":null,"currency":null,"country_code":null,"tax_percentage":null,
          "commission_percentage":null,"takehome_percentage":null,"presented_offering_id":null,"renewal_number":null,
-         "metadata":null,"experiments":[],"sequence":1,"before":[],"after":[\(entitlement)]}
+         "metadata":null,"experiments":[],"sequence":1,"before":{},"after":
+         {"premium":{"expires_date":"2027-11-20T19:00:00Z","grace_period_expires_date":null,
+          "product_identifier":"com.example.pro.yearly","purchase_date":"2026-11-20T19:00:00Z"}}}
         """
     static let revenueCatTransfer = """
         {"id":"6BA7B811-9DAD-81D1-80B4-00C04FD430C8","type":"TRANSFER","app_id":"com.example.app","store":"APP_STORE",
          "environment":"PRODUCTION","event_timestamp_ms":1795201200000,"transferred_from":["c-1"],
-         "transferred_to":["c-2"],"sequence":1,"before":[],"after":[\(entitlement)]}
+         "transferred_to":["c-2"],"sequence":1,"before":{},"after":
+         {"premium":{"expires_date":"2027-11-20T19:00:00Z","grace_period_expires_date":null,
+          "product_identifier":"com.example.pro.yearly","purchase_date":"2026-11-20T19:00:00Z"}}}
         """
 
     static let revenueCatSubscriber = """

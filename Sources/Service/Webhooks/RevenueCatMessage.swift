@@ -21,7 +21,7 @@ enum RevenueCatMessage {
         return try EventMessage.body(
             of: kept,
             EventMessage.Sending(
-                id: uuid(EventMessage.subject(of: kept), delivery), at: delivery.at, sequence: sequence,
+                id: uuid(EventMessage.subject(of: kept), delivery), at: delivery.toldAt, sequence: sequence,
                 customerID: customer, names: names, before: change.before, after: change.after))
     }
 

@@ -54,6 +54,8 @@ struct RevenueCatWebhookTests {
         }
         #expect(words == expected)
         #expect(events.map { $0["sequence"] as? Int } == Array(1...expected.count))
+        let instants = events.compactMap { $0["event_timestamp_ms"] as? Int64 }
+        #expect(instants.count == expected.count && zip(instants, instants.dropFirst()).allSatisfy(<), "\(instants)")
         #expect(events.allSatisfy { $0["app_user_id"] as? String == customer })
         #expect(events.allSatisfy { $0["environment"] as? String == "PRODUCTION" })
         #expect(Set(events.compactMap { $0["id"] as? String }).count == expected.count)
