@@ -66,6 +66,13 @@ extension KeyedDecodingContainer {
     package func decodeIfPresent<Value>(
         _ type: Nullable<Value>.Type, forKey key: Key
     ) throws -> Nullable<Value>? {
-        contains(key) ? try decode(type, forKey: key) : nil
+        guard contains(key) else { return nil }
+        guard try !decodeNil(forKey: key) else { return Nullable(wrappedValue: nil) }
+        return try plain(type, forKey: key)
+    }
+
+    /// As any other type is read.
+    private func plain<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        try decodeIfPresent(type, forKey: key)
     }
 }

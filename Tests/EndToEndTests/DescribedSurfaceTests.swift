@@ -17,6 +17,26 @@ struct DescribedSurfaceTests {
         return answer
     }
 
+    @Test("the console's page, its session and what its commands foresee answer")
+    func console() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url, key: key)
+        for path in ["/console", "/console/assets/main.js"] { _ = try await Self.ask(client, "GET", path) }
+        let made = try await Self.ask(client, "POST", "/console/session", body: #"{"key":"\#(key)"}"#)
+        let session = try #require(made.json["session"] as? [String: Any])
+        _ = try await Self.ask(client, "GET", "/console/session")
+        _ = try await Self.ask(
+            client, "POST", "/v1/customers/described-1/actions/preview",
+            body: #"{"grant":{"entitlement":"premium","reason":"to be seen first"}}"#)
+        let ended = try await client.send(
+            "DELETE", "/console/session", headers: ["Console-Token": try #require(session["token"] as? String)])
+        #expect(ended.status == 200, "\(ended.text)")
+    }
+
     @Test("the routes about customers, the log, the catalog and the service answer")
     func routes() async throws {
         let stage = try await StoreAPIStage()
