@@ -87,6 +87,8 @@ def answer_errors(description, operation, exchange):
         return [] if not exchange["answer"] else ["the description says that it has no body"]
     if exchange["method"] == "HEAD":
         return []
+    # Without parameters such as the charset, on either side.
+    content = {name.split(";")[0]: described for name, described in content.items()}
     media = (exchange["type"] or "").split(";")[0]
     if media not in content:
         return [f"the media type {media or '(none)'} is not described"]
