@@ -25,6 +25,7 @@ struct Wrk {
     func run(
         _ script: WrkScript, _ arguments: [String], connections: Int, seconds: Double, port: UInt16
     ) throws -> Result {
+        try Programs.require("wrk")
         let file = directory.path("\(script.name).lua")
         try script.text.write(toFile: file, atomically: true, encoding: .utf8)
         let whole = max(1, Int(seconds.rounded()))

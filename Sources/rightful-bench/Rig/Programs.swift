@@ -23,11 +23,14 @@ struct Programs: Sendable {
             throw BenchmarkFailure("PostgreSQL is missing; apt-get install postgresql")
         }
         postgresDirectory = "\(root)/\(newest)/bin"
+        for name in ["openssl", "setpriv"] { try Self.require(name) }
+    }
+
+    /// Throws unless a program can be run by its name.
+    static func require(_ name: String) throws {
         let path = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
-        for name in ["wrk", "openssl", "setpriv"] {
-            guard path.contains(where: { FileManager.default.isExecutableFile(atPath: "\($0)/\(name)") }) else {
-                throw BenchmarkFailure("\(name) is missing; deploy/bench installs it")
-            }
+        guard path.contains(where: { FileManager.default.isExecutableFile(atPath: "\($0)/\(name)") }) else {
+            throw BenchmarkFailure("\(name) is missing; deploy/bench installs it")
         }
     }
 

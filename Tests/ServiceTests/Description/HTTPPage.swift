@@ -88,7 +88,7 @@ struct HTTPPage {
         if !names.isEmpty { parts.append(Self.wrapped("Takes \(names)\(own.isEmpty ? "." : ", and:")")) }
         if !own.isEmpty { parts.append(own.joined(separator: "\n")) }
         if let body = operation["requestBody"] { parts += bodyParts(body) }
-        if let content = operation["responses"]?["200"]?["content"]?.members.first {
+        if let content = operation["responses"]?["200"]?["content"]?.members.min(by: { $0.key < $1.key }) {
             parts.append(answer(content.key, content.value, route, &answered))
         }
         let codes = ProblemCode.allCases.filter { route.operation.codes.contains($0) }.map { "`\($0.rawValue)`" }
