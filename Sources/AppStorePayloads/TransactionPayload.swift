@@ -19,6 +19,7 @@ package struct TransactionPayload: Hashable, Sendable {
     package let reason: Known<TransactionReason>?
     package let ownership: Known<AppleOwnership>?
     package let offer: Offer?
+    package let price: Money?
     /// Whose it is, in clear: an account token, in lower case when it is a UUID.
     package let appAccountToken: String?
     /// Whose it is, in clear: one id per Apple Account and app.
@@ -46,6 +47,7 @@ package struct TransactionPayload: Hashable, Sendable {
         reason = json["transactionReason"]?.identifier.map { Known($0) }
         ownership = json["inAppOwnershipType"]?.identifier.map { Known($0) }
         offer = Self.offer(in: json)
+        price = Self.price(in: json)
         let token = json["appAccountToken"]?.identifier.map(normalizedUUID)
         appAccountToken = token?.text
         appTransactionID = json["appTransactionId"]?.identifier
@@ -54,6 +56,7 @@ package struct TransactionPayload: Hashable, Sendable {
         PayloadSchema.transaction.inspect(json, path: "transaction", into: &remarks)
         // Apple documents a UUID; anything else still names an owner, but somebody should know.
         if let token, !token.isUUID { remarks.insert(.unexpectedValue(path: "transaction.appAccountToken")) }
+        if price == nil, json.contains("price") { remarks.insert(.unexpectedValue(path: "transaction.price")) }
         self.remarks = remarks
     }
 
@@ -69,7 +72,8 @@ package struct TransactionPayload: Hashable, Sendable {
             productID: productID, bundleID: bundleID, kind: kind, purchaseDate: purchaseDate,
             expiresDate: expiresDate, revocation: revocation, isUpgraded: isUpgraded, reason: reason,
             ownership: ownership, accountToken: appAccountToken.map { identities.reference(accountToken: $0) },
-            appTransaction: appTransactionID.map { identities.reference(appTransactionID: $0) }, offer: offer)
+            appTransaction: appTransactionID.map { identities.reference(appTransactionID: $0) }, offer: offer,
+            price: price)
     }
 
     private static func revocation(in json: JSONObject) -> Revocation? {
@@ -78,6 +82,13 @@ package struct TransactionPayload: Hashable, Sendable {
             date: date, reason: json["revocationReason"]?.int64,
             kind: json["revocationType"]?.identifier.map { Known($0) },
             percentage: json["revocationPercentage"]?.int64)
+    }
+
+    /// A price below nothing, beyond any measure or without a currency is none.
+    private static func price(in json: JSONObject) -> Money? {
+        guard let thousandths = json["price"]?.int64, thousandths >= 0, let currency = json["currency"]?.identifier
+        else { return nil }
+        return Money(thousandths: thousandths, currency: currency)
     }
 
     private static func offer(in json: JSONObject) -> Offer? {

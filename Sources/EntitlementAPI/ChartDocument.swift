@@ -23,6 +23,8 @@ package struct ChartDocument: Codable, Hashable, Sendable, NamedDocument {
         package let source: EntitlementOrigin
         /// The month in which those began who are counted, such as `2026-03`; `null` where it is all.
         @Nullable package private(set) var cohort: String?
+        /// By ISO 4217, of an amount of money, which is in thousandths of its unit; `null` where something else is counted.
+        @Nullable package private(set) var currency: String?
         /// One for each interval.
         package let values: [Int64]
 
@@ -33,10 +35,11 @@ package struct ChartDocument: Codable, Hashable, Sendable, NamedDocument {
             source = line.source
             values = line.values
             _cohort = Nullable(wrappedValue: line.cohort)
+            _currency = Nullable(wrappedValue: line.currency)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case figure, counted, source, cohort, values
+            case figure, counted, source, cohort, currency, values
             case productID = "product_id"
         }
     }
@@ -74,12 +77,15 @@ package struct ChartDocument: Codable, Hashable, Sendable, NamedDocument {
 extension ChartDocument {
     /// The same as a table: a row for each line and interval, by RFC 4180.
     package var csv: [UInt8] {
-        var table = CommaSeparated(["from", "until", "figure", "counted", "product_id", "source", "cohort", "value"])
+        var table = CommaSeparated([
+            "from", "until", "figure", "counted", "product_id", "source", "cohort", "currency", "value",
+        ])
         for line in lines {
             for (interval, value) in zip(intervals, line.values) {
                 table.append([
                     interval.from.description, interval.until.description, line.figure, line.counted.rawValue,
-                    line.productID, line.source.rawValue, line.cohort ?? "", String(value),
+                    line.productID, line.source.rawValue, line.cohort ?? "", line.currency ?? "",
+                    String(value),
                 ])
             }
         }

@@ -153,6 +153,7 @@ extension WireValue {
             "reason": WireValue(fact.reason?.raw), "ownership": WireValue(fact.ownership?.raw),
             "app_account_token": WireValue(fact.accountToken), "app_transaction": WireValue(fact.appTransaction),
             "offer": fact.offer.map { WireValue($0) } ?? .null,
+            "price": WireValue(fact.price?.thousandths), "currency": WireValue(fact.price?.currency),
         ])
     }
 

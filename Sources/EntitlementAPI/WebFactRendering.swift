@@ -40,7 +40,7 @@ extension WireValue {
     private init(_ invoice: WebInvoice) {
         self = .object([
             "invoice": .string(invoice.invoiceID), "paid_at": WireValue(invoice.paidAt),
-            "amount_paid": WireValue(invoice.amountPaid),
+            "amount_paid": WireValue(invoice.amountPaid), "currency": WireValue(invoice.currency),
             "lines": .array(
                 invoice.lines.map { line in
                     .object([
@@ -56,7 +56,8 @@ extension WireValue {
     private init(_ payment: WebPayment) {
         self = .object([
             "paid_at": WireValue(payment.paidAt), "said_by_event": .bool(payment.isPaidByEvent),
-            "amount": WireValue(payment.amount), "product_id": WireValue(payment.catalogProductID),
+            "amount": WireValue(payment.amount), "currency": WireValue(payment.currency),
+            "product_id": WireValue(payment.catalogProductID),
             "products": .array(
                 payment.products.map { product in
                     .object(["price": WireValue(product.price), "product": WireValue(product.product)])
@@ -67,6 +68,7 @@ extension WireValue {
     private init(_ refund: WebRefund) {
         self = .object([
             "refund": .string(refund.refundID), "amount": .int(refund.amount),
+            "currency": WireValue(refund.currency),
             "status": WireValue(refund.status?.raw), "created": WireValue(refund.created),
             "payment_intent": WireValue(refund.paymentIntent), "charge": WireValue(refund.charge),
         ])
@@ -81,7 +83,8 @@ extension WireValue {
             }
         self = .object([
             "dispute": .string(dispute.disputeID), "status": .string(dispute.status.raw),
-            "created": WireValue(dispute.created), "funds": funds,
+            "created": WireValue(dispute.created), "amount": WireValue(dispute.amount),
+            "currency": WireValue(dispute.currency), "funds": funds,
             "payment_intent": WireValue(dispute.paymentIntent), "charge": WireValue(dispute.charge),
         ])
     }

@@ -86,10 +86,14 @@ struct Payment: Sendable {
     var appAccountToken: String?
     var appTransactionID: String?
     let offer: StoreOffer?
+    let price: StorePrice
     /// Its chapter in the record; nil for a payment nobody was ever told of.
-    let chapter: Int?
+    var chapter: Int?
     var revocation: Revocation?
     var isUpgraded = false
+
+    /// Of some payments the store states no price: those of long ago.
+    var statesPrice: Bool { transactionID.utf8.reduce(0) { $0 + Int($1) } % 11 > 0 }
 
     struct Revocation: Sendable {
         let date: Int64

@@ -146,11 +146,13 @@ extension StripeFinding {
         let isPaid = sessions.contains(where: \.isPaid) || intents.contains(where: \.isPaid)
         let read = own.compactMap(\.paidAt).min() ?? sessions.compactMap(\.created).min()
         let amount = sessions.compactMap(\.amount).first ?? intents.compactMap(\.amount).first
+        let currency = sessions.compactMap(\.currency).first ?? intents.compactMap(\.currency).first
         var products = sessions.compactMap { sold[$0.id]?.products }.flatMap(\.self)
         if sessions.isEmpty { products = invoices(paidBy: original).flatMap(\.sold) }
         let entry = ownerEntry.flatMap { $0.id == original || sessions.map(\.id).contains($0.id) ? $0 : nil }
         return WebPayment(
             paidAt: isPaid ? event?.created ?? read : nil, isPaidByEvent: isPaid && event != nil, amount: amount,
+            currency: currency,
             catalogProductID: intents.compactMap(\.productID).first ?? sessions.compactMap(\.productID).first
                 ?? entry?.productID,
             products: products)

@@ -64,7 +64,8 @@ extension StripeFinding {
         if status == "paid" || status == nil && object.flag("paid") {
             invoice.paid = WebInvoice(
                 invoiceID: id, paidAt: object["status_transitions"]?.object?.instant("paid_at"),
-                amountPaid: object["amount_paid"]?.int64, lines: try Self.lines(lines, of: subscription, on: id))
+                amountPaid: object["amount_paid"]?.int64, currency: object["currency"]?.identifier,
+                lines: try Self.lines(lines, of: subscription, on: id))
             // Pages go on behind what is shown, whatever it is of. What old versions call a line is known to no list of lines.
             let last = lines.last?["id"]?.identifier
             if let last, last.hasPrefix("il_"), lastLines[id] == nil { lastLines[id] = last }

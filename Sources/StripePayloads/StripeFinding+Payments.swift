@@ -19,7 +19,8 @@ extension StripeFinding {
             subscription: object.id("subscription"), paymentIntent: object.id("payment_intent"),
             // Before it is complete nothing is sold, though nothing may be due.
             isPaid: isPaid && object["status"]?.identifier ?? "complete" == "complete",
-            amount: object["amount_total"]?.int64, created: object.instant("created"), productID: metadata.productID)
+            amount: object["amount_total"]?.int64, currency: object["currency"]?.identifier,
+            created: object.instant("created"), productID: metadata.productID)
         sessions.removeAll { $0.id == id }
         sessions.append(session)
         if object["line_items"]?.object != nil {
@@ -50,6 +51,7 @@ extension StripeFinding {
         let intent = FoundIntent(
             id: id, isPaid: object["status"]?.identifier == "succeeded",
             amount: object["amount_received"]?.int64 ?? object["amount"]?.int64,
+            currency: object["currency"]?.identifier,
             paidAt: charge?.instant("created") ?? object.instant("created"),
             // What pays for a subscription does not bear what we wrote into that.
             metadata: metadata.isOurs && object.id("invoice") == nil, productID: metadata.productID)
@@ -87,6 +89,7 @@ extension StripeFinding {
         }
         let refund = WebRefund(
             refundID: id, amount: try object.mandatory("amount", of: name) { $0["amount"]?.int64 },
+            currency: object["currency"]?.identifier,
             status: status.map { Known($0) },
             created: try object.mandatory("created", of: name) { $0.instant("created") },
             // Of neither is what was refunded from a customer's cash balance: it was for nothing that is known here.
@@ -107,6 +110,7 @@ extension StripeFinding {
         let dispute = WebDispute(
             disputeID: id, status: Known(status),
             created: try object.mandatory("created", of: name) { $0.instant("created") },
+            amount: object["amount"]?.int64, currency: object["currency"]?.identifier,
             funds: funds.map { $0 ? .reinstated : .withdrawn }, paymentIntent: object.id("payment_intent"),
             charge: object.id("charge"))
         disputes.removeAll { $0.disputeID == id }

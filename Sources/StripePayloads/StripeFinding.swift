@@ -27,6 +27,7 @@ struct FoundSession: Hashable {
     let paymentIntent: String?
     let isPaid: Bool
     let amount: Int64?
+    let currency: String?
     let created: Timestamp?
     let productID: String?
 
@@ -45,6 +46,7 @@ struct FoundIntent: Hashable {
     let id: String
     let isPaid: Bool
     let amount: Int64?
+    let currency: String?
     /// When it was charged; where that is not said, when it was made.
     let paidAt: Timestamp?
     let metadata: Bool

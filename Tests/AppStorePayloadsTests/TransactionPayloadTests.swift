@@ -26,7 +26,8 @@ struct TransactionPayloadTests {
                     expiresDate: instant(1_798_761_600_000), revocation: nil, isUpgraded: false,
                     reason: .known(.renewal), ownership: .known(.purchased), accountToken: IdentityRef(0),
                     appTransaction: IdentityRef(1),
-                    offer: Offer(type: 1, identifier: "intro", discount: "FREE_TRIAL", period: "P1M")))
+                    offer: Offer(type: 1, identifier: "intro", discount: "FREE_TRIAL", period: "P1M"),
+                    price: Money(thousandths: 39_990, currency: "USD")))
         #expect(identities.customerIDs == ["7e3fb20b-4cdb-47cc-936d-99d65f608138", "apple:704000001"])
     }
 
@@ -101,6 +102,23 @@ struct TransactionPayloadTests {
         #expect(identities.customerIDs.isEmpty)
         #expect(payload.environment == "Xcode")
         #expect(payload.remarks.texts.isEmpty)
+    }
+
+    @Test("a price that cannot be meant is none, and is remarked on; one that is left out is not")
+    func prices() throws {
+        for (price, currency) in [(-1, "USD"), (Money.limit + 1, "USD"), (9990, "dollars"), (9990, nil)] {
+            var members = Samples.transaction
+            members["price"] = price
+            members["currency"] = currency
+            let payload = try TransactionPayload(json(members))
+            #expect(payload.price == nil)
+            #expect(payload.remarks.texts == ["unexpected_value:transaction.price"], "\(price) \(currency ?? "")")
+        }
+        var members = Samples.transaction
+        members["price"] = nil
+        members["currency"] = nil
+        let old = try TransactionPayload(json(members))
+        #expect(old.price == nil && old.remarks.texts.isEmpty)
     }
 
     @Test("unknown words are kept as signed, and remarked on")

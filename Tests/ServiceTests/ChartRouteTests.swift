@@ -86,8 +86,8 @@ struct ChartRouteTests {
         let table = try await rig.get(target + "&format=csv")
         let row = "2026-01-01T00:00:00.000Z,2026-02-01T00:00:00.000Z,started,within,"
         #expect(
-            table.text == "from,until,figure,counted,product_id,source,cohort,value\r\n"
-                + "\(row)\"'=cmd|'/c calc'!A1,\"\"x\"\"\",app_store,,1\r\n\(row)com.example.pro.yearly,app_store,,4\r\n"
+            table.text == "from,until,figure,counted,product_id,source,cohort,currency,value\r\n"
+                + "\(row)\"'=cmd|'/c calc'!A1,\"\"x\"\"\",app_store,,,1\r\n\(row)com.example.pro.yearly,app_store,,,4\r\n"
         )
         #expect(table.header("Content-Type") == "text/csv; charset=utf-8")
         #expect(table.header("Content-Disposition") == "attachment; filename=\"trials.csv\"")

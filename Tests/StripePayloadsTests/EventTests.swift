@@ -14,7 +14,7 @@ struct EventTests {
         #expect(
             event.fact.invoices == [
                 WebInvoice(
-                    invoiceID: "in_1", paidAt: instant(At.paid), amountPaid: 999,
+                    invoiceID: "in_1", paidAt: instant(At.paid), amountPaid: 999, currency: "usd",
                     lines: [
                         WebLine(
                             lineID: "il_1", item: "si_1", product: WebProduct(price: "price_1", product: "prod_1"),
@@ -126,7 +126,8 @@ struct EventTests {
         #expect(
             event.fact.payment
                 == WebPayment(
-                    paidAt: instant(At.paid), isPaidByEvent: true, amount: 4999, catalogProductID: "lifetime",
+                    paidAt: instant(At.paid), isPaidByEvent: true, amount: 4999, currency: "usd",
+                    catalogProductID: "lifetime",
                     products: []))
         #expect(event.fact.owners.map(\.place) == [.session])
         let unpaid = try decode(Sample.event("checkout.session.completed", Sample.session(paid: "unpaid")))

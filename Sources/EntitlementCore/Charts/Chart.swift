@@ -7,6 +7,7 @@ package enum ChartName: String, Hashable, Sendable, CaseIterable, Codable {
     case refunds
     case churn
     case retention
+    case revenue
 
     /// Its figures, in the order in which they are shown.
     package var figures: [ChartFigure] { ChartFigure.allCases.filter { $0.chart == self } }
@@ -45,6 +46,11 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
     // Of `retention`, by cohort.
     case cohortBegun = 21
     case retained = 22
+    // Of `revenue`: amounts of money, by currency, and how many amounts are not known.
+    case charged = 23
+    case paidBack = 24
+    case heldBack = 25
+    case unpriced = 26
 
     package var chart: ChartName {
         switch self {
@@ -55,6 +61,7 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .refunded, .refundedInPart, .disputed: .refunds
         case .subscribed, .begun, .resumed, .churned: .churn
         case .cohortBegun, .retained: .retention
+        case .charged, .paidBack, .heldBack, .unpriced: .revenue
         }
     }
 
@@ -83,6 +90,10 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .churned: "churned"
         case .cohortBegun: "begun"
         case .retained: "retained"
+        case .charged: "charged"
+        case .paidBack: "refunded"
+        case .heldBack: "disputed"
+        case .unpriced: "unpriced"
         }
     }
 
@@ -92,9 +103,28 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .active, .inGracePeriod, .inBillingRetry, .subscribed, .retained: true
         case .trialStarted, .trialConverted, .trialConvertedOfStarted, .renewalDue, .renewalCancelled, .renewalMade,
             .renewalMadeOfDue, .retryEntered, .retryRecovered, .retryLost, .refunded, .refundedInPart, .disputed,
-            .begun, .resumed, .churned, .cohortBegun:
+            .begun, .resumed, .churned, .cohortBegun, .charged, .paidBack, .heldBack, .unpriced:
             false
         }
+    }
+
+    /// What tells its lines apart beside products.
+    package var detail: Detail? {
+        switch self {
+        case .cohortBegun, .retained: .cohort
+        case .charged, .paidBack, .heldBack: .currency
+        case .active, .inGracePeriod, .inBillingRetry, .trialStarted, .trialConverted, .trialConvertedOfStarted,
+            .renewalDue, .renewalCancelled, .renewalMade, .renewalMadeOfDue, .retryEntered, .retryRecovered,
+            .retryLost, .refunded, .refundedInPart, .disputed, .subscribed, .begun, .resumed, .churned, .unpriced:
+            nil
+        }
+    }
+
+    package enum Detail: Sendable {
+        /// The month in which those began who are counted.
+        case cohort
+        /// In which the money was paid; numbers are thousandths of its unit.
+        case currency
     }
 }
 
@@ -126,7 +156,7 @@ package struct ChartSeries: Hashable, Sendable {
     package let product: ChartProduct
     /// The bundle id; empty for what was bought on the web, which is each app's.
     package let app: String
-    /// The cohort's month, such as `2026-03`; empty where a figure has none.
+    /// The cohort's month, such as `2026-03`, or the currency's code; empty where a figure has neither.
     package let detail: String
 
     package init(_ figure: ChartFigure, _ product: ChartProduct, app: String, detail: String = "") {

@@ -77,10 +77,10 @@ package struct ChartSpan: Hashable, Sendable {
             if isStanding {
                 if place <= count { numbers[max(0, place - 1)] += number }
             } else if place > 0, place <= count {
-                numbers[place - 1] += number
+                numbers[place - 1] &+= number
             }
         }
-        if isStanding { for index in numbers.indices.dropFirst() { numbers[index] += numbers[index - 1] } }
+        if isStanding { for index in numbers.indices.dropFirst() { numbers[index] &+= numbers[index - 1] } }
         return numbers
     }
 }
@@ -92,12 +92,14 @@ package struct ChartLine: Hashable, Sendable {
     package let source: EntitlementOrigin
     /// The cohort's month, such as `2026-03`; `nil` where a figure is of all.
     package let cohort: String?
+    /// By ISO 4217, of an amount of money, which is in thousandths of its unit; `nil` where something else is counted.
+    package let currency: String?
     /// One number for each interval.
     package fileprivate(set) var values: [Int64]
 }
 
 extension ChartCells {
-    /// The lines of a chart over some intervals, in the order of figures, cohorts, products and sources; those that are 0
+    /// The lines of a chart over some intervals, in the order of figures, cohorts or currencies, products and sources; those that are 0
     /// throughout are left out.
     ///
     /// - Parameters:
@@ -115,26 +117,27 @@ extension ChartCells {
             let numbers = span.numbers(of: days, isStanding: key.figure.isStanding)
             guard numbers.contains(where: { $0 != 0 }) else { continue }
             let name = ChartLineName(
-                figure: key.figure, cohort: key.detail, productID: Array(id.utf8), source: key.product.origin)
-            lines[name] = lines[name].map { zip($0, numbers).map(+) } ?? numbers
+                figure: key.figure, detail: key.detail, productID: Array(id.utf8), source: key.product.origin)
+            lines[name] = lines[name].map { zip($0, numbers).map { $0 &+ $1 } } ?? numbers
         }
         return lines.sorted { $0.key < $1.key }.filter { $0.value.contains { $0 != 0 } }.map { name, values in
             ChartLine(
                 figure: name.figure, productID: String(decoding: name.productID, as: UTF8.self), source: name.source,
-                cohort: name.cohort.isEmpty ? nil : name.cohort, values: values)
+                cohort: name.figure.detail == .cohort ? name.detail : nil,
+                currency: name.figure.detail == .currency ? name.detail : nil, values: values)
         }
     }
 }
 
 private struct ChartLineName: Hashable, Comparable {
     let figure: ChartFigure
-    let cohort: String
+    let detail: String
     let productID: [UInt8]
     let source: EntitlementOrigin
 
     static func < (left: ChartLineName, right: ChartLineName) -> Bool {
         if left.figure != right.figure { return left.figure.rawValue < right.figure.rawValue }
-        if left.cohort != right.cohort { return left.cohort < right.cohort }
+        if left.detail != right.detail { return left.detail < right.detail }
         if left.productID != right.productID { return left.productID.lexicographicallyPrecedes(right.productID) }
         return left.source < right.source
     }

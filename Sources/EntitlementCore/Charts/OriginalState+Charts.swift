@@ -31,6 +31,7 @@ extension OriginalState {
         }
         addSubscribers(of: shown, to: &cells)
         addRefunds(names, to: &cells)
+        addRevenue(to: &cells)
         return cells
     }
 

@@ -144,13 +144,16 @@ package struct TransactionFact: Hashable, Sendable {
     package var accountToken: IdentityRef?
     package var appTransaction: IdentityRef?
     package var offer: Offer?
+    /// What was to be paid, whatever the quantity; `nil` where it is not stated, as in what was signed before 2023.
+    package var price: Money?
 
     package init(
         payloadHash: Digest, signedDate: Timestamp?, transactionID: String, originalTransactionID: String,
         webOrderLineItemID: String? = nil, productID: String, bundleID: String, kind: Known<ProductKind>?,
         purchaseDate: Timestamp, expiresDate: Timestamp? = nil, revocation: Revocation? = nil,
         isUpgraded: Bool = false, reason: Known<TransactionReason>? = nil, ownership: Known<AppleOwnership>? = nil,
-        accountToken: IdentityRef? = nil, appTransaction: IdentityRef? = nil, offer: Offer? = nil
+        accountToken: IdentityRef? = nil, appTransaction: IdentityRef? = nil, offer: Offer? = nil,
+        price: Money? = nil
     ) {
         self.payloadHash = payloadHash
         self.signedDate = signedDate
@@ -169,6 +172,7 @@ package struct TransactionFact: Hashable, Sendable {
         self.accountToken = accountToken
         self.appTransaction = appTransaction
         self.offer = offer
+        self.price = price
     }
 }
 

@@ -43,6 +43,10 @@ extension CanonicalWriter {
             writer.optional(offer.discount) { $0.text($1) }
             writer.optional(offer.period) { $0.text($1) }
         }
+        optional(fact.price) { writer, price in
+            writer.integer(price.thousandths)
+            writer.text(price.currency)
+        }
     }
 
     mutating func renewal(_ fact: RenewalFact) {
@@ -148,7 +152,8 @@ extension CanonicalReader {
             isUpgraded: try flag(), reason: try optionalText().map { Known($0) },
             ownership: try optionalText().map { Known($0) },
             accountToken: try optionalInteger().map { IdentityRef($0) },
-            appTransaction: try optionalInteger().map { IdentityRef($0) }, offer: try flag() ? try offer() : nil)
+            appTransaction: try optionalInteger().map { IdentityRef($0) }, offer: try flag() ? try offer() : nil,
+            price: try flag() ? try money() : nil)
     }
 
     private mutating func revocation() throws(Failure) -> Revocation {
@@ -161,6 +166,14 @@ extension CanonicalReader {
         Offer(
             type: try integer(), identifier: try optionalText(), discount: try optionalText(),
             period: try optionalText())
+    }
+
+    private mutating func money() throws(Failure) -> Money {
+        let (thousandths, currency) = (try integer(), try text())
+        guard let money = Money(thousandths: thousandths, currency: currency), money.currency == currency else {
+            throw .invalid("a price of \(thousandths) thousandths of \(currency)")
+        }
+        return money
     }
 
     mutating func renewal() throws(Failure) -> RenewalFact {

@@ -49,6 +49,7 @@ extension CanonicalWriter {
         text(invoice.invoiceID)
         optional(invoice.paidAt) { $0.timestamp($1) }
         optional(invoice.amountPaid) { $0.integer($1) }
+        optional(invoice.currency) { $0.text($1) }
         list(invoice.lines) { $0.webLine($1) }
     }
 
@@ -66,6 +67,7 @@ extension CanonicalWriter {
         optional(payment.paidAt) { $0.timestamp($1) }
         flag(payment.isPaidByEvent)
         optional(payment.amount) { $0.integer($1) }
+        optional(payment.currency) { $0.text($1) }
         optional(payment.catalogProductID) { $0.text($1) }
         list(payment.products) { $0.webProduct($1) }
     }
@@ -73,6 +75,7 @@ extension CanonicalWriter {
     mutating func webRefund(_ refund: WebRefund) {
         text(refund.refundID)
         integer(refund.amount)
+        optional(refund.currency) { $0.text($1) }
         optional(refund.status) { $0.text($1.raw) }
         timestamp(refund.created)
         optional(refund.paymentIntent) { $0.text($1) }
@@ -83,6 +86,8 @@ extension CanonicalWriter {
         text(dispute.disputeID)
         text(dispute.status.raw)
         timestamp(dispute.created)
+        optional(dispute.amount) { $0.integer($1) }
+        optional(dispute.currency) { $0.text($1) }
         optional(dispute.funds) { $0.byte($1.rawValue) }
         optional(dispute.paymentIntent) { $0.text($1) }
         optional(dispute.charge) { $0.text($1) }
@@ -136,7 +141,7 @@ extension CanonicalReader {
     private mutating func webInvoice() throws(Failure) -> WebInvoice {
         WebInvoice(
             invoiceID: try text(), paidAt: try optionalTimestamp(), amountPaid: try optionalInteger(),
-            lines: try list { reader throws(Failure) in try reader.webLine() })
+            currency: try optionalText(), lines: try list { reader throws(Failure) in try reader.webLine() })
     }
 
     mutating func webLine() throws(Failure) -> WebLine {
@@ -148,19 +153,21 @@ extension CanonicalReader {
     mutating func webPayment() throws(Failure) -> WebPayment {
         WebPayment(
             paidAt: try optionalTimestamp(), isPaidByEvent: try flag(), amount: try optionalInteger(),
-            catalogProductID: try optionalText(),
+            currency: try optionalText(), catalogProductID: try optionalText(),
             products: try list { reader throws(Failure) in try reader.webProduct() })
     }
 
     mutating func webRefund() throws(Failure) -> WebRefund {
         WebRefund(
-            refundID: try text(), amount: try integer(), status: try optionalText().map { Known($0) },
+            refundID: try text(), amount: try integer(), currency: try optionalText(),
+            status: try optionalText().map { Known($0) },
             created: try timestamp(), paymentIntent: try optionalText(), charge: try optionalText())
     }
 
     mutating func webDispute() throws(Failure) -> WebDispute {
         WebDispute(
             disputeID: try text(), status: Known(try text()), created: try timestamp(),
+            amount: try optionalInteger(), currency: try optionalText(),
             funds: try flag() ? try funds() : nil, paymentIntent: try optionalText(), charge: try optionalText())
     }
 

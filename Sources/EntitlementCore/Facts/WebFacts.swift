@@ -79,12 +79,17 @@ package struct WebInvoice: Hashable, Sendable {
     package var paidAt: Timestamp?
     /// In the currency's smallest unit.
     package var amountPaid: Int64?
+    /// Stripe's code of the currency, in lower case; also that of the lines.
+    package var currency: String?
     package var lines: [WebLine]
 
-    package init(invoiceID: String, paidAt: Timestamp?, amountPaid: Int64?, lines: [WebLine]) {
+    package init(
+        invoiceID: String, paidAt: Timestamp?, amountPaid: Int64?, currency: String? = nil, lines: [WebLine]
+    ) {
         self.invoiceID = invoiceID
         self.paidAt = paidAt
         self.amountPaid = amountPaid
+        self.currency = currency
         self.lines = lines
     }
 }
@@ -148,17 +153,21 @@ package struct WebPayment: Hashable, Sendable {
     package var isPaidByEvent: Bool
     /// What was paid in all, in the currency's smallest unit.
     package var amount: Int64?
+    /// Stripe's code, in lower case.
+    package var currency: String?
     /// Our own product, from metadata.
     package var catalogProductID: String?
     /// What was bought, where it was looked up.
     package var products: [WebProduct]
 
     package init(
-        paidAt: Timestamp?, isPaidByEvent: Bool, amount: Int64?, catalogProductID: String?, products: [WebProduct]
+        paidAt: Timestamp?, isPaidByEvent: Bool, amount: Int64?, currency: String? = nil, catalogProductID: String?,
+        products: [WebProduct]
     ) {
         self.paidAt = paidAt
         self.isPaidByEvent = isPaidByEvent
         self.amount = amount
+        self.currency = currency
         self.catalogProductID = catalogProductID
         self.products = products
     }
@@ -168,7 +177,10 @@ package struct WebPayment: Hashable, Sendable {
 package struct WebRefund: Hashable, Sendable {
     /// `re_…`: the refund's identity.
     package var refundID: String
+    /// In the currency's smallest unit.
     package var amount: Int64
+    /// Stripe's code, in lower case.
+    package var currency: String?
     package var status: Known<WebRefundStatus>?
     package var created: Timestamp
     /// `pi_…`.
@@ -177,11 +189,12 @@ package struct WebRefund: Hashable, Sendable {
     package var charge: String?
 
     package init(
-        refundID: String, amount: Int64, status: Known<WebRefundStatus>?, created: Timestamp, paymentIntent: String?,
-        charge: String?
+        refundID: String, amount: Int64, currency: String? = nil, status: Known<WebRefundStatus>?, created: Timestamp,
+        paymentIntent: String?, charge: String?
     ) {
         self.refundID = refundID
         self.amount = amount
+        self.currency = currency
         self.status = status
         self.created = created
         self.paymentIntent = paymentIntent
@@ -201,6 +214,10 @@ package struct WebDispute: Hashable, Sendable {
     package var disputeID: String
     package var status: Known<WebDisputeStatus>
     package var created: Timestamp
+    /// What is disputed, in the currency's smallest unit.
+    package var amount: Int64?
+    /// Stripe's code, in lower case.
+    package var currency: String?
     package var funds: Funds?
     /// `pi_…`.
     package var paymentIntent: String?
@@ -208,12 +225,14 @@ package struct WebDispute: Hashable, Sendable {
     package var charge: String?
 
     package init(
-        disputeID: String, status: Known<WebDisputeStatus>, created: Timestamp, funds: Funds?, paymentIntent: String?,
-        charge: String?
+        disputeID: String, status: Known<WebDisputeStatus>, created: Timestamp, amount: Int64? = nil,
+        currency: String? = nil, funds: Funds?, paymentIntent: String?, charge: String?
     ) {
         self.disputeID = disputeID
         self.status = status
         self.created = created
+        self.amount = amount
+        self.currency = currency
         self.funds = funds
         self.paymentIntent = paymentIntent
         self.charge = charge

@@ -7,7 +7,7 @@ package import PostgresClient
 /// at the latest with a stretch; what a complete stretch contributes is never written again.
 package struct ChartProjector: Sendable {
     /// Another fold, or charts that count otherwise, begin anew.
-    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 1)
+    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 2)
 
     private let pool: PostgresPool
     private let layout: ChartLayout

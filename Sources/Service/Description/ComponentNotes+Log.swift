@@ -75,6 +75,8 @@ extension ComponentNotes {
             [
                 "cohort":
                     "The month in which those began who are counted, such as `2026-03`; `null` where it is all",
+                "currency":
+                    "In which the money was paid, by ISO 4217; `values` are thousandths of its unit. `null` where they count something else",
                 "values": "One for each interval",
             ]),
         "ChartCounting": ComponentNotes(

@@ -6,8 +6,10 @@ package struct RecordFigures: Sendable {
         package let name: String
         package let productID: String
         package let at: Int64
-        /// Such as `2026-03`; empty where a figure has none.
-        package var cohort = ""
+        /// A cohort, such as `2026-03`, or a currency; empty where a figure has neither.
+        package var detail = ""
+        /// How often it happened, or how much money it was, in thousandths of the currency.
+        package var amount: Int64 = 1
     }
 
     /// How some subscription stood from one instant to before another; nil: as far as can be seen.
@@ -16,26 +18,27 @@ package struct RecordFigures: Sendable {
         package let productID: String
         package let from: Int64
         package let until: Int64?
-        package var cohort = ""
+        /// A cohort, such as `2026-03`; empty where a figure has none.
+        package var detail = ""
     }
 
     /// In the order of nothing in particular.
     package private(set) var happenings: [Happening] = []
     package private(set) var standings: [Standing] = []
 
-    /// How many happened in a stretch of time, by name, product and cohort.
+    /// How many happened in a stretch of time, by name, product and detail.
     package func count(from start: Int64, to end: Int64) -> [[String]: Int64] {
         happenings.reduce(into: [:]) { counts, happening in
-            guard start <= happening.at, happening.at < end else { return }
-            counts[[happening.name, happening.productID, happening.cohort], default: 0] += 1
+            guard happening.amount != 0, start <= happening.at, happening.at < end else { return }
+            counts[[happening.name, happening.productID, happening.detail], default: 0] += happening.amount
         }
     }
 
-    /// How many there were at an instant, by name, product and cohort.
+    /// How many there were at an instant, by name, product and detail.
     package func count(at instant: Int64) -> [[String]: Int64] {
         standings.reduce(into: [:]) { counts, standing in
             guard standing.from <= instant, instant < standing.until ?? .max else { return }
-            counts[[standing.name, standing.productID, standing.cohort], default: 0] += 1
+            counts[[standing.name, standing.productID, standing.detail], default: 0] += 1
         }
     }
 }
@@ -45,6 +48,7 @@ extension RecordFigures {
     package init(_ record: Record, in environment: StoreEnvironment) {
         for (key, story) in record.stories where key.environment == environment && !story.isFamilyShared {
             for chapter in story.chapters {
+                tellMoney(chapter)
                 guard let withdrawal = chapter.withdrawal else { continue }
                 tell(
                     withdrawal.isProrated ? "refunds.refunded_in_part" : "refunds.refunded", chapter.productID,
@@ -59,6 +63,24 @@ extension RecordFigures {
 
     private mutating func tell(_ name: String, _ productID: String, at instant: Int64) {
         happenings.append(Happening(name: name, productID: productID, at: instant))
+    }
+
+    private mutating func tellMoney(_ chapter: Record.Chapter) {
+        let charge = chapter.charge
+        guard let amount = charge.amount else {
+            if !chapter.isTrial { tell("revenue.unpriced", chapter.productID, at: charge.at) }
+            return
+        }
+        func happening(_ name: String, _ amount: Int64, at instant: Int64) -> Happening {
+            Happening(
+                name: name, productID: chapter.productID, at: instant, detail: charge.currency, amount: amount)
+        }
+        happenings.append(happening("revenue.charged", amount, at: charge.at))
+        if let withdrawal = chapter.withdrawal, let part = withdrawal.part {
+            // To the nearest thousandth, as the store pays back.
+            let back = Double(amount) * Double(part) / 100_000
+            happenings.append(happening("revenue.refunded", Int64(back.rounded()), at: withdrawal.date))
+        }
     }
 
     private mutating func tellTrials(_ story: Record.Story) {
@@ -151,7 +173,7 @@ extension RecordFigures {
         let cohort = SimulatedCalendar.month(of: begun.from)
         tell("churn.begun", begun.productID, at: begun.from)
         happenings.append(
-            Happening(name: "retention.begun", productID: begun.productID, at: begun.from, cohort: cohort))
+            Happening(name: "retention.begun", productID: begun.productID, at: begun.from, detail: cohort))
         for index in stretches.indices[first...] {
             let stretch = stretches[index]
             standings.append(
@@ -160,7 +182,7 @@ extension RecordFigures {
             standings.append(
                 Standing(
                     name: "retention.retained", productID: begun.productID, from: stretch.from, until: stretch.until,
-                    cohort: cohort))
+                    detail: cohort))
             let next = index + 1 < stretches.count ? stretches[index + 1] : nil
             guard stretch.until < .max, next?.from != stretch.until else { continue }
             tell("churn.churned", stretch.productID, at: stretch.until)
@@ -199,5 +221,29 @@ extension Record.Condition {
         case .inBillingRetry: "in_billing_retry"
         case .ranOut, .expired: nil
         }
+    }
+}
+
+extension RecordFigures {
+    /// How much money came and went on the web in a stretch of time, by figure of chart `revenue` and currency, in thousandths.
+    package static func webMoney(
+        _ record: Record, in environment: StoreEnvironment, from start: Int64, to end: Int64
+    ) -> [[String]: Int64] {
+        var sums: [[String]: Int64] = [:]
+        for (key, story) in record.web.stories where key.environment == environment {
+            for payment in story.payments.values {
+                func add(_ figure: String, _ amount: Int64, at instant: Int64) {
+                    guard amount > 0, start <= instant, instant < end else { return }
+                    // The shop sells in currencies that have hundredths.
+                    sums[[figure, payment.currency.uppercased()], default: 0] += 10 * amount
+                }
+                add("charged", payment.amount, at: payment.paidAt)
+                for refund in payment.refunds { add("refunded", refund.amount, at: refund.created) }
+                for dispute in payment.disputes where dispute.stands {
+                    add("disputed", payment.amount, at: dispute.created)
+                }
+            }
+        }
+        return sums
     }
 }

@@ -111,6 +111,16 @@ extension Record {
         package fileprivate(set) var stages: [Stage]
         /// A refund or a family revocation that stands.
         package fileprivate(set) var withdrawal: Withdrawal?
+        /// What was paid for it.
+        package let charge: Charge
+    }
+
+    /// What was paid, and when.
+    package struct Charge: Sendable, Equatable {
+        package let at: Int64
+        /// In thousandths of the currency; nil where the store does not say.
+        package let amount: Int64?
+        package let currency: String
     }
 
     /// How long a payment lasts.
@@ -144,6 +154,8 @@ extension Record {
         package let date: Int64
         /// Whether only a part was paid back.
         package let isProrated: Bool
+        /// How much was paid back, in thousandths of a percent; nil where nothing was.
+        package let part: Int64?
     }
 
     /// What the store said of auto-renewal at one instant.
@@ -162,14 +174,15 @@ extension Record {
     /// - Returns: the number of the chapter.
     mutating func open(
         _ key: OriginalKey, owner: String?, productID: String, begin: Int64, paid: Paid, isOneTime: Bool,
-        isFamilyShared: Bool, isTrial: Bool, reason: String?
+        isFamilyShared: Bool, isTrial: Bool, reason: String?, charge: Charge
     ) -> Int {
         let before = stories[key]?.chapters.last
         var stages = [Stage(from: begin, condition: .active)]
         if case .until(let end) = paid { stages.append(Stage(from: end, condition: .ranOut)) }
         let chapter = Chapter(
             owner: owner, productID: productID, begin: begin, isTrial: isTrial,
-            isRenewal: reason.map { $0 == "RENEWAL" } ?? (before?.productID == productID), paid: paid, stages: stages)
+            isRenewal: reason.map { $0 == "RENEWAL" } ?? (before?.productID == productID), paid: paid, stages: stages,
+            charge: charge)
         stories[key, default: Story(isOneTime: isOneTime, isFamilyShared: isFamilyShared)].chapters.append(chapter)
         return (stories[key]?.chapters.count ?? 1) - 1
     }

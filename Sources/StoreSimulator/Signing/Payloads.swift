@@ -41,11 +41,13 @@ extension Storyteller {
             "type": .string(payment.product.kind.rawValue),
             "inAppOwnershipType": .string(book.isFamilyShared ? "FAMILY_SHARED" : "PURCHASED"),
             "environment": .string(book.key.environment.payloadName),
-            "storefront": .string("USA"),
-            "storefrontId": .string("143441"),
-            "currency": .string("USD"),
-            "price": .integer(payment.offer?.discount == "FREE_TRIAL" ? 0 : payment.product.price),
+            "storefront": .string(payment.price.storefront),
+            "storefrontId": .string(payment.price.storefrontID),
         ]
+        if payment.statesPrice {
+            fields["currency"] = .string(payment.price.currency)
+            fields["price"] = .integer(payment.price.amount)
+        }
         fields["webOrderLineItemId"] = payment.webOrderLineItemID.map(PayloadValue.string)
         fields["subscriptionGroupIdentifier"] = payment.product.groupID.map(PayloadValue.string)
         if let expiresDate = payment.expiresDate { fields["expiresDate"] = moment(expiresDate) }

@@ -44,6 +44,7 @@ extension Storyteller {
         guard let chapter = book(key).payments[number].chapter else { return }
         record.withdraw(
             key, chapter: chapter,
-            Record.Withdrawal(date: revocation.date, isProrated: revocation.type == "REFUND_PRORATED"))
+            Record.Withdrawal(
+                date: revocation.date, isProrated: revocation.type == "REFUND_PRORATED", part: revocation.percentage))
     }
 }

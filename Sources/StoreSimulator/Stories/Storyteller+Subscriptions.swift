@@ -180,18 +180,22 @@ extension Storyteller {
             }
         var owner = book(key).account
         owner.appAccountToken = terms.token
-        let chapter =
-            terms.announced
-            ? record.open(
-                key, owner: owner.customerID, productID: product.id, begin: terms.begin, paid: paid,
-                isOneTime: product.kind != .autoRenewable, isFamilyShared: book(key).isFamilyShared,
-                isTrial: terms.offer?.discount == "FREE_TRIAL", reason: terms.reason) : nil
-        let payment = Payment(
+        let price = StorePrice(of: product, offer: terms.offer, original: key.originalTransactionID)
+        var payment = Payment(
             number: book(key).payments.count, transactionID: terms.transactionID ?? newID(),
             webOrderLineItemID: terms.hasLineItem && product.kind == .autoRenewable ? newID() : nil,
             product: product, purchaseDate: terms.purchaseDate, begin: terms.begin, expiresDate: expiresDate,
             reason: terms.reason, appAccountToken: terms.token,
-            appTransactionID: book(key).account.appTransactionID, offer: terms.offer, chapter: chapter)
+            appTransactionID: book(key).account.appTransactionID, offer: terms.offer, price: price, chapter: nil)
+        payment.chapter =
+            terms.announced
+            ? record.open(
+                key, owner: owner.customerID, productID: product.id, begin: terms.begin, paid: paid,
+                isOneTime: product.kind != .autoRenewable, isFamilyShared: book(key).isFamilyShared,
+                isTrial: terms.offer?.discount == "FREE_TRIAL", reason: terms.reason,
+                charge: Record.Charge(
+                    at: terms.purchaseDate, amount: payment.statesPrice ? price.amount : nil, currency: price.currency))
+            : nil
         books[key]?.payments.append(payment)
         // A payment settles whatever was wrong before.
         if let renewal = book(key).renewal { books[key]?.renewal = RenewalStanding(renewsAs: renewal.renewsAs) }

@@ -38,7 +38,7 @@ struct ChartOracleTests {
     }
 
     /// Of these the App Store has none.
-    private static let figuresOfWeb = ["refunds.disputed"]
+    private static let figuresOfWeb = ["refunds.disputed", "revenue.disputed"]
 
     @Test("every scenario counts as the record does", arguments: Scenario.all.map(\.name))
     func scenarios(name: String) throws {
@@ -76,20 +76,22 @@ extension StoreSimulator.StoreEnvironment {
 /// The lines of all charts over some intervals, as they are shown.
 struct ChartComparison {
     private let span: ChartSpan
-    /// By figure, product and cohort.
+    /// By figure, product, and cohort or currency.
     private var lines: [[String]: [Int64]] = [:]
 
     init(_ cells: ChartCells, _ span: ChartSpan) {
         self.span = span
         for chart in ChartName.allCases {
             for line in cells.lines(of: chart, over: span, .empty) {
-                let name = ["\(chart.rawValue).\(line.figure.name)", line.productID, line.cohort ?? ""]
+                let name = [
+                    "\(chart.rawValue).\(line.figure.name)", line.productID, line.cohort ?? line.currency ?? "",
+                ]
                 lines[name] = line.values
             }
         }
     }
 
-    /// Lines by figure, product and cohort, as they were answered.
+    /// Lines by figure, product, and cohort or currency, as they were answered.
     init(_ lines: [[String]: [Int64]], _ span: ChartSpan) {
         self.span = span
         self.lines = lines

@@ -70,7 +70,7 @@ struct ChartsOverHTTPTests {
         return both
     }
 
-    /// The lines of all charts, by figure, product and cohort.
+    /// The lines of all charts, by figure, product, and cohort or currency.
     private static func lines(
         _ client: HTTPClient, _ span: ChartSpan, _ query: [String: String]
     ) async throws -> [[String]: [Int64]] {
@@ -83,7 +83,8 @@ struct ChartsOverHTTPTests {
             for line in try #require(answer.json["lines"] as? [[String: Any]]) {
                 let name = [
                     "\(chart.rawValue).\(try #require(line["figure"] as? String))",
-                    try #require(line["product_id"] as? String), line["cohort"] as? String ?? "",
+                    try #require(line["product_id"] as? String),
+                    line["cohort"] as? String ?? line["currency"] as? String ?? "",
                 ]
                 lines[name] = try #require(line["values"] as? [NSNumber]).map(\.int64Value)
             }

@@ -42,7 +42,7 @@ extension SplitMix64 {
                 Offer(
                     type: $0.integer(), identifier: $0.maybe(2) { $0.text() }, discount: $0.maybe(2) { $0.text() },
                     period: $0.maybe(2) { $0.text() })
-            })
+            }, price: maybe(2) { Money(thousandths: $0.integer() >> 24, currency: $0.pick(["USD", "JPY"])) } ?? nil)
     }
 
     mutating func anyRenewal() -> RenewalFact {

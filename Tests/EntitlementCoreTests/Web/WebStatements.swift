@@ -48,7 +48,8 @@ func paid(
     let begun = lines.map(\.start).min().map { Double($0.milliseconds - day(0).milliseconds) / 86_400_000 } ?? 0
     return WebTold("invoice.paid", at: told ?? paidAt ?? begun, of: original) { fact in
         fact.invoices = [
-            WebInvoice(invoiceID: "in_\(id)", paidAt: day(paidAt ?? begun), amountPaid: amount, lines: lines)
+            WebInvoice(
+                invoiceID: "in_\(id)", paidAt: day(paidAt ?? begun), amountPaid: amount, currency: "usd", lines: lines)
         ]
         if let payment {
             fact.ties = [WebPaymentTie(paymentIntent: payment, charge: nil, invoice: "in_\(id)", amount: amount)]
@@ -90,7 +91,8 @@ func refunded(
     WebTold("refund.updated", at: told ?? created, of: original) { fact in
         fact.refunds = [
             WebRefund(
-                refundID: "re_\(id)", amount: amount, status: status.map { Known($0) }, created: day(created),
+                refundID: "re_\(id)", amount: amount, currency: "usd", status: status.map { Known($0) },
+                created: day(created),
                 paymentIntent: charge == nil ? payment : nil, charge: charge)
         ]
     }
@@ -103,7 +105,8 @@ func disputed(
     WebTold("charge.dispute.updated", at: told ?? created, of: original) { fact in
         fact.disputes = [
             WebDispute(
-                disputeID: "dp_\(id)", status: Known(status), created: day(created), funds: funds,
+                disputeID: "dp_\(id)", status: Known(status), created: day(created), amount: 999,
+                currency: "usd", funds: funds,
                 paymentIntent: payment, charge: nil)
         ]
     }
@@ -122,7 +125,8 @@ func paidOnce(
 ) -> WebTold {
     WebTold("checkout.session.completed", at: created, of: original) { fact in
         fact.payment = WebPayment(
-            paidAt: day(created), isPaidByEvent: byEvent, amount: amount, catalogProductID: product,
+            paidAt: day(created), isPaidByEvent: byEvent, amount: amount, currency: "usd",
+            catalogProductID: product,
             products: products.map(sold))
     }
 }

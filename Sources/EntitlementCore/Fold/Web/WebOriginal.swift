@@ -42,7 +42,8 @@ package struct WebOriginal: Hashable, Sendable {
         for invoice in fact.invoices {
             for line in invoice.lines {
                 let paid = WebPaidLine(
-                    line: line, invoiceID: invoice.invoiceID, paidAt: invoice.paidAt, amountPaid: invoice.amountPaid)
+                    line: line, invoiceID: invoice.invoiceID, paidAt: invoice.paidAt, amountPaid: invoice.amountPaid,
+                    currency: invoice.currency)
                 lines.joinNewest(stated(paid), id: \.line.lineID) { $0.precedes($1) }
             }
         }
@@ -311,6 +312,7 @@ extension WebOriginal {
             writer.text(paid.invoiceID)
             writer.optional(paid.paidAt) { $0.timestamp($1) }
             writer.optional(paid.amountPaid) { $0.integer($1) }
+            writer.optional(paid.currency) { $0.text($1) }
         }
         writer.stated(payments) { $0.webPayment($1) }
         writer.stated(refunds) { $0.webRefund($1) }
@@ -333,7 +335,7 @@ extension WebOriginal {
         lines = try reader.stated { reader throws(FactCodec.DecodingFailure) in
             WebPaidLine(
                 line: try reader.webLine(), invoiceID: try reader.text(), paidAt: try reader.optionalTimestamp(),
-                amountPaid: try reader.optionalInteger())
+                amountPaid: try reader.optionalInteger(), currency: try reader.optionalText())
         }
         payments = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webPayment() }
         refunds = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webRefund() }

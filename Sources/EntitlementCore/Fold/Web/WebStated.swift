@@ -29,4 +29,5 @@ package struct WebPaidLine: Hashable, Sendable {
     package let invoiceID: String
     package let paidAt: Timestamp?
     package let amountPaid: Int64?
+    package let currency: String?
 }

@@ -92,6 +92,27 @@ extension WebOriginal {
         return nil
     }
 
+    /// The refunds that were made, with what each was for.
+    var refundsMade: [(refund: WebRefund, subjects: [WebPaymentGroups.Subject])] {
+        if refunds.isEmpty { return [] }
+        let groups = WebPaymentGroups(self)
+        return refunds.map(\.value).filter { $0.status == .known(.succeeded) }.map {
+            ($0, groups.subjects(paidBy: $0.paymentIntent, $0.charge))
+        }
+    }
+
+    /// The disputes by which money is held back under a policy or was lost, each with its date and with what it is about.
+    func disputesInForce(
+        _ policy: AccessPolicy
+    ) -> [(dispute: WebDispute, at: Timestamp, subjects: [WebPaymentGroups.Subject])] {
+        if disputes.isEmpty { return [] }
+        let groups = WebPaymentGroups(self)
+        return Dictionary(grouping: disputes, by: \.value.disputeID).values.compactMap { statements in
+            guard let newest = statements.last?.value, let (at, _) = effective(statements, policy) else { return nil }
+            return (newest, at, groups.subjects(paidBy: newest.paymentIntent, newest.charge))
+        }
+    }
+
     /// From when on a dispute takes back what is disputed; `nil` where it does not, or not any more.
     ///
     /// - Parameter statements: those kept of the one dispute, oldest first.
@@ -116,7 +137,7 @@ extension WebOriginal {
 }
 
 /// Which payment paid for what: the payments and charges that are one, and the invoices they were made for.
-private struct WebPaymentGroups {
+struct WebPaymentGroups {
     enum Subject: Hashable {
         case invoice(String)
         /// The original itself, which is a payment.

@@ -82,13 +82,15 @@ package struct StripeInvoice: Sendable, Equatable {
     /// What is to be paid: what is credited beyond that is kept for later.
     package var due: Int64 { max(0, lines.reduce(0) { $0 + $1.amount }) }
 
+    var currency: String { lines.lazy.compactMap(\.price).first?.currency ?? "usd" }
+
     func members(_ shape: StripeShape) -> [String: PayloadValue] {
         let shown = lines.prefix(Self.shownLines).map { $0.json(shape, of: subscription, isLive: isLive) }
         var members: [String: PayloadValue] = [
             "customer": .string(customer), "created": .seconds(created), "billing_reason": .string(reason),
             "status": .string(status), "amount_due": .integer(due), "amount_paid": .integer(amountPaid),
             "amount_remaining": .integer(due - amountPaid), "total": .integer(lines.reduce(0) { $0 + $1.amount }),
-            "currency": .string(lines.first?.price?.currency ?? "usd"), "attempt_count": .integer(attempts),
+            "currency": .string(currency), "attempt_count": .integer(attempts),
             "attempted": .boolean(attempts > 0), "next_payment_attempt": .seconds(nextAttempt),
             "period_start": .seconds(created), "period_end": .seconds(created), "metadata": .object([:]),
             "status_transitions": .object([
@@ -125,7 +127,7 @@ package struct StripeInvoice: Sendable, Equatable {
         return .object([
             "id": .string("inpay_\(id.dropFirst(3))"), "object": .string("invoice_payment"),
             "amount_paid": .integer(amountPaid), "amount_requested": .integer(due), "created": .seconds(created),
-            "currency": .string(lines.first?.price?.currency ?? "usd"), "invoice": invoice,
+            "currency": .string(currency), "invoice": invoice,
             "is_default": .boolean(true), "livemode": .boolean(isLive), "status": .string("paid"),
             "payment": .object(["type": .string("payment_intent"), "payment_intent": .string(paymentIntent)]),
         ])

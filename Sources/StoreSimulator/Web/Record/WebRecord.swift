@@ -95,7 +95,10 @@ package struct WebStory: Sendable, Equatable {
 
     /// What was paid, and what became of it.
     struct Payment: Sendable, Equatable {
-        var amount: Int64
+        /// In the currency's smallest unit.
+        let amount: Int64
+        let currency: String
+        let paidAt: Int64
         var refunds: [Refund] = []
         var disputes: [Dispute] = []
     }
@@ -148,8 +151,8 @@ extension WebStory {
 
     mutating func end(at instant: Int64) { endedAt = instant }
 
-    mutating func pay(_ payment: String, amount: Int64, for stretches: [Stretch]) {
-        payments[payment, default: Payment(amount: amount)].amount = amount
+    mutating func pay(_ id: String, _ payment: Payment, for stretches: [Stretch]) {
+        payments[id] = payment
         self.stretches += stretches
     }
 
@@ -159,9 +162,9 @@ extension WebStory {
     /// An item takes another's place.
     mutating func succeed(_ item: String, by heir: String) { heirs[item] = heir }
 
-    mutating func buy(_ products: [String?], from instant: Int64, payment: String, amount: Int64) {
-        payments[payment] = Payment(amount: amount)
-        purchases += products.map { Purchase(productID: $0, from: instant) }
+    mutating func buy(_ products: [String?], payment id: String, _ payment: Payment) {
+        payments[id] = payment
+        purchases += products.map { Purchase(productID: $0, from: payment.paidAt) }
     }
 
     mutating func refund(_ payment: String, _ refund: Refund) { payments[payment]?.refunds.append(refund) }

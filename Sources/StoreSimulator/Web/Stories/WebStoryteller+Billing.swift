@@ -39,9 +39,8 @@ extension WebStoryteller {
         invoice.nextAttempt = nil
         if invoice.due > 0 {
             invoice.attempts += 1
-            let currency = invoice.lines.compactMap(\.price).first?.currency ?? "usd"
             let (intent, charge) = charge(
-                invoice.due, currency, of: invoice.customer, invoice: id, metadata: [:], at: instant)
+                invoice.due, invoice.currency, of: invoice.customer, invoice: id, metadata: [:], at: instant)
             (invoice.paymentIntent, invoice.charge) = (intent, charge)
             payees[intent] = (key(subscriptionID), id)
         }
@@ -54,7 +53,7 @@ extension WebStoryteller {
         }
         let pending = billed[id] ?? []
         record.stories[key(subscriptionID)]?.pay(
-            id, amount: invoice.due,
+            id, WebStory.Payment(amount: invoice.due, currency: invoice.currency, paidAt: instant),
             for: pending.filter(\.line.isPeriod).compactMap { pending in
                 guard let price = pending.line.price else { return nil }
                 return WebStory.Stretch(

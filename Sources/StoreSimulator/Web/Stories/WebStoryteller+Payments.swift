@@ -74,7 +74,8 @@ extension WebStoryteller {
             record.stories[key(session)] = WebStory(isOneTime: true)
             complete(session, at: instant) { $0.paymentStatus = "no_payment_required" }
             record.stories[key(session)]?.buy(
-                [price.catalogProductID], from: instant, payment: session, amount: 0)
+                [price.catalogProductID], payment: session,
+                WebStory.Payment(amount: 0, currency: price.currency, paidAt: instant))
             name(key(session), session)
             return session
         }
@@ -91,7 +92,9 @@ extension WebStoryteller {
             intentID =
                 charge(price.amount, price.currency, of: buyer.stripeID, invoice: nil, metadata: sale, at: paidAt)
                 .intent
-            story.buy([price.catalogProductID], from: paidAt, payment: intentID, amount: price.amount)
+            story.buy(
+                [price.catalogProductID], payment: intentID,
+                WebStory.Payment(amount: price.amount, currency: price.currency, paidAt: paidAt))
             payees[intentID] = (key(intentID), intentID)
         } else {
             intentID = newID("pi")

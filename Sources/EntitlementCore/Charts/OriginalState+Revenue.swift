@@ -1,0 +1,156 @@
+// What was paid for one original transaction and what went back, as far as the stores state it.
+
+extension OriginalState {
+    /// Adds what was paid on the day on which it was paid, and what went back on the day of the refund or dispute.
+    ///
+    /// A family member's share was paid for by somebody else.
+    func addRevenue(to cells: inout ChartCells) {
+        if let web { return web.addRevenue(to: &cells) }
+        for (fact, _) in winningStatements() where fact.ownership != .known(.familyShared) {
+            let product = ChartProduct(appStore: fact.productID)
+            guard let price = fact.price else {
+                // A free trial costs nothing, whether that is stated or not.
+                if fact.offer?.discount != "FREE_TRIAL" {
+                    cells.note(.unpriced, product, app: fact.bundleID, at: fact.purchaseDate)
+                }
+                continue
+            }
+            cells.add(price, as: .charged, product, app: fact.bundleID, at: fact.purchaseDate)
+            guard let revocation = fact.revocation, revocation.kind != .known(.familyRevoke) else { continue }
+            guard let part = revocation.part(of: price) else {
+                cells.note(.unpriced, product, app: fact.bundleID, at: revocation.date)
+                continue
+            }
+            cells.add(part, as: .paidBack, product, app: fact.bundleID, at: revocation.date)
+        }
+    }
+}
+
+extension Revocation {
+    /// How much of a price went back; `nil` where only a part did, and nobody said how much.
+    fileprivate func part(of price: Money) -> Money? {
+        guard kind == .known(.refundProrated) else { return price }
+        return percentage.map(price.part)
+    }
+}
+
+extension WebOriginal {
+    fileprivate func addRevenue(to cells: inout ChartCells) {
+        let invoices = Dictionary(grouping: lines, by: \.value.invoiceID).mapValues(ChargedInvoice.init)
+        for invoice in invoices.values {
+            guard let amount = invoice.amount else {
+                cells.note(.unpriced, invoice.product, app: "", at: invoice.paidAt)
+                continue
+            }
+            cells.add(invoice.shares(of: amount), as: .charged, at: invoice.paidAt)
+        }
+        let bought = boughtOnce
+        if let paidAt = paidOnceAt {
+            if let amount = amountPaidOnce {
+                cells.add(amount, as: .charged, bought, app: "", at: paidAt)
+            } else {
+                cells.note(.unpriced, bought, app: "", at: paidAt)
+            }
+        }
+        func addReturn(
+            _ amount: Money?, as figure: ChartFigure, of subjects: [WebPaymentGroups.Subject], at instant: Timestamp
+        ) {
+            // Of a payment for several invoices nobody says which of them the money was for.
+            var invoice = invoices.values.max { $0.isEarlier(than: $1) }
+            switch subjects.first {
+            case .invoice(let id): invoice = invoices[id] ?? invoice
+            case .payment: invoice = nil
+            case nil: break
+            }
+            guard let amount else {
+                return cells.note(.unpriced, invoice?.product ?? bought, app: "", at: instant)
+            }
+            cells.add(invoice?.shares(of: amount) ?? [(bought, amount)], as: figure, at: instant)
+        }
+        for (refund, subjects) in refundsMade {
+            addReturn(Money(refund.amount, refund.currency), as: .paidBack, of: subjects, at: refund.created)
+        }
+        for (dispute, date, subjects) in disputesInForce(Catalog.empty.policy) {
+            addReturn(Money(dispute.amount, dispute.currency), as: .heldBack, of: subjects, at: date)
+        }
+    }
+
+    /// What was sold for a one-time payment; the first where it was for several things, since nobody says what each cost.
+    private var boughtOnce: ChartProduct {
+        let paid = whatWasPaid
+        return ChartProduct(web: paid.productIDs.first, paid.products.first)
+    }
+
+    private var paidOnceAt: Timestamp? { whatWasPaid.at }
+
+    private var amountPaidOnce: Money? {
+        payments.compactMap { Money($0.value.amount, $0.value.currency) }.max { $0.thousandths < $1.thousandths }
+    }
+}
+
+/// A paid invoice, put together from those of its lines that are known.
+private struct ChargedInvoice {
+    private let lines: [WebLine]
+    let paidAt: Timestamp
+    /// What was paid for all of it.
+    let amount: Money?
+
+    init(_ stated: [WebStated<WebPaidLine>]) {
+        lines = stated.map(\.value.line)
+        let newest = stated.max { $0.precedes($1) }?.value
+        paidAt = newest?.paidAt ?? lines.map(\.start).min() ?? .earliest
+        amount = Money(newest?.amountPaid, newest?.currency)
+    }
+
+    func isEarlier(than other: ChargedInvoice) -> Bool {
+        paidAt != other.paidAt ? paidAt < other.paidAt : (dearest?.lineID ?? "") < (other.dearest?.lineID ?? "")
+    }
+
+    /// What most of it was paid for.
+    var product: ChartProduct { ChartProduct(web: nil, dearest?.product) }
+
+    private var dearest: WebLine? {
+        lines.max { ($0.amount, $1.lineID) < ($1.amount, $0.lineID) }
+    }
+
+    /// Divides an amount among what was sold, in proportion to the lines.
+    ///
+    /// So discounts, taxes and what was credited fall on each alike. What is left over by rounding is counted with the dearest.
+    func shares(of amount: Money) -> [(ChartProduct, Money)] {
+        let sold = lines.filter { $0.amount > 0 }
+        let whole = sold.reduce(0.0) { $0 + Double($1.amount) }
+        var rest = amount.thousandths
+        var shares: [(ChartProduct, Money)] = []
+        for line in sold where line.lineID != dearest?.lineID {
+            let share = Int64(Double(amount.thousandths) * (Double(line.amount) / whole))
+            rest -= share
+            if let money = Money(thousandths: share, currency: amount.currency) {
+                shares.append((ChartProduct(web: nil, line.product), money))
+            }
+        }
+        if let money = Money(thousandths: rest, currency: amount.currency) { shares.append((product, money)) }
+        return shares
+    }
+}
+
+extension Money {
+    /// An amount of Stripe's; `nil` where it or its currency was not stated.
+    fileprivate init?(_ amount: Int64?, _ currency: String?) {
+        guard let amount, let currency else { return nil }
+        self.init(stripeAmount: amount, currency: currency)
+    }
+}
+
+extension ChartCells {
+    /// An amount at an instant.
+    fileprivate mutating func add(
+        _ amount: Money, as figure: ChartFigure, _ product: ChartProduct, app: String, at instant: Timestamp
+    ) {
+        let series = ChartSeries(figure, product, app: app, detail: amount.currency)
+        add(amount.thousandths, to: series, day: instant.daysSinceEpoch)
+    }
+
+    fileprivate mutating func add(_ shares: [(ChartProduct, Money)], as figure: ChartFigure, at instant: Timestamp) {
+        for (product, amount) in shares { add(amount, as: figure, product, app: "", at: instant) }
+    }
+}
