@@ -17,10 +17,10 @@ package enum CommandLimits {
 /// Whose identity, or which customer, becomes the addressed customer's: the body of `…/actions/link`.
 package struct LinkRequest: AlternativeBody {
     package static let alternatives = [
-        BodyAlternative("LinkToAccountToken", ["app_account_token"]),
-        BodyAlternative("LinkToAppTransaction", ["app_transaction_id"]),
-        BodyAlternative("LinkToCustomer", ["customer_id"]),
-        BodyAlternative("LinkUndo", ["undo"]),
+        BodyAlternative("LinkToAccountToken", ["app_account_token", "reason"]),
+        BodyAlternative("LinkToAppTransaction", ["app_transaction_id", "reason"]),
+        BodyAlternative("LinkToCustomer", ["customer_id", "reason"]),
+        BodyAlternative("LinkUndo", ["undo", "reason"]),
     ]
 
     package enum Target: Hashable, Sendable {
@@ -33,10 +33,13 @@ package struct LinkRequest: AlternativeBody {
     }
 
     package let target: Target
+    /// Why; kept with the event.
+    package let reason: String?
     package let environment: StoreEnvironment?
 
-    package init(_ target: Target, environment: StoreEnvironment? = nil) {
+    package init(_ target: Target, reason: String? = nil, environment: StoreEnvironment? = nil) {
         self.target = target
+        self.reason = reason
         self.environment = environment
     }
 
@@ -59,6 +62,7 @@ package struct LinkRequest: AlternativeBody {
             throw members.refusal(second.key, "may not stand beside \(first.key.rawValue); send one alone")
         }
         target = first.target
+        reason = try members.text(.reason, limit: CommandLimits.reason, hasLines: true)
         environment = try members.word(.environment, StoreEnvironment.self)
     }
 
@@ -70,11 +74,12 @@ package struct LinkRequest: AlternativeBody {
         case .customer(let customer): try members.encode(customer.value, forKey: .customer)
         case .undo(let position): try members.encode(position, forKey: .undo)
         }
+        try members.encodeIfPresent(reason, forKey: .reason)
         try members.encodeIfPresent(environment, forKey: .environment)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case undo, environment
+        case undo, reason, environment
         case accountToken = "app_account_token"
         case appTransaction = "app_transaction_id"
         case customer = "customer_id"
@@ -85,7 +90,7 @@ package struct LinkRequest: AlternativeBody {
 package struct TransferRequest: AlternativeBody {
     package static let alternatives = [
         BodyAlternative("TransferMove", ["original_transaction_id", "to", "reason"]),
-        BodyAlternative("TransferUndo", ["undo"]),
+        BodyAlternative("TransferUndo", ["undo", "reason"]),
     ]
 
     package enum Change: Hashable, Sendable {
@@ -116,7 +121,7 @@ package struct TransferRequest: AlternativeBody {
         let receiver = try members.customer(.to)
         reason = try members.text(.reason, limit: CommandLimits.reason, hasLines: true)
         if let position = try members.position(.undo) {
-            let others = [(CodingKeys.original, original != nil), (.to, receiver != nil), (.reason, reason != nil)]
+            let others = [(CodingKeys.original, original != nil), (.to, receiver != nil)]
             for (key, isThere) in others where isThere {
                 throw members.refusal(key, "may not stand beside undo; send one alone")
             }

@@ -26,7 +26,7 @@ extension WireValue {
         case .link(let fact):
             self = .object([
                 "identity": WireValue(fact.identity), "customer": WireValue(fact.customer),
-                "cause": .string(fact.cause.word),
+                "cause": .string(fact.cause.word), "actor": WireValue(fact.actor), "reason": WireValue(fact.reason),
             ])
         case .claim(let fact):
             self = .object([
@@ -35,14 +35,14 @@ extension WireValue {
         case .transfer(let fact):
             var members: [String: WireValue] = [
                 "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
+                "actor": WireValue(fact.actor), "reason": WireValue(fact.reason),
             ]
             if fact.isOfNobodys { members["from_nobody"] = .bool(true) }
-            members["actor"] = fact.actor.map(WireValue.string)
-            members["reason"] = fact.reason.map(WireValue.string)
             self = .object(members)
         case .transferUndo(let fact):
             self = .object([
                 "original_transaction_id": .string(fact.originalTransactionID), "undoes": .int(fact.undoes),
+                "actor": WireValue(fact.actor), "reason": WireValue(fact.reason),
             ])
         case .conflict(let fact):
             self = .object([
@@ -53,12 +53,12 @@ extension WireValue {
             self = .object([
                 "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
                 "entitlement": .string(fact.entitlementID), "until": WireValue(fact.until),
-                "reason": .string(fact.reason),
+                "reason": .string(fact.reason), "actor": WireValue(fact.actor),
             ])
         case .grantRevocation(let fact):
             self = .object([
                 "grant_id": .string(fact.grantID), "customer": WireValue(fact.customer),
-                "reason": .string(fact.reason),
+                "reason": .string(fact.reason), "actor": WireValue(fact.actor),
             ])
         case .drift(let fact):
             self = .object([

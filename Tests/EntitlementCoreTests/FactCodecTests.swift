@@ -127,7 +127,7 @@ struct FactCodecTests {
         #expect(
             FactCodec.encode(
                 .grant(GrantFact(grantID: "g", customer: alice, entitlementID: "p", until: nil, reason: "")))
-                == [1, 6, 0, 0, 0, 1, 0x67, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x70, 0, 0, 0, 0, 0])
+                == [1, 6, 0, 0, 0, 1, 0x67, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x70, 0, 0, 0, 0, 0, 0])
         #expect(
             FactCodec.encode(.forgetting(ForgettingFact(identities: [bob], evidencePositions: [258])))
                 == [1, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2])

@@ -150,10 +150,10 @@ struct RevenueTests {
             line("3", "old", from: 0, to: 30, item: "si_3", proration: true, amount: -500), at: 1, amount: 1000,
             by: "pi_1")
         #expect(
-            Self.figures([invoice]) == ["charged prod_pro USD": [1: 6670], "charged prod_news USD": [1: 3330]])
+            Self.figures([invoice]) == ["charged prod_pro USD": [1: 6667], "charged prod_news USD": [1: 3333]])
         #expect(
             Self.figures([invoice, refunded(at: 5, 300), refunded("2", at: 6, 200, status: "pending")]) == [
-                "charged prod_pro USD": [1: 6670], "charged prod_news USD": [1: 3330],
+                "charged prod_pro USD": [1: 6667], "charged prod_news USD": [1: 3333],
                 "refunded prod_pro USD": [5: 2000], "refunded prod_news USD": [5: 1000],
             ])
     }

@@ -25,11 +25,20 @@ package struct LinkFact: Hashable, Sendable {
     package var identity: IdentityRef
     package var customer: IdentityRef
     package var cause: LinkCause
+    /// The name of the API key by which it was ordered.
+    package var actor: String?
+    /// Why, in the words of whoever ordered it.
+    package var reason: String?
 
-    package init(identity: IdentityRef, customer: IdentityRef, cause: LinkCause = .command) {
+    package init(
+        identity: IdentityRef, customer: IdentityRef, cause: LinkCause = .command, actor: String? = nil,
+        reason: String? = nil
+    ) {
         self.identity = identity
         self.customer = customer
         self.cause = cause
+        self.actor = actor
+        self.reason = reason
     }
 }
 
@@ -61,7 +70,7 @@ package struct TransferFact: Hashable, Sendable {
     package var customer: IdentityRef
     /// It was nobody's until then: bought on the web, and no statement known by then named a customer who is still known.
     package var isOfNobodys: Bool
-    /// The name of the API key by which it was ordered; kept where a reason was given, or where it was nobody's.
+    /// The name of the API key by which it was ordered.
     package var actor: String?
     /// Why, in the words of whoever ordered it.
     package var reason: String?
@@ -76,9 +85,6 @@ package struct TransferFact: Hashable, Sendable {
         self.actor = actor
         self.reason = reason
     }
-
-    /// Whether it says more than whose the original transaction is to be.
-    var isAnnotated: Bool { isOfNobodys || actor != nil || reason != nil }
 }
 
 /// Takes the last transfer of an original transaction back: from its recorded instant on, what held before that
@@ -87,10 +93,16 @@ package struct TransferUndoFact: Hashable, Sendable {
     package var originalTransactionID: String
     /// The position of the transfer; it takes no effect unless that is the last one.
     package var undoes: Int64
+    /// The name of the API key by which it was ordered.
+    package var actor: String?
+    /// Why, in the words of whoever ordered it.
+    package var reason: String?
 
-    package init(originalTransactionID: String, undoes: Int64) {
+    package init(originalTransactionID: String, undoes: Int64, actor: String? = nil, reason: String? = nil) {
         self.originalTransactionID = originalTransactionID
         self.undoes = undoes
+        self.actor = actor
+        self.reason = reason
     }
 }
 
@@ -112,15 +124,19 @@ package struct GrantFact: Hashable, Sendable {
     package var entitlementID: String
     package var until: Timestamp?
     package var reason: String
+    /// The name of the API key by which it was ordered.
+    package var actor: String?
 
     package init(
-        grantID: String, customer: IdentityRef, entitlementID: String, until: Timestamp?, reason: String
+        grantID: String, customer: IdentityRef, entitlementID: String, until: Timestamp?, reason: String,
+        actor: String? = nil
     ) {
         self.grantID = grantID
         self.customer = customer
         self.entitlementID = entitlementID
         self.until = until
         self.reason = reason
+        self.actor = actor
     }
 }
 
@@ -129,11 +145,14 @@ package struct GrantRevocationFact: Hashable, Sendable {
     package var grantID: String
     package var customer: IdentityRef
     package var reason: String
+    /// The name of the API key by which it was ordered.
+    package var actor: String?
 
-    package init(grantID: String, customer: IdentityRef, reason: String) {
+    package init(grantID: String, customer: IdentityRef, reason: String, actor: String? = nil) {
         self.grantID = grantID
         self.customer = customer
         self.reason = reason
+        self.actor = actor
     }
 }
 

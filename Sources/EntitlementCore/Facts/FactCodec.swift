@@ -25,25 +25,23 @@ package enum FactCodec {
             writer.byte(catalog.speaksOfWeb ? 22 : 2)
             if catalog.speaksOfWeb { writer.webCatalog(catalog) } else { writer.catalog(catalog) }
         case .link(let fact):
-            // A command's has a form of its own: it is the only one that earlier versions wrote.
-            writer.byte(fact.cause == .command ? 3 : 20)
+            writer.byte(3)
             writer.integer(fact.identity.number)
             writer.integer(fact.customer.number)
-            if fact.cause != .command { writer.byte(fact.cause.rawValue) }
+            writer.byte(fact.cause.rawValue)
+            writer.optional(fact.actor) { $0.text($1) }
+            writer.optional(fact.reason) { $0.text($1) }
         case .claim(let fact):
             writer.byte(4)
             writer.text(fact.originalTransactionID)
             writer.integer(fact.customer.number)
         case .transfer(let fact):
-            // One that says no more has the form that earlier versions wrote.
-            writer.byte(fact.isAnnotated ? 24 : 5)
+            writer.byte(5)
             writer.text(fact.originalTransactionID)
             writer.integer(fact.customer.number)
-            if fact.isAnnotated {
-                writer.flag(fact.isOfNobodys)
-                writer.optional(fact.actor) { $0.text($1) }
-                writer.optional(fact.reason) { $0.text($1) }
-            }
+            writer.flag(fact.isOfNobodys)
+            writer.optional(fact.actor) { $0.text($1) }
+            writer.optional(fact.reason) { $0.text($1) }
         case .grant(let fact):
             writer.byte(6)
             writer.text(fact.grantID)
@@ -51,11 +49,13 @@ package enum FactCodec {
             writer.text(fact.entitlementID)
             writer.optional(fact.until) { $0.timestamp($1) }
             writer.text(fact.reason)
+            writer.optional(fact.actor) { $0.text($1) }
         case .grantRevocation(let fact):
             writer.byte(7)
             writer.text(fact.grantID)
             writer.integer(fact.customer.number)
             writer.text(fact.reason)
+            writer.optional(fact.actor) { $0.text($1) }
         case .forgetting(let fact):
             // One that is about no purchase has the form that earlier versions wrote.
             writer.byte(fact.originalTransactionID == nil ? 8 : 25)
@@ -68,6 +68,8 @@ package enum FactCodec {
             writer.byte(10)
             writer.text(fact.originalTransactionID)
             writer.integer(fact.undoes)
+            writer.optional(fact.actor) { $0.text($1) }
+            writer.optional(fact.reason) { $0.text($1) }
         case .conflict(let fact):
             writer.byte(11)
             writer.text(fact.originalTransactionID)
@@ -117,29 +119,37 @@ package enum FactCodec {
         case 2: fact = .catalog(try reader.catalog())
         case 3:
             fact = .link(
-                LinkFact(identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer())))
+                LinkFact(
+                    identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer()),
+                    cause: try reader.linkCause(), actor: try reader.optionalText(), reason: try reader.optionalText()))
         case 4:
             fact = .claim(
                 ClaimFact(originalTransactionID: try reader.text(), customer: IdentityRef(try reader.integer())))
         case 5:
             fact = .transfer(
-                TransferFact(originalTransactionID: try reader.text(), customer: IdentityRef(try reader.integer())))
+                TransferFact(
+                    originalTransactionID: try reader.text(), customer: IdentityRef(try reader.integer()),
+                    isOfNobodys: try reader.flag(), actor: try reader.optionalText(),
+                    reason: try reader.optionalText()))
         case 6:
             fact = .grant(
                 GrantFact(
                     grantID: try reader.text(), customer: IdentityRef(try reader.integer()),
                     entitlementID: try reader.text(),
-                    until: try reader.optional { r throws(DecodingFailure) in try r.timestamp() },
-                    reason: try reader.text()))
+                    until: try reader.optionalTimestamp(), reason: try reader.text(),
+                    actor: try reader.optionalText()))
         case 7:
             fact = .grantRevocation(
                 GrantRevocationFact(
-                    grantID: try reader.text(), customer: IdentityRef(try reader.integer()), reason: try reader.text()))
+                    grantID: try reader.text(), customer: IdentityRef(try reader.integer()), reason: try reader.text(),
+                    actor: try reader.optionalText()))
         case 8: fact = .forgetting(try reader.forgetting())
         case 9: fact = .statements(try reader.statements())
         case 10:
             fact = .transferUndo(
-                TransferUndoFact(originalTransactionID: try reader.text(), undoes: try reader.integer()))
+                TransferUndoFact(
+                    originalTransactionID: try reader.text(), undoes: try reader.integer(),
+                    actor: try reader.optionalText(), reason: try reader.optionalText()))
         case 11:
             fact = .conflict(
                 ConflictFact(
@@ -150,15 +160,9 @@ package enum FactCodec {
             fact = .access(
                 .keyRevoked(KeyRevocationFact(keyID: try reader.text(), secretHash: try reader.digest())))
         case 15: fact = .access(.passKeys(try reader.passKeys()))
-        case 20:
-            fact = .link(
-                LinkFact(
-                    identity: IdentityRef(try reader.integer()), customer: IdentityRef(try reader.integer()),
-                    cause: try reader.linkCause()))
         case 21: fact = .storeRequest(try reader.storeRequest())
         case 22: fact = .catalog(try reader.webCatalog())
         case 23: fact = .web(try reader.web())
-        case 24: fact = .transfer(try reader.annotatedTransfer())
         case 25:
             let original = try reader.text()
             var forgetting = try reader.forgetting()
@@ -173,21 +177,10 @@ package enum FactCodec {
 }
 
 extension CanonicalReader {
-    fileprivate mutating func annotatedTransfer() throws(Failure) -> TransferFact {
-        let fact = TransferFact(
-            originalTransactionID: try text(), customer: IdentityRef(try integer()), isOfNobodys: try flag(),
-            actor: try optional { r throws(Failure) in try r.text() },
-            reason: try optional { r throws(Failure) in try r.text() })
-        guard fact.isAnnotated else { throw .invalid("a transfer with nothing to add") }
-        return fact
-    }
-
-    /// Why a link was made that nobody asked for.
+    /// Why a link was made.
     fileprivate mutating func linkCause() throws(Failure) -> LinkCause {
         let byte = try byte()
-        guard let cause = LinkCause(rawValue: byte), cause != .command else {
-            throw .invalid("a link's cause of \(byte)")
-        }
+        guard let cause = LinkCause(rawValue: byte) else { throw .invalid("a link's cause of \(byte)") }
         return cause
     }
 }

@@ -11,7 +11,7 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
-            try decideGrant(request, to: customer, environment, deduplication)
+            try decideGrant(request, to: customer, environment, by: call.actor, deduplication)
         } answer: { position in
             try await grantAnswer(position, unknown: request.unknownMembers)
         }
@@ -24,14 +24,14 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
-            try await decideRevocation(request, of: customer, environment, deduplication)
+            try await decideRevocation(request, of: customer, environment, by: call.actor, deduplication)
         } answer: { position in
             try await revocationAnswer(position)
         }
     }
 
     func decideGrant(
-        _ request: GrantRequest, to customer: CustomerID, _ environment: StoreEnvironment,
+        _ request: GrantRequest, to customer: CustomerID, _ environment: StoreEnvironment, by actor: String?,
         _ deduplication: Deduplication
     ) throws -> CommandStep {
         if let until = request.until, until <= now() {
@@ -43,12 +43,12 @@ extension Application {
                 fact: .grant(
                     GrantFact(
                         grantID: Self.newGrantID(), customer: IdentityRef(0), entitlementID: request.entitlement,
-                        until: request.until, reason: request.reason)),
+                        until: request.until, reason: request.reason, actor: actor)),
                 identities: [customer.value], deduplication: deduplication))
     }
 
     func decideRevocation(
-        _ request: RevokeGrantRequest, of customer: CustomerID, _ environment: StoreEnvironment,
+        _ request: RevokeGrantRequest, of customer: CustomerID, _ environment: StoreEnvironment, by actor: String?,
         _ deduplication: Deduplication
     ) async throws -> CommandStep {
         let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
@@ -66,7 +66,8 @@ extension Application {
             EventDraft(
                 environment: environment, source: .api, occurredAt: nil,
                 fact: .grantRevocation(
-                    GrantRevocationFact(grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason)),
+                    GrantRevocationFact(
+                        grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason, actor: actor)),
                 identities: [holder], deduplication: deduplication,
                 unchangedSince: UnchangedSince(snapshot.position, customers: [holder])))
     }

@@ -9,8 +9,8 @@ extension Application {
         let customer = try call.customerID()
         let request = try call.command(LinkRequest.self)
         let command = LinkCommand(
-            customer: customer, environment: try call.environment(named: request.environment),
-            deduplication: try deduplication(of: call))
+            customer: customer, environment: try call.environment(named: request.environment), actor: call.actor,
+            reason: request.reason, deduplication: try deduplication(of: call))
         return try await carryOut(call) {
             try await decideLink(request.target, command)
         } answer: { position in
@@ -117,6 +117,9 @@ extension Application {
 struct LinkCommand: Sendable {
     let customer: CustomerID
     let environment: StoreEnvironment
+    /// The name of the key by which it is asked for.
+    let actor: String?
+    let reason: String?
     let deduplication: Deduplication
 
     fileprivate func draft(
@@ -125,7 +128,9 @@ struct LinkCommand: Sendable {
         let isOwn = ExactText(linked) == ExactText(customer)
         return EventDraft(
             environment: environment, source: .api, occurredAt: nil,
-            fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1))),
+            fact: .link(
+                LinkFact(
+                    identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1), actor: actor, reason: reason)),
             identities: isOwn ? [linked] : [linked, customer], deduplication: deduplication,
             unchangedSince: UnchangedSince(position, customers: [linked, customer] + others))
     }

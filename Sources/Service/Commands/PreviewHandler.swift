@@ -11,12 +11,15 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let step =
             switch request.command {
-            case .grant(let grant): try decideGrant(grant, to: customer, environment, .unique)
+            case .grant(let grant): try decideGrant(grant, to: customer, environment, by: call.actor, .unique)
             case .revokeGrant(let revocation):
-                try await decideRevocation(revocation, of: customer, environment, .unique)
+                try await decideRevocation(revocation, of: customer, environment, by: call.actor, .unique)
             case .link(let link):
                 try await decideLink(
-                    link.target, LinkCommand(customer: customer, environment: environment, deduplication: .unique))
+                    link.target,
+                    LinkCommand(
+                        customer: customer, environment: environment, actor: call.actor, reason: link.reason,
+                        deduplication: .unique))
             }
         let draft: EventDraft? =
             switch step {

@@ -10,7 +10,7 @@ extension Application {
         let request = try call.command(TransferRequest.self)
         let command = TransferCommand(
             customer: customer, environment: try call.environment(named: request.environment),
-            change: request.change, actor: call.credential?.key?.name, reason: request.reason,
+            change: request.change, actor: call.actor, reason: request.reason,
             deduplication: try deduplication(of: call), scope: call.scope)
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
@@ -84,13 +84,14 @@ extension Application {
                 people += snapshot.facts.ownership.path(of: number)
                 var decided = try snapshot.facts.decideTransfer(of: originalID, to: number, forgotten: forgotten)
                 decided.customer = IdentityRef(0)
-                decided.reason = command.reason
-                if decided.isOfNobodys || command.reason != nil { decided.actor = command.actor }
+                (decided.actor, decided.reason) = (command.actor, command.reason)
                 isOfNobodys = decided.isOfNobodys
                 fact = .transfer(decided)
             case .undo(let position):
                 guard let undone else { throw .notTheirs }
-                fact = .transferUndo(try snapshot.facts.decideUndo(of: undone, at: position))
+                var decided = try snapshot.facts.decideUndo(of: undone, at: position)
+                (decided.actor, decided.reason) = (command.actor, command.reason)
+                fact = .transferUndo(decided)
             }
         } catch {
             throw Problem(error)

@@ -2,29 +2,37 @@
 extension ComponentNotes {
     private static let customersEnvironment = "The key's own where it is left out, else `production`"
 
+    private static let keptReason = "Kept with the event for good, beside the name of the key: name nobody in it"
     private static let afterOfRedelivery = "`next_after` of the answer before"
 
     static let requests: [String: ComponentNotes] = [
         "LinkRequest": ComponentNotes("Whose identity, or which customer, becomes the addressed customer's"),
-        "LinkToAccountToken": ComponentNotes("Links an account token", ["environment": customersEnvironment]),
-        "LinkToAppTransaction": ComponentNotes("Links an Apple account", ["environment": customersEnvironment]),
-        "LinkToCustomer": ComponentNotes("Makes another customer id an alias", ["environment": customersEnvironment]),
-        "LinkUndo": ComponentNotes("Takes a link back", ["undo": "The position of the link"]),
+        "LinkToAccountToken": ComponentNotes(
+            "Links an account token", ["environment": customersEnvironment, "reason": keptReason]),
+        "LinkToAppTransaction": ComponentNotes(
+            "Links an Apple account", ["environment": customersEnvironment, "reason": keptReason]),
+        "LinkToCustomer": ComponentNotes(
+            "Makes another customer id an alias", ["environment": customersEnvironment, "reason": keptReason]),
+        "LinkUndo": ComponentNotes(
+            "Takes a link back", ["undo": "The position of the link", "reason": keptReason]),
         "TransferRequest": ComponentNotes("Which original transaction goes to whom"),
         "TransferMove": ComponentNotes(
             "Moves an original transaction",
             [
                 "to": "The customer who is to have it", "dry_run": "Answers what would be, and records nothing",
-                "reason": "Kept with the event, for good",
+                "reason": keptReason,
             ]),
         "TransferUndo": ComponentNotes(
             "Takes a transfer back",
-            ["undo": "The position of the transfer", "dry_run": "Answers what would be, and records nothing"]),
+            [
+                "undo": "The position of the transfer", "dry_run": "Answers what would be, and records nothing",
+                "reason": keptReason,
+            ]),
         "GrantRequest": ComponentNotes(
             "An entitlement that is to be given",
-            ["until": "Without end where it is left out", "reason": "Kept for good: name nobody in it"]),
+            ["until": "Without end where it is left out", "reason": keptReason]),
         "RevokeGrantRequest": ComponentNotes(
-            "A grant that is to be taken back", ["reason": "Kept for good: name nobody in it"]),
+            "A grant that is to be taken back", ["reason": keptReason]),
         "PreviewRequest": ComponentNotes("A command that is to be foreseen"),
         "PreviewGrant": ComponentNotes("Foresees a grant", ["grant": "As it would be sent to `actions/grant`"]),
         "PreviewGrantRevocation": ComponentNotes(

@@ -16,6 +16,9 @@ struct Call: Sendable {
     /// The API key that sends it; `nil` for a customer token, and where none is needed.
     var key: APIKey? { credential?.key }
 
+    /// Who orders what it asks for, as the log is to remember it: the key's name.
+    var actor: String? { key?.name }
+
     /// What of the log its sender may hear of.
     var scope: LogScope { credential?.scope ?? .whole }
 

@@ -107,7 +107,8 @@ extension SplitMix64 {
             .link(
                 LinkFact(
                     identity: anyReference(), customer: anyReference(),
-                    cause: .allCases.randomElement(using: &self) ?? .command))
+                    cause: .allCases.randomElement(using: &self) ?? .command, actor: maybe(2) { $0.text() },
+                    reason: maybe(2) { $0.text() }))
         case 3: .claim(ClaimFact(originalTransactionID: text(), customer: anyReference()))
         case 4:
             .transfer(
@@ -118,7 +119,7 @@ extension SplitMix64 {
             .grant(
                 GrantFact(
                     grantID: text(), customer: anyReference(), entitlementID: text(),
-                    until: maybe(2) { $0.anyInstant() }, reason: text()))
+                    until: maybe(2) { $0.anyInstant() }, reason: text(), actor: maybe(2) { $0.text() }))
         case 6:
             .forgetting(
                 ForgettingFact(
@@ -132,7 +133,11 @@ extension SplitMix64 {
                     transactions: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyTransaction() },
                     renewals: (0..<Int.random(in: 0...3, using: &self)).map { _ in anyRenewal() },
                     remarks: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() }))
-        case 8: .transferUndo(TransferUndoFact(originalTransactionID: text(), undoes: integer()))
+        case 8:
+            .transferUndo(
+                TransferUndoFact(
+                    originalTransactionID: text(), undoes: integer(), actor: maybe(2) { $0.text() },
+                    reason: maybe(2) { $0.text() }))
         case 9:
             .conflict(
                 ConflictFact(originalTransactionID: text(), claimant: anyReference()))
@@ -160,7 +165,9 @@ extension SplitMix64 {
                         PassKeyFact(keyID: text(), notBefore: maybe(2) { $0.anyInstant() }, x: text(), y: text())
                     }))
         default:
-            .grantRevocation(GrantRevocationFact(grantID: text(), customer: anyReference(), reason: text()))
+            .grantRevocation(
+                GrantRevocationFact(
+                    grantID: text(), customer: anyReference(), reason: text(), actor: maybe(2) { $0.text() }))
         }
     }
 }
