@@ -20,6 +20,12 @@ package struct AnswerChange: Hashable, Sendable {
     package let after: [UInt8]
 }
 
+/// What one customer is answered by what is known at a position, as it is sent; what is sent alike is no change.
+package protocol ShownAnswers {
+    /// The answer at an instant, and until when it holds: from the instant on, before `until`.
+    func shown(at instant: Timestamp) throws -> (answers: [UInt8], until: Timestamp)
+}
+
 /// Goes through what one customer is answered, from one moment to the next, and tells each change.
 ///
 /// A moment is a position of the log and an instant: what is known, and when it is asked. Both only go forward, so each
@@ -31,35 +37,32 @@ package struct AnswerWalk: Sendable {
     /// The first instant after this moment at which time alone may change the answer; `endless` where it cannot.
     package private(set) var until: Timestamp
     private var shown: [UInt8]
-    private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
 
     /// Begins at a moment.
     ///
     /// - Parameters:
-    ///   - facts: what is known at the position.
-    ///   - isTold: whether the answer is what was told before; else nothing was.
-    ///   - show: the answer as it is sent; what is sent alike is no change.
+    ///   - known: what is known at the position.
+    ///   - told: what was told before; `nil`: what is known.
     package init(
-        _ facts: CustomerFacts, knownAt position: Int64, at instant: Timestamp, isTold: Bool = true,
-        show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+        _ known: some ShownAnswers, knownAt position: Int64, at instant: Timestamp, told: [UInt8]? = nil
     ) throws {
-        let (answers, until) = facts.answersHolding(at: instant)
-        (self.position, self.instant, self.until, self.show) = (position, instant, until, show)
-        shown = try show(isTold ? answers : [])
+        let (answers, until) = try known.shown(at: instant)
+        (self.position, self.instant, self.until) = (position, instant, until)
+        shown = told ?? answers
     }
 
     /// Lets time pass, up to and with an instant, while nothing is learned that bears on the customer.
     ///
     /// - Parameters:
-    ///   - facts: what is known at the position.
+    ///   - known: what is known at the position.
     ///   - position: this one, or a later one up to which nothing bears on the customer.
     package mutating func pass(
-        until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64
+        until end: Timestamp, _ known: some ShownAnswers, knownAt position: Int64
     ) throws -> [AnswerChange] {
         self.position = position
         var changes: [AnswerChange] = []
         while until <= end {
-            if let change = try look(facts, position, at: until, .time) { changes.append(change) }
+            if let change = try look(known, position, at: until, .time) { changes.append(change) }
         }
         instant = max(instant, end)
         return changes
@@ -67,18 +70,17 @@ package struct AnswerWalk: Sendable {
 
     /// Learns what is known at a later position, at this instant.
     package mutating func learn(
-        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause
+        _ known: some ShownAnswers, knownAt position: Int64, _ cause: AnswerCause
     ) throws -> AnswerChange? {
-        try look(facts, position, at: instant, cause)
+        try look(known, position, at: instant, cause)
     }
 
     private mutating func look(
-        _ facts: CustomerFacts, _ position: Int64, at instant: Timestamp, _ cause: AnswerCause
+        _ known: some ShownAnswers, _ position: Int64, at instant: Timestamp, _ cause: AnswerCause
     ) throws -> AnswerChange? {
-        let (answers, until) = facts.answersHolding(at: instant)
+        let (answers, until) = try known.shown(at: instant)
         let before = shown
-        (self.position, self.instant, self.until) = (position, instant, until)
-        shown = try show(answers)
+        (self.position, self.instant, self.until, shown) = (position, instant, until, answers)
         guard shown != before else { return nil }
         return AnswerChange(cause: cause, position: position, instant: instant, before: before, after: shown)
     }

@@ -26,26 +26,51 @@ package struct AppScope: Hashable, Sendable {
     ///   - events: of one environment, in the order of their positions.
     ///   - customer: whom they were looked up for.
     func part(of events: [HistoryEvent], about customer: IdentityRef?) -> [HistoryEvent] {
-        var lives: [String: Life] = [:]
-        let purchases = events.filter { event in
-            guard let original = event.fact.originalTransactionID else { return false }
-            return lives[original, default: Life(of: self)].keeps(event.fact)
+        let part = Part(of: events, scope: self)
+        return part.events(linkedBy: part.linked(with: customer))
+    }
+
+    /// What of some events is about the app, or holds in every app, whomever they were looked up for; but for the links.
+    struct Part: Sendable {
+        private let scope: AppScope
+        private let events: [HistoryEvent]
+        /// The positions of what is about the app's original transactions.
+        private let kept: Set<Int64>
+        /// Whom that names, and whoever was granted something.
+        private let named: Set<IdentityRef>
+
+        /// - Parameter events: of one environment, in the order of their positions.
+        init(of events: [HistoryEvent], scope: AppScope) {
+            var lives: [String: Life] = [:]
+            let purchases = events.filter { event in
+                guard let original = event.fact.originalTransactionID else { return false }
+                return lives[original, default: Life(of: scope)].keeps(event.fact)
+            }
+            let holders = events.compactMap { event in
+                if case .grant(let fact) = event.fact { fact.customer } else { nil }
+            }
+            (self.scope, self.events) = (scope, events)
+            named = Set(purchases.flatMap(\.fact.namedIdentities)).union(holders)
+            kept = Set(purchases.map(\.position))
         }
-        let holders = events.compactMap { event in
-            if case .grant(let fact) = event.fact { fact.customer } else { nil }
+
+        /// Whose links are kept for a customer.
+        func linked(with customer: IdentityRef?) -> Set<IdentityRef> {
+            named.isEmpty ? [] : AppScope.closure(of: named.union([customer].compactMap(\.self)), events)
         }
-        let named = Set(purchases.flatMap(\.fact.namedIdentities)).union(holders)
-        let known = named.isEmpty ? [] : Self.closure(of: named.union([customer].compactMap(\.self)), events)
-        let kept = Set(purchases.map(\.position))
-        return events.filter { event in
-            switch event.fact {
-            case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest, .web,
-                .forgetting:
-                kept.contains(event.position)
-            case .catalog, .grant, .grantRevocation: true
-            case .link(let link): known.contains(link.identity)
-            case .drift: names(event.fact) ?? false
-            case .access: false
+
+        /// The events, with the links that lead from these.
+        func events(linkedBy known: Set<IdentityRef>) -> [HistoryEvent] {
+            events.filter { event in
+                switch event.fact {
+                case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest, .web,
+                    .forgetting:
+                    kept.contains(event.position)
+                case .catalog, .grant, .grantRevocation: true
+                case .link(let link): known.contains(link.identity)
+                case .drift: scope.names(event.fact) ?? false
+                case .access: false
+                }
             }
         }
     }

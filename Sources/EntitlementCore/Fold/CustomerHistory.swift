@@ -66,15 +66,34 @@ package struct CustomerHistory: Sendable {
         of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, events: [HistoryEvent],
         app: AppScope? = nil
     ) {
+        let recorded = Self.recorded(events, in: environment, upTo: position)
+        self.init(
+            of: customer, environment: environment, position: position, recorded: recorded,
+            // Also where the links themselves are left out: they say of nobody whose anything is here.
+            identities: Self.identities(linkedTo: customer, by: recorded),
+            known: app?.part(of: recorded, about: customer) ?? recorded)
+    }
+
+    /// What was recorded of an environment by a position, in its order.
+    static func recorded(
+        _ events: [HistoryEvent], in environment: StoreEnvironment, upTo position: Int64
+    ) -> [HistoryEvent] {
+        events.filter {
+            $0.position <= position && ($0.environment == nil || $0.environment == environment)
+        }.sorted { $0.position < $1.position }
+    }
+
+    /// - Parameters:
+    ///   - recorded: in the environment by the position, in its order.
+    ///   - identities: everybody whom links in it connect with the customer.
+    ///   - known: the part of it that is believed.
+    init(
+        of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, recorded: [HistoryEvent],
+        identities: Set<IdentityRef>, known: [HistoryEvent]
+    ) {
         self.customer = customer
         self.environment = environment
         self.position = position
-        let recorded = events.filter {
-            $0.position <= position && ($0.environment == nil || $0.environment == environment)
-        }.sorted { $0.position < $1.position }
-        // Also where the links themselves are left out: they say of nobody whose anything is here.
-        let identities = Self.identities(linkedTo: customer, by: recorded)
-        let known = app?.part(of: recorded, about: customer) ?? recorded
         (self.recorded, self.identities, self.known) = (recorded, identities, known)
         let catalogs = known.filter { $0.catalog != nil }.suffix(Self.catalogLimit)
         let shared = Self.groups(of: known).filter { $0.key != nil && Self.isShared($0.value, by: identities) }
@@ -84,7 +103,7 @@ package struct CustomerHistory: Sendable {
         }
     }
 
-    private static func identities(linkedTo customer: IdentityRef?, by events: [HistoryEvent]) -> Set<IdentityRef> {
+    static func identities(linkedTo customer: IdentityRef?, by events: [HistoryEvent]) -> Set<IdentityRef> {
         guard let customer else { return [] }
         var neighbours: [IdentityRef: [IdentityRef]] = [:]
         for event in events {

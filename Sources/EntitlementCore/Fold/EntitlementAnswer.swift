@@ -13,6 +13,19 @@ package struct EntitlementAnswer: Hashable, Sendable {
     package let reading: Reading
 }
 
+/// What is known of a customer beside the timelines that follow from it, from which any instant is answered.
+package struct FoldedCustomer: Sendable {
+    package let facts: CustomerFacts
+    package let timelines: [EntitlementTimeline]
+
+    package init(_ facts: CustomerFacts) { (self.facts, timelines) = (facts, facts.timelines()) }
+
+    /// The answers at an instant, and until when they hold: from the instant on, before `until`.
+    package func answersHolding(at instant: Timestamp) -> (answers: [EntitlementAnswer], until: Timestamp) {
+        facts.answersHolding(at: instant, timelines)
+    }
+}
+
 extension CustomerFacts {
     /// What the customer holds, or held, at an instant: the entitlements whose timeline has begun by then.
     package func answers(at instant: Timestamp) -> [EntitlementAnswer] {
@@ -27,8 +40,13 @@ extension CustomerFacts {
 
     /// The answers at an instant, and until when they hold: from the instant on, before `until`.
     package func answersHolding(at instant: Timestamp) -> (answers: [EntitlementAnswer], until: Timestamp) {
-        let timelines = timelines()
-        return (timelines.compactMap { answer(from: $0, at: instant) }, nextChange(of: timelines, after: instant))
+        answersHolding(at: instant, timelines())
+    }
+
+    fileprivate func answersHolding(
+        at instant: Timestamp, _ timelines: [EntitlementTimeline]
+    ) -> (answers: [EntitlementAnswer], until: Timestamp) {
+        (timelines.compactMap { answer(from: $0, at: instant) }, nextChange(of: timelines, after: instant))
     }
 
     /// A timeline reads on until its next reading begins, whose bounds `since` and `until` follow from; and of what

@@ -60,25 +60,34 @@ package struct EntitlementTimeline: Hashable, Sendable {
     }
 
     /// The union of several sources: at each instant the reading that is to be shown.
+    ///
+    /// In about as many steps as there are readings, for some have thousands of grants.
     init(entitlementID: String, sources: [[Reading]], policy: AccessPolicy) {
         self.entitlementID = entitlementID
         if sources.count == 1 {
             readings = sources[0]
             return
         }
-        let boundaries = Set(sources.joined().flatMap { [$0.start, $0.end] }).sorted()
-        var cursors = [Int](repeating: 0, count: sources.count)
+        let all = sources.flatMap(\.self)
+        // By which of two is shown where they overlap; of equals the one whose source comes first.
+        let ranked = all.indices.sorted { left, right in
+            if all[left].isShown(before: all[right], policy: policy) { return true }
+            return left < right && !all[right].isShown(before: all[left], policy: policy)
+        }
+        let begun = ranked.indices.sorted { all[ranked[$0]].start < all[ranked[$1]].start }
+        let boundaries = Set(all.flatMap { [$0.start, $0.end] }).sorted()
+        var next = 0
+        // The ranks of what has begun; what has ended goes when it comes first.
+        var open = LeastFirst()
         var merged: [Reading] = []
         for (start, end) in zip(boundaries, boundaries.dropFirst()) {
-            var best: Reading?
-            for (index, source) in sources.enumerated() {
-                while cursors[index] < source.count, source[cursors[index]].end <= start { cursors[index] += 1 }
-                guard cursors[index] < source.count, source[cursors[index]].start <= start else { continue }
-                let candidate = source[cursors[index]]
-                if let current = best, !candidate.isShown(before: current, policy: policy) { continue }
-                best = candidate
+            while next < begun.count, all[ranked[begun[next]]].start <= start {
+                open.insert(begun[next])
+                next += 1
             }
-            guard var shown = best else { continue }
+            while let rank = open.first, all[ranked[rank]].end <= start { open.removeFirst() }
+            guard let rank = open.first else { continue }
+            var shown = all[ranked[rank]]
             shown.start = start
             shown.end = end
             if let last = merged.last, last.isSameReading(as: shown), last.end == start {
@@ -108,5 +117,33 @@ extension Reading {
         aligned.start = start
         aligned.end = end
         return self == aligned
+    }
+}
+
+/// Numbers of which the least comes first: a binary heap.
+private struct LeastFirst {
+    private var items: [Int] = []
+
+    var first: Int? { items.first }
+
+    mutating func insert(_ item: Int) {
+        items.append(item)
+        var child = items.count - 1
+        while child > 0, items[child] < items[(child - 1) / 2] {
+            items.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    mutating func removeFirst() {
+        guard let last = items.popLast(), !items.isEmpty else { return }
+        items[0] = last
+        var parent = 0
+        while true {
+            let least = [2 * parent + 1, 2 * parent + 2].filter { $0 < items.count }.min { items[$0] < items[$1] }
+            guard let least, items[least] < items[parent] else { return }
+            items.swapAt(parent, least)
+            parent = least
+        }
     }
 }

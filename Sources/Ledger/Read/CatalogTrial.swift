@@ -87,10 +87,15 @@ extension LedgerReader {
         }
         var lives = KnownLives()
         try lives.read(Set(keys), on: connection)
+        // By the least of each life's names.
+        var folded: [LifeKey: LinkedFacts] = [:]
         for (identity, customerID) in identities {
             for environment in StoreEnvironment.allCases {
                 guard let life = lives[LifeKey(identity: identity, environment: environment)] else { continue }
-                var facts = life.facts(of: identity, knownAt: trial.position)
+                let first = LifeKey(identity: life.names.min() ?? identity, environment: environment)
+                var linked = folded[first] ?? life.facts(knownAt: trial.position)
+                var facts = linked.facts(of: identity).facts
+                folded[first] = linked
                 // Who is linked to somebody else is that customer, who is looked at by another name.
                 guard facts.customer == identity else { continue }
                 facts = facts.ofCustomerAlone()

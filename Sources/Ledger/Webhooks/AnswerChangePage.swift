@@ -20,19 +20,28 @@ struct AnswerChangePage {
     private var forgotten: Set<IdentityRef> = []
     /// What there is to tell.
     private(set) var messages: [OutboxMessage] = []
-    /// What was folded last: an event often begins where the one before ended.
-    private var folded: [FoldKey: CustomerFacts] = [:]
+    /// What was folded last: an event begins where the one before ended, and all names of a life share it.
+    private var folded: [FoldKey: LinkedFacts] = [:]
+    private var customers: [CustomerKey: KnownCustomer] = [:]
 
     private struct FoldKey: Hashable {
-        let identity: IdentityRef
+        /// The least of the life's names.
+        let life: IdentityRef?
         let environment: StoreEnvironment
         /// `nil`: of every app.
         let app: String?
         let position: Int64
     }
 
+    private struct CustomerKey: Hashable {
+        let fold: FoldKey
+        let group: Int
+        let customer: IdentityRef
+        let catalogPosition: Int64
+    }
+
     /// The most that is kept of what was folded.
-    private static let foldedLimit = 64
+    private static let foldedLimit = 16
     /// How many events' people are read together.
     private static let eventsRead = 20
 
@@ -140,17 +149,37 @@ struct AnswerChangePage {
         known.formUnion(try Statements.customerIDs(of: Array(people), on: connection).keys)
     }
 
-    /// What was known of one of a life's names at a position, but for the catalog.
+    /// What was known of one of a life's names at a position, but for the catalog; and what it was folded as.
     private mutating func fold(
         _ identity: IdentityRef, _ life: KnownLife, knownAt position: Int64, app: AppScope?
-    ) -> CustomerFacts {
+    ) -> (facts: CustomerFacts, group: Int, key: FoldKey) {
         let key = FoldKey(
-            identity: identity, environment: life.environment, app: app?.bundleID, position: position)
-        if let known = folded[key] { return known }
-        let facts = life.facts(of: identity, knownAt: position, app: app)
-        if folded.count >= Self.foldedLimit { folded.removeAll(keepingCapacity: true) }
-        folded[key] = facts
-        return facts
+            life: life.names.min(), environment: life.environment, app: app?.bundleID,
+            position: life.lastPosition(at: position))
+        if folded[key] == nil, folded.count >= Self.foldedLimit {
+            folded.removeAll(keepingCapacity: true)
+            customers.removeAll(keepingCapacity: true)
+        }
+        var linked = folded[key] ?? life.facts(knownAt: key.position, app: app)
+        let known = linked.facts(of: identity)
+        folded[key] = linked
+        return (known.facts, known.group, key)
+    }
+
+    /// What was known of one of a life's names at a position, with the catalog of then.
+    private mutating func customer(
+        _ identity: IdentityRef, _ life: KnownLife, knownAt position: Int64, _ scope: AnswerScope,
+        on connection: isolated PostgresConnection
+    ) throws -> KnownCustomer {
+        let catalogPosition = catalogs.last { $0.position <= position }?.position ?? 0
+        var (facts, group, folded) = fold(identity, life, knownAt: position, app: scope.app)
+        let key = CustomerKey(
+            fold: folded, group: group, customer: facts.customer, catalogPosition: catalogPosition)
+        if let known = customers[key] { return known }
+        facts.catalog = try catalogCache.catalog(writtenAt: catalogPosition, on: connection)
+        let known = KnownCustomer(facts, show: show)
+        customers[key] = known
+        return known
     }
 
     /// The lives of some people, each once, and all their names.
@@ -179,16 +208,12 @@ struct AnswerChangePage {
         let row = watched[key]
         func isCustomer(at position: Int64) -> Bool {
             life.names.count == 1
-                || fold(identity, life, knownAt: position, app: nil).customer == identity
+                || fold(identity, life, knownAt: position, app: nil).facts.customer == identity
         }
         let wasCustomer = row != nil || isCustomer(at: last)
         guard wasCustomer || event.map({ isCustomer(at: $0.position) }) ?? false else { return }
-        func facts(_ position: Int64, on connection: isolated PostgresConnection) throws -> CustomerFacts {
-            let catalog = try catalogCache.catalog(
-                writtenAt: catalogs.last { $0.position <= position }?.position ?? 0, on: connection)
-            var facts = fold(identity, life, knownAt: position, app: scope.app)
-            facts.catalog = catalog
-            return facts
+        func known(_ position: Int64, on connection: isolated PostgresConnection) throws -> KnownCustomer {
+            try customer(identity, life, knownAt: position, scope, on: connection)
         }
         let settled = row?.position ?? scope.settledPosition(of: identity)
         let pending = catalogs.filter { $0.position > settled && $0.position <= last }
@@ -199,19 +224,20 @@ struct AnswerChangePage {
             case .standard:
                 try ToldAnswers(
                     AnswerWalk(
-                        facts(first, on: connection), knownAt: first, at: begun, isTold: wasCustomer, show: show),
+                        known(first, on: connection), knownAt: first, at: begun, told: wasCustomer ? nil : show([])),
                     key)
             case .revenueCat:
-                try PurchaseWalk(facts(first, on: connection), knownAt: first, at: begun, key, life.names, teller)
+                try PurchaseWalk(
+                    known(first, on: connection).facts, knownAt: first, at: begun, key, life.names, teller)
             }
         for catalog in pending {
             let before = catalog.position - 1
-            try walk.pass(until: catalog.recordedAt, facts(before, on: connection), knownAt: before)
-            try walk.learn(facts(catalog.position, on: connection), knownAt: catalog.position, .catalog, &moves)
+            try walk.pass(until: catalog.recordedAt, known(before, on: connection), knownAt: before)
+            try walk.learn(known(catalog.position, on: connection), knownAt: catalog.position, .catalog, &moves)
         }
-        try walk.pass(until: instant, facts(last, on: connection), knownAt: last)
+        try walk.pass(until: instant, known(last, on: connection), knownAt: last)
         if let event {
-            try walk.learn(facts(event.position, on: connection), knownAt: event.position, .event, &moves)
+            try walk.learn(known(event.position, on: connection), knownAt: event.position, .event, &moves)
         }
         let nextAt = walk.until == .endless ? nil : walk.until
         guard row != nil || !walk.messages.isEmpty || nextAt != nil || moves.names(key) else { return }

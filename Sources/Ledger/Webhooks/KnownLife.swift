@@ -19,7 +19,7 @@ struct KnownLife: Sendable {
     /// Everybody whom links, ever made, connect with the customer.
     let names: Set<IdentityRef>
     /// In the order of their positions; the catalogs are not among them.
-    private let events: [HistoryEvent]
+    let events: [HistoryEvent]
 
     init(_ past: CustomerPast, of key: LifeKey) throws {
         environment = key.environment
@@ -33,16 +33,21 @@ struct KnownLife: Sendable {
     /// The first event after a position.
     func firstEvent(after position: Int64) -> HistoryEvent? { events.first { $0.position > position } }
 
-    /// What was known of one of the names at a position, but for the catalog.
+    /// Where the last event is at or before a position, from which on nothing more was known then; 0 where there is none.
+    func lastPosition(at position: Int64) -> Int64 {
+        var (low, high) = (0, events.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if events[middle].position <= position { low = middle + 1 } else { high = middle }
+        }
+        return low == 0 ? 0 : events[low - 1].position
+    }
+
+    /// What was known of the names at a position, but for the catalog.
     ///
     /// - Parameter app: leaves out what is not about this app.
-    func facts(
-        of identity: IdentityRef, knownAt position: Int64, app: AppScope? = nil
-    ) -> CustomerFacts {
-        CustomerHistory(
-            of: identity, environment: environment, position: position,
-            events: Array(events.prefix { $0.position <= position }), app: app
-        ).facts()
+    func facts(knownAt position: Int64, app: AppScope? = nil) -> LinkedFacts {
+        LinkedFacts(environment: environment, position: position, events: events, app: app)
     }
 }
 

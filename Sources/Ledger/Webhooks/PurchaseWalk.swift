@@ -1,5 +1,31 @@
 import EntitlementCore
 
+/// What was known of a customer at a position, and what was found of it so far; for as long as a page is worked off.
+///
+/// Many names of one customer may ask the same: it is found for the first of them.
+final class KnownCustomer: ShownAnswers {
+    let facts: CustomerFacts
+    private lazy var folded = FoldedCustomer(facts)
+    private var found: [Timestamp: (answers: [UInt8], until: Timestamp)] = [:]
+    private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
+
+    /// The most instants at which an answer is kept.
+    private static let foundLimit = 16
+
+    init(_ facts: CustomerFacts, show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]) {
+        (self.facts, self.show) = (facts, show)
+    }
+
+    func shown(at instant: Timestamp) throws -> (answers: [UInt8], until: Timestamp) {
+        if let known = found[instant] { return known }
+        let (answers, until) = folded.answersHolding(at: instant)
+        let shown = (answers: try show(answers), until: until)
+        if found.count >= Self.foundLimit { found.removeAll(keepingCapacity: true) }
+        found[instant] = shown
+        return shown
+    }
+}
+
 /// Goes through what is to be told of one customer, from one moment to the next.
 protocol CustomerWalk {
     /// Up to where the log is believed.
@@ -11,11 +37,11 @@ protocol CustomerWalk {
     var messages: [OutboxMessage] { get }
 
     /// Lets time pass, up to and with an instant, while nothing is learned that bears on the customer.
-    mutating func pass(until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64) throws
+    mutating func pass(until end: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws
 
     /// Learns what is known at a later position, at this instant.
     mutating func learn(
-        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves) throws
+        _ known: KnownCustomer, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves) throws
 }
 
 /// A walk through a customer's answers, with what it found.
@@ -30,14 +56,14 @@ struct ToldAnswers: CustomerWalk {
     var instant: Timestamp { walk.instant }
     var until: Timestamp { walk.until }
 
-    mutating func pass(until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64) throws {
-        tell(try walk.pass(until: end, facts, knownAt: position))
+    mutating func pass(until end: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws {
+        tell(try walk.pass(until: end, known, knownAt: position))
     }
 
     mutating func learn(
-        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves
+        _ known: KnownCustomer, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves
     ) throws {
-        tell(try [walk.learn(facts, knownAt: position, cause)].compactMap(\.self))
+        tell(try [walk.learn(known, knownAt: position, cause)].compactMap(\.self))
     }
 
     private mutating func tell(_ changes: [AnswerChange]) {
@@ -92,17 +118,17 @@ struct PurchaseWalk: CustomerWalk {
         return try teller.changes(from: before, to: moment)
     }
 
-    mutating func pass(until end: Timestamp, _ facts: CustomerFacts, knownAt position: Int64) throws {
+    mutating func pass(until end: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws {
         while until <= end {
-            tellAll(try move(to: facts, position, at: until), .time)
+            tellAll(try move(to: known.facts, position, at: until), .time)
         }
-        enter(facts, position, at: max(instant, end))
+        enter(known.facts, position, at: max(instant, end))
     }
 
     mutating func learn(
-        _ facts: CustomerFacts, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves
+        _ known: KnownCustomer, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves
     ) throws {
-        let changes = try move(to: facts, position, at: instant)
+        let changes = try move(to: known.facts, position, at: instant)
         guard cause == .event else { return tellAll(changes, cause) }
         tell(changes.news, cause, changes)
         moves.note(changes, key, position, at: instant)

@@ -166,7 +166,8 @@ struct AnswerChangeTests {
         return try await ledger.pool.withConnection { connection in
             var lives = KnownLives()
             try lives.read([key], on: connection)
-            return lives[key]?.facts(of: identity, knownAt: position).customer == identity
+            var facts = lives[key]?.facts(knownAt: position)
+            return facts?.facts(of: identity).facts.customer == identity
         }
     }
 
