@@ -29,6 +29,8 @@ CREATE TABLE webhook_endpoint (
     is_failure_told boolean NOT NULL DEFAULT false,
     -- Until when its receiver asked to be left alone; nothing is sent to it before.
     held_until timestamptz,
+    -- Whether what waits for its next try is to be tried now: whoever takes what is due makes some of it due, page by page.
+    is_hurried boolean NOT NULL DEFAULT false,
     PRIMARY KEY (ledger_id, endpoint)
 ) WITH (fillfactor = 50);
 CREATE INDEX webhook_endpoint_due ON webhook_endpoint (ledger_id, due_at) WHERE due_at IS NOT NULL AND NOT is_paused;

@@ -77,13 +77,15 @@ package struct DeliveryDesk: Sendable {
 
     private let pool: PostgresPool
     private let patience: Duration
+    private let hurryPage: Int
     /// The same for endpoints of RevenueCat's format, at the least, in seconds: their receivers have a minute for an answer.
     private static let longPatience = 90
 
-    /// - Parameter patience: after how long another process may send what was handed out; more than an attempt takes.
-    package init(pool: PostgresPool, patience: Duration = .seconds(60)) {
-        self.pool = pool
-        self.patience = patience
+    /// - Parameters:
+    ///   - patience: after how long another process may send what was handed out; more than an attempt takes.
+    ///   - hurryPage: of how many deliveries at once the next try is put forward.
+    package init(pool: PostgresPool, patience: Duration = .seconds(60), hurryPage: Int = 5000) {
+        (self.pool, self.patience, self.hurryPage) = (pool, patience, hurryPage)
     }
 
     /// Takes what is due, of those endpoints first that wait the longest.
@@ -102,18 +104,22 @@ package struct DeliveryDesk: Sendable {
                 // First the locks: what is added until then is seen by what follows, and whatever comes later moves the row again.
                 let ready = try connection.query(
                     """
-                    SELECT endpoint FROM webhook_endpoint
+                    SELECT endpoint, is_hurried FROM webhook_endpoint
                     WHERE ledger_id = $1 AND due_at <= clock_timestamp() AND NOT is_paused
                         AND (held_until IS NULL OR held_until <= clock_timestamp()) AND endpoint <> ALL ($2::text[])
                     ORDER BY due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
                     """,
                     [.int(ledgerID), .textArray(full)]
-                ).rows.map { try $0.text(0) }.sorted()
+                ).rows.map { (endpoint: try $0.text(0), isHurried: try $0.bool(1)) }.sorted {
+                    $0.endpoint < $1.endpoint
+                }
                 guard !ready.isEmpty else { return [] }
+                try Outbox.hurry(ready.filter(\.isHurried).map(\.endpoint), limit: hurryPage, on: connection)
                 return try connection.query(
                     Self.taking,
                     [
-                        .int(ledgerID), .textArray(ready), .intArray(ready.map { Int64(room($0)) }),
+                        .int(ledgerID), .textArray(ready.map(\.endpoint)),
+                        .intArray(ready.map { Int64(room($0.endpoint)) }),
                         .double(patience / .seconds(1)), .int(Int64(total)),
                     ]
                 ).rows.map { try DueDelivery($0) }
@@ -148,7 +154,7 @@ package struct DeliveryDesk: Sendable {
                 AND delivery.ledger_id = $1 AND delivery.endpoint = found.endpoint AND delivery.number = found.number
         ), moved AS (
             UPDATE webhook_endpoint AS endpoint SET due_at = CASE
-                WHEN rest.is_more THEN clock_timestamp()
+                WHEN rest.is_more OR endpoint.is_hurried THEN clock_timestamp()
                 ELSE least(
                     (SELECT min(later.due_at) FROM webhook_delivery AS later
                      WHERE later.ledger_id = $1 AND later.endpoint = rest.endpoint AND later.due_at > clock_timestamp()),

@@ -183,30 +183,6 @@ enum Outbox {
         return Int(count)
     }
 
-    /// Lets whatever an endpoint is to be sent again later be due now; the endpoint is locked.
-    ///
-    /// - Parameter numbers: these alone; `nil`: all.
-    /// - Returns: how much that is.
-    @discardableResult
-    static func hurry(
-        _ endpoint: String, _ numbers: [Int64]? = nil, on connection: isolated PostgresConnection
-    ) throws -> Int {
-        let hurried = try connection.query(
-            """
-            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
-            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.due_at > clock_timestamp()
-                AND delivery.state = 1 AND NOT delivery.is_taken
-                \(numbers == nil ? "" : "AND delivery.number = ANY ($3::bigint[])")
-            """, [.int(ledgerID), .text(endpoint)] + (numbers.map { [.intArray($0)] } ?? [])
-        ).affectedRows
-        if hurried > 0 {
-            try connection.query(
-                "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
-                [.int(ledgerID), .text(endpoint)])
-        }
-        return hurried
-    }
-
     /// Sends an endpoint something to try it with; returns the message's number, or `nil` where there is no such endpoint.
     static func test(
         _ endpoint: String, body: [UInt8], at instant: Timestamp, on connection: isolated PostgresConnection

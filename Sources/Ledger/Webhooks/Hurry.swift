@@ -1,0 +1,67 @@
+import PostgresClient
+
+/// What waits for its next try is tried now: where an endpoint takes messages again, is resumed or is elsewhere.
+///
+/// That may be a delivery of each of very many customers. So it is noted of the endpoint, and done in pages by whoever takes what
+/// is due; should they die, the next one goes on.
+extension Outbox {
+    /// Notes that whatever an endpoint is to be sent again later is due now.
+    static func hurry(_ endpoint: String, on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            """
+            UPDATE webhook_endpoint SET is_hurried = true, due_at = clock_timestamp()
+            WHERE ledger_id = $1 AND endpoint = $2
+            """, [.int(ledgerID), .text(endpoint)])
+    }
+
+    /// Lets some of what waits for its next try be due now; the endpoints are locked.
+    ///
+    /// - Parameters:
+    ///   - endpoints: those of which that is noted.
+    ///   - limit: the most deliveries.
+    static func hurry(
+        _ endpoints: [String], limit: Int, on connection: isolated PostgresConnection
+    ) throws {
+        var left = limit
+        for endpoint in endpoints where left > 0 {
+            let named: [PostgresValue] = [.int(ledgerID), .text(endpoint)]
+            // The instant is one for the whole statement, so that the index leads past what is due already.
+            let hurried = try connection.query(
+                """
+                UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
+                WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number IN (
+                    SELECT later.number FROM webhook_delivery AS later
+                    WHERE later.ledger_id = $1 AND later.endpoint = $2 AND later.due_at > statement_timestamp()
+                        AND later.state = 1 AND NOT later.is_taken
+                    ORDER BY later.due_at LIMIT \(left))
+                """, named
+            ).affectedRows
+            if hurried < left {
+                try connection.query(
+                    "UPDATE webhook_endpoint SET is_hurried = false WHERE ledger_id = $1 AND endpoint = $2", named)
+            }
+            left -= hurried
+        }
+    }
+
+    /// Lets some deliveries that wait for their next try be due now; the endpoint is locked.
+    ///
+    /// - Returns: how many of them did.
+    static func hurry(
+        _ endpoint: String, _ numbers: [Int64], on connection: isolated PostgresConnection
+    ) throws -> Int {
+        let named: [PostgresValue] = [.int(ledgerID), .text(endpoint)]
+        let hurried = try connection.query(
+            """
+            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.due_at > clock_timestamp()
+                AND delivery.state = 1 AND NOT delivery.is_taken AND delivery.number = ANY ($3::bigint[])
+            """, named + [.intArray(numbers)]
+        ).affectedRows
+        if hurried > 0 {
+            try connection.query(
+                "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2", named)
+        }
+        return hurried
+    }
+}
