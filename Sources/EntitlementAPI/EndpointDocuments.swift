@@ -103,7 +103,7 @@ package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
     /// The event that made it.
     package let position: Int64
     /// Told when it is made or rotated, and never again.
-    package let secret: String?
+    package private(set) var secret: String?
     /// What somebody may want to look at who made or changed it.
     package let remarks: [String]?
 
@@ -138,6 +138,13 @@ package struct EndpointDocument: Codable, Hashable, Sendable, NamedDocument {
                 case .gone: "gone"
                 }
             })
+    }
+
+    /// The same with the address and the secret that are given.
+    package func telling(url: String?, secret: String?) -> EndpointDocument {
+        var document = self
+        (document.url, document.secret) = (url, secret)
+        return document
     }
 
     private enum CodingKeys: String, CodingKey {

@@ -43,26 +43,31 @@ package struct CommandKeys: Sendable {
     ///
     /// - Throws: `AppendRefusal.idempotencyConflict` when it was taken for another request, else `LedgerError`.
     package func remember(key: String, requestHash: Digest, now: Timestamp) async throws -> CommandRecord {
-        let expiry = now.adding(milliseconds: -CommandRecord.lifetimeMilliseconds)
-        let record = try await run { connection in
-            for _ in 0..<Self.attempts {
-                try connection.query(
-                    """
-                    INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
-                    VALUES ($1, $2, $3, 0, $4)
-                    ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
-                        position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL
-                    WHERE command_key.recorded_at <= $5
-                    """,
-                    [
-                        .int4(Int32(ledgerID)), .text(key), .bytes(requestHash.bytes), .timestamp(now.milliseconds),
-                        .timestamp(expiry.milliseconds),
-                    ])
-                if let record = try Self.read(key, on: connection) { return record }
-            }
-            throw LedgerError(.unavailable, "an idempotency key was deleted while it was being taken; try again")
-        }
+        let record = try await run { try Self.take(key, requestHash, now: now, on: $0) }
         return try record.checked(against: requestHash)
+    }
+
+    /// The record of a key, which is made unless it was taken in the last 24 hours; it may be of another request.
+    static func take(
+        _ key: String, _ requestHash: Digest, now: Timestamp, on connection: isolated PostgresConnection
+    ) throws -> CommandRecord {
+        let expiry = now.adding(milliseconds: -CommandRecord.lifetimeMilliseconds)
+        for _ in 0..<attempts {
+            try connection.query(
+                """
+                INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
+                VALUES ($1, $2, $3, 0, $4)
+                ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
+                    position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL
+                WHERE command_key.recorded_at <= $5
+                """,
+                [
+                    .int4(Int32(ledgerID)), .text(key), .bytes(requestHash.bytes), .timestamp(now.milliseconds),
+                    .timestamp(expiry.milliseconds),
+                ])
+            if let record = try read(key, on: connection) { return record }
+        }
+        throw LedgerError(.unavailable, "an idempotency key was deleted while it was being taken; try again")
     }
 
     /// Deletes the keys that no longer count; returns how many there were.

@@ -61,32 +61,57 @@ package struct DeliveryList: Sendable {
         of endpoint: String, after number: Int64, limit: Int, state: ListedDelivery.State? = nil
     ) async throws -> [ListedDelivery] {
         try await pool.run(doing: "listing deliveries") { connection in
-            try connection.query(
-                """
-                SELECT delivery.number, delivery.state, message.type, message.position, message.at, message.environment,
-                    known.value, delivery.sequence, delivery.attempts, delivery.first_at, delivery.last_at,
-                    delivery.due_at, delivery.status, delivery.failure, message.id::text
-                FROM webhook_delivery AS delivery
-                LEFT JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
-                LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = delivery.identity
-                WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number > $3
-                    AND ($4::smallint IS NULL OR delivery.state = $4)
-                ORDER BY delivery.number LIMIT \(limit)
-                """, [.int(ledgerID), .text(endpoint), .int(number), .int2(state?.number)]
-            ).rows.map { try ListedDelivery($0) }
+            try Self.deliveries(of: endpoint, after: number, limit: limit, state: state, on: connection)
         }
+    }
+
+    private static func deliveries(
+        of endpoint: String, after number: Int64, limit: Int, state: ListedDelivery.State? = nil,
+        on connection: isolated PostgresConnection
+    ) throws -> [ListedDelivery] {
+        try connection.query(
+            """
+            SELECT delivery.number, delivery.state, message.type, message.position, message.at, message.environment,
+                known.value, delivery.sequence, delivery.attempts, delivery.first_at, delivery.last_at,
+                delivery.due_at, delivery.status, delivery.failure, message.id::text
+            FROM webhook_delivery AS delivery
+            LEFT JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
+            LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = delivery.identity
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number > $3
+                AND ($4::smallint IS NULL OR delivery.state = $4)
+            ORDER BY delivery.number LIMIT \(limit)
+            """, [.int(ledgerID), .text(endpoint), .int(number), .int2(state?.number)]
+        ).rows.map { try ListedDelivery($0) }
     }
 
     /// Sends an endpoint something to try it with.
     ///
-    /// - Parameter body: what is sent as `data`.
-    /// - Returns: the delivery's number; `nil` where the endpoint is not followed yet.
-    package func test(_ endpoint: String, body: [UInt8], at instant: Timestamp) async throws -> Int64? {
-        try await pool.run(doing: "trying an endpoint") { connection in
+    /// - Parameters:
+    ///   - body: what is sent as `data`.
+    ///   - command: under the same it is sent once.
+    ///   - show: the delivery as it is answered.
+    /// - Returns: the answer; `nil` where the endpoint is not followed yet.
+    /// - Throws: `AppendRefusal.idempotencyConflict` where the command's key was another's, else `LedgerError`.
+    package func test(
+        _ endpoint: String, body: [UInt8], at instant: Timestamp, once command: KeyedCommand? = nil,
+        show: @Sendable (ListedDelivery) throws -> [UInt8]
+    ) async throws -> [UInt8]? {
+        let sent: Result<[UInt8]?, AppendRefusal> = try await pool.run(doing: "trying an endpoint") { connection in
             try connection.transaction { connection in
-                try Outbox.test(endpoint, body: body, at: instant, on: connection)
+                switch try command?.take(on: connection) {
+                case .something(let answer): return .success(answer)
+                case .other: return .failure(.idempotencyConflict)
+                case .nothing, nil: break
+                }
+                guard let number = try Outbox.test(endpoint, body: body, at: instant, on: connection),
+                    let made = try Self.deliveries(of: endpoint, after: number - 1, limit: 1, on: connection).first
+                else { return .success(nil) }
+                let answer = try show(made)
+                try command?.keep(answer, on: connection)
+                return .success(answer)
             }
         }
+        return try sent.get()
     }
 
     /// Gives up what waits for longer than deliveries are kept, and lets go of what is older; a step of bounded size.

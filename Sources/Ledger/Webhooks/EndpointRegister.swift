@@ -183,6 +183,11 @@ package final class EndpointRegister: Sendable {
         state.withLock { $0.values[id]?[hash] }.map { Self.text($0) }
     }
 
+    /// An address that an endpoint has or had; `nil` where it is not kept any more.
+    package func address(of id: String, hash: Digest) -> String? {
+        state.withLock { $0.values[id]?[hash] }.map { String(decoding: $0, as: UTF8.self) }
+    }
+
     /// How some endpoints fare.
     package func standings(of endpoints: [String]) async throws -> [String: EndpointStanding] {
         try await pool.run(doing: "looking how webhooks fare") { connection in
@@ -316,9 +321,14 @@ package final class EndpointRegister: Sendable {
     }
 
     /// Pauses, resumes or removes an endpoint.
+    ///
+    /// - Parameter deduplication: where that was done before under the same key, it is not done again.
+    /// - Returns: the position of the event.
     @discardableResult
-    package func change(_ id: String, _ change: EndpointFact.Change) async throws -> Int64 {
-        try await append(EndpointFact(endpointID: id, change: change), .unique, keeping: [])
+    package func change(
+        _ id: String, _ change: EndpointFact.Change, _ deduplication: Deduplication = .unique
+    ) async throws -> Int64 {
+        try await append(EndpointFact(endpointID: id, change: change), deduplication, keeping: [])
     }
 
     private static let secretLength = 32

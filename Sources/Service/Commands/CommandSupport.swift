@@ -43,6 +43,44 @@ extension Application {
         throw Problem.unavailable("Other commands about the same customers kept coming first; send it again.")
     }
 
+    /// Carries out a command that becomes no event by itself, and keeps what it comes to where it is done; see ``KeyedCommand``.
+    ///
+    /// - Parameters:
+    ///   - answer: makes the answer of what was kept; `nil` where that is not the end of it.
+    ///   - body: does it; refuses by throwing.
+    func carryOutOnce(
+        _ call: Call, answer: ([UInt8]) throws -> HTTPResponse?, body: (KeyedCommand?) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        let command = try commandKey(of: call)
+        func answerBefore() async throws -> HTTPResponse? {
+            guard let command else { return nil }
+            return try await commandKeys.answer(to: command.key, command.requestHash, now: now()).flatMap(answer)
+        }
+        // Before anything is looked at: what was done already may well be refused now.
+        if let before = try await answerBefore() { return before }
+        do {
+            return try await body(
+                command.map { KeyedCommand(key: $0.key, requestHash: $0.requestHash, now: now()) })
+        } catch let problem as Problem {
+            // The same request, sent twice at once, may just have been carried out by the other.
+            if let before = try await answerBefore() { return before }
+            throw problem
+        }
+    }
+
+    /// What a command is answered of what could read otherwise later: as it was made the first time, and kept since.
+    ///
+    /// - Parameter make: without a secret, and without anybody's identity, which could not be erased there.
+    func kept(for call: Call, make: () async throws -> [UInt8]) async throws -> [UInt8] {
+        guard let command = try commandKey(of: call) else { return try await make() }
+        let (key, hash) = (command.key, command.requestHash)
+        if let kept = try await commandKeys.answer(to: key, hash, now: now()) { return kept }
+        let made = try await make()
+        // Of two at once the first one's counts.
+        try await commandKeys.keep(made, for: key, hash, now: now())
+        return try await commandKeys.answer(to: key, hash, now: now()) ?? made
+    }
+
     /// Where the command was carried out before under its idempotency key.
     private func positionBefore(_ call: Call) async throws -> Int64? {
         guard let command = try commandKey(of: call) else { return nil }

@@ -10,7 +10,7 @@ extension APIOperation {
         body: Body(
             EndpointRequest.self,
             #"{"url":"https://example.com/rightful","types":["entitlements.changed"],"environment":"production"}"#),
-        answer: .document(EndpointDocument.self, Example.endpoint(secret: true)), codes: [.unprocessable])
+        answer: .document(EndpointDocument.self, Example.endpoint(secret: true)), codes: [.notFound, .unprocessable])
 
     static let listEndpoints = APIOperation(
         "listWebhookEndpoints", .endpoints, "List endpoints", "The endpoints and how they fare.", [.after, .limit],
@@ -29,7 +29,8 @@ extension APIOperation {
         answer: .document(EndpointDocument.self, Example.endpoint()), codes: [.notFound, .unprocessable])
 
     static let deleteEndpoint = APIOperation(
-        "deleteWebhookEndpoint", .endpoints, "Delete an endpoint", "Nothing is sent to it any more.", [.endpoint],
+        "deleteWebhookEndpoint", .endpoints, "Delete an endpoint", "Nothing is sent to it any more.",
+        [.endpoint, .idempotencyKey],
         answer: .document(
             EndpointRemovalDocument.self, #"{"object":"webhook_endpoint","id":"we_1","deleted":true,"position":31}"#),
         codes: [.notFound])
@@ -47,23 +48,25 @@ extension APIOperation {
         answer: .document(EndpointDocument.self, Example.endpoint(secret: true)), codes: [.notFound, .unprocessable])
 
     static let pauseEndpoint = APIOperation(
-        "pauseWebhookEndpoint", .endpoints, "Pause an endpoint", "Messages wait until it is resumed.", [.endpoint],
-        answer: .document(EndpointDocument.self, Example.endpoint()), headers: [], codes: [.notFound])
+        "pauseWebhookEndpoint", .endpoints, "Pause an endpoint", "Messages wait until it is resumed.",
+        [.endpoint, .idempotencyKey],
+        answer: .document(EndpointDocument.self, Example.endpoint()), codes: [.notFound])
 
     static let resumeEndpoint = APIOperation(
-        "resumeWebhookEndpoint", .endpoints, "Resume an endpoint", "Goes on where it was.", [.endpoint],
-        answer: .document(EndpointDocument.self, Example.endpoint()), headers: [], codes: [.notFound])
+        "resumeWebhookEndpoint", .endpoints, "Resume an endpoint", "Goes on where it was.",
+        [.endpoint, .idempotencyKey],
+        answer: .document(EndpointDocument.self, Example.endpoint()), codes: [.notFound])
 
     static let testEndpoint = APIOperation(
         "testWebhookEndpoint", .endpoints, "Test an endpoint",
         "Sends a message `test`, at once; a paused one is refused.",
-        [.endpoint],
+        [.endpoint, .idempotencyKey],
         answer: .document(DeliveryDocument.self, Example.delivery), headers: [], codes: [.notFound, .unprocessable])
 
     static let redeliver = APIOperation(
         "redeliverWebhooks", .endpoints, "Send again",
         "What is about positions of the log, what was given up, one message, or what there was to tell in a span of time; at most "
-            + "10,000 messages at once: `next_after` leads on.", [.endpoint],
+            + "10,000 messages at once: `next_after` leads on.", [.endpoint, .idempotencyKey],
         body: Body(RedeliveryRequest.self, #"{"from":120,"to":180}"#),
         answer: .document(
             RedeliveryDocument.self,

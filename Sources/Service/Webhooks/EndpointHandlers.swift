@@ -39,7 +39,8 @@ extension Application {
                 throw Problem(.unprocessable, error.description)
             }
         } answer: { position in
-            try await secretAnswer(at: position, call.scope, webhooks, unknown: request.unknownMembers)
+            try await endpointAnswer(
+                call, at: position, webhooks, unknown: request.unknownMembers, tellsSecret: true)
         }
     }
 
@@ -62,12 +63,7 @@ extension Application {
             }
             return .answer(try await webhooks.endpoints.change(endpoint, amendment, deduplication))
         } answer: { position in
-            let endpoint = try await endpoint(call, webhooks)
-            return try endpointAnswer(
-                try await document(
-                    of: endpoint.id, call.scope, webhooks,
-                    remarks: EndpointChoices.remarks(request.unknownMembers, bundleID: nil, apps: [])),
-                position: position)
+            try await endpointAnswer(call, at: position, webhooks, unknown: request.unknownMembers)
         }
     }
 
@@ -95,10 +91,15 @@ extension Application {
     /// `DELETE /v1/webhook_endpoints/{id}`.
     func deleteEndpoint(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let endpoint = try await endpoint(call, webhooks)
-        let position = try await webhooks.endpoints.change(endpoint.id, .removed)
-        try await webhooks.endpoints.refresh()
-        return try .document(EndpointRemovalDocument(id: endpoint.id, position: position), position: position)
+        let deduplication = try self.deduplication(of: call)
+        return try await carryOut(call) {
+            let endpoint = try await endpoint(call, webhooks)
+            return .answer(try await webhooks.endpoints.change(endpoint.id, .removed, deduplication))
+        } answer: { position in
+            try await webhooks.endpoints.refresh()
+            let id = try await endpointFact(at: position).endpointID
+            return try .document(EndpointRemovalDocument(id: id, position: position), position: position)
+        }
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/rotate_secret`.
@@ -112,27 +113,8 @@ extension Application {
                 try await webhooks.endpoints.rotateSecret(
                     of: endpoint.id, keepOldSeconds: request.keepOldSeconds, deduplication))
         } answer: { position in
-            try await secretAnswer(at: position, call.scope, webhooks)
+            try await endpointAnswer(call, at: position, webhooks, tellsSecret: true)
         }
-    }
-
-    /// An endpoint with the secret that an event gave it.
-    ///
-    /// The secret is read from where it lives, so that it is kept nowhere else for whoever sends the same again.
-    private func secretAnswer(
-        at position: Int64, _ scope: LogScope, _ webhooks: Webhooks, unknown: [String] = []
-    ) async throws -> HTTPResponse {
-        guard case .access(.endpoint(let fact)) = try await event(at: position).fact, let hash = fact.secretHash else {
-            throw LedgerError(.corrupt, "the event at position \(position) gives no endpoint a secret")
-        }
-        let endpoint = try await endpoint(fact.endpointID, scope, webhooks)
-        guard let secret = webhooks.endpoints.secret(of: endpoint.id, hash: hash) else {
-            throw Problem(.notFound, "The endpoint's secret is not kept any more; rotate it.")
-        }
-        let remarks = EndpointChoices.remarks(unknown, bundleID: endpoint.terms.bundleID, apps: webhooks.apps)
-        return try endpointAnswer(
-            try await document(of: endpoint.id, scope, webhooks, secret: secret, remarks: remarks),
-            position: position)
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/pause`.
@@ -149,47 +131,71 @@ extension Application {
         _ call: Call, to change: EndpointFact.Change, where isNews: (Endpoint) -> Bool
     ) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let endpoint = try await endpoint(call, webhooks)
-        if isNews(endpoint) { try await webhooks.endpoints.change(endpoint.id, change) }
-        return try .document(try await document(of: endpoint.id, call.scope, webhooks))
+        let deduplication = try self.deduplication(of: call)
+        return try await carryOut(call) {
+            let endpoint = try await endpoint(call, webhooks)
+            if isNews(endpoint) {
+                return .answer(try await webhooks.endpoints.change(endpoint.id, change, deduplication))
+            }
+            // Under a key even what is so already becomes an event, since the event is what remembers the key.
+            guard deduplication != .unique else { return .answer(endpoint.lastPosition) }
+            return .answer(
+                try await webhooks.endpoints.change(endpoint.id, .changed(EndpointChanges()), deduplication))
+        } answer: { position in
+            try await endpointAnswer(call, at: position, webhooks)
+        }
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/test`: sends something to try it with, at once.
     func testEndpoint(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let endpoint = try await endpoint(call, webhooks)
-        guard endpoint.pause == nil else {
-            throw Problem(.unprocessable, "The endpoint is paused, so that nothing is sent to it; resume it first.")
+        return try await carryOutOnce(call) {
+            HTTPResponse.json($0)
+        } body: { command in
+            let endpoint = try await endpoint(call, webhooks)
+            guard endpoint.pause == nil else {
+                throw Problem(.unprocessable, "The endpoint is paused, so that nothing is sent to it; resume it first.")
+            }
+            _ = try await webhooks.projector.catchUp(to: endpoint.position, within: limits.positionWait, now: now)
+            let body = try WireJSON.encode(EndpointTestDocument(endpoint: endpoint.id))
+            let answer = try await webhooks.list.test(endpoint.id, body: body, at: now(), once: command) {
+                try WireJSON.encode(DeliveryDocument($0, isPaused: false))
+            }
+            guard let answer else { throw Problem.unavailable("The endpoint is not followed yet; send it again.") }
+            return .json(answer)
         }
-        let instant = now()
-        _ = try await webhooks.projector.catchUp(to: endpoint.position, within: limits.positionWait, now: now)
-        let body = try WireJSON.encode(EndpointTestDocument(endpoint: endpoint.id))
-        guard let number = try await webhooks.list.test(endpoint.id, body: body, at: instant),
-            let made = try await webhooks.list.deliveries(of: endpoint.id, after: number - 1, limit: 1).first
-        else { throw Problem.unavailable("The endpoint is not followed yet; send it again.") }
-        return try .document(DeliveryDocument(made, isPaused: false))
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/redeliver`.
     func redeliver(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(RedeliveryRequest.self)
-        let endpoint = try await endpoint(call, webhooks)
-        let redelivery: Redelivery
-        switch request.choice {
-        case .positions(let positions): redelivery = .positions(positions)
-        case .failed: redelivery = .failed
-        case .span(let since, let until): redelivery = .span(since: since, until: until)
-        case .message(let id):
-            guard let stored = WebhookMessage.stored(id), try await webhooks.list.holds(stored, to: endpoint.id) else {
-                throw Problem(
-                    .notFound, "The endpoint was sent no such message, or it is not kept any more.",
-                    param: "webhook_id")
-            }
-            redelivery = .message(stored)
+        let id = try call.value(of: .endpoint) ?? ""
+        func answer(_ done: Redelivered) throws -> HTTPResponse {
+            try .document(RedeliveryDocument(endpoint: id, deliveries: done.count, nextAfter: done.next))
         }
-        let done = try await webhooks.list.redeliver(redelivery, to: endpoint.id, after: request.after ?? 0)
-        return try .document(RedeliveryDocument(endpoint: endpoint.id, deliveries: done.count, nextAfter: done.next))
+        return try await carryOutOnce(call) {
+            try Redelivered(kept: $0).map(answer)
+        } body: { command in
+            let endpoint = try await endpoint(call, webhooks)
+            let redelivery: Redelivery
+            switch request.choice {
+            case .positions(let positions): redelivery = .positions(positions)
+            case .failed: redelivery = .failed
+            case .span(let since, let until): redelivery = .span(since: since, until: until)
+            case .message(let id):
+                guard let stored = WebhookMessage.stored(id), try await webhooks.list.holds(stored, to: endpoint.id)
+                else {
+                    throw Problem(
+                        .notFound, "The endpoint was sent no such message, or it is not kept any more.",
+                        param: "webhook_id")
+                }
+                redelivery = .message(stored)
+            }
+            return try answer(
+                try await webhooks.list.redeliver(
+                    redelivery, to: endpoint.id, after: request.after ?? 0, once: command))
+        }
     }
 
     /// `GET /v1/webhook_endpoints/{id}/deliveries`.
@@ -226,18 +232,54 @@ extension Application {
     }
 
     private func document(
-        of id: String, _ scope: LogScope, _ webhooks: Webhooks, secret: String? = nil, remarks: [String] = []
+        of id: String, _ scope: LogScope, _ webhooks: Webhooks
     ) async throws -> EndpointDocument {
         let endpoint = try await endpoint(id, scope, webhooks)
         let standing = try await webhooks.endpoints.standings(of: [id])[id]
-        return EndpointDocument(
-            endpoint, standing, in: webhooks.endpoints, at: now(), secret: secret, remarks: remarks)
+        return EndpointDocument(endpoint, standing, in: webhooks.endpoints, at: now())
     }
 
-    /// Whoever has the secret can pretend to be this service.
-    private func endpointAnswer(_ document: EndpointDocument, position: Int64? = nil) throws -> HTTPResponse {
-        try .document(
-            document, position: position ?? document.position, headers: [("Cache-Control", "no-store")])
+    private func endpointFact(at position: Int64) async throws -> EndpointFact {
+        guard case .access(.endpoint(let fact)) = try await event(at: position).fact else {
+            throw LedgerError(.corrupt, "the event at position \(position) is about no endpoint")
+        }
+        return fact
+    }
+
+    /// An endpoint as a command's answer shows it: under a key as it was shown the first time.
+    ///
+    /// Its address and its secret are read from where they live, so that they are kept nowhere else for whoever sends the same
+    /// again.
+    ///
+    /// - Parameter tellsSecret: the one that the event at the position gave it.
+    private func endpointAnswer(
+        _ call: Call, at position: Int64, _ webhooks: Webhooks, unknown: [String] = [], tellsSecret: Bool = false
+    ) async throws -> HTTPResponse {
+        let fact = try await endpointFact(at: position)
+        let kept = try await kept(for: call) {
+            let endpoint = try await endpoint(fact.endpointID, call.scope, webhooks)
+            let standing = try await webhooks.endpoints.standings(of: [endpoint.id])[endpoint.id]
+            let remarks = EndpointChoices.remarks(
+                unknown, bundleID: tellsSecret ? endpoint.terms.bundleID : nil, apps: webhooks.apps)
+            return try WireJSON.encode(
+                ShownEndpoint(
+                    document: EndpointDocument(endpoint, standing, remarks: remarks),
+                    addressHash: endpoint.terms.urlHash.bytes))
+        }
+        let shown = try WireJSON.decode(ShownEndpoint.self, from: kept)
+        try await webhooks.endpoints.refresh()
+        var secret: String?
+        if tellsSecret {
+            secret = fact.secretHash.flatMap { webhooks.endpoints.secret(of: fact.endpointID, hash: $0) }
+            guard secret != nil else {
+                throw Problem(.notFound, "The endpoint's secret is not kept any more; rotate it.")
+            }
+        }
+        let address = Digest(shown.addressHash).flatMap { webhooks.endpoints.address(of: fact.endpointID, hash: $0) }
+        // Whoever has the secret can pretend to be this service.
+        return try .document(
+            shown.document.telling(url: address, secret: secret), position: position,
+            headers: [("Cache-Control", "no-store")])
     }
 
     /// What is asked for, held to what the key may hear of.
@@ -258,6 +300,12 @@ extension Application {
             throw Problem(.unprocessable, error.reason, param: error.member)
         }
     }
+}
+
+/// An endpoint as it was shown the first time, but for what nothing but table `webhook_secret` may hold.
+private struct ShownEndpoint: Codable {
+    let document: EndpointDocument
+    let addressHash: [UInt8]
 }
 
 extension Endpoint {

@@ -7,13 +7,17 @@ extension EndpointDocument {
     ///
     /// - Parameter register: has read what the log says of it.
     package init(
-        _ endpoint: Endpoint, _ standing: EndpointStanding?, in register: EndpointRegister, at instant: Timestamp,
-        secret: String? = nil, remarks: [String] = []
+        _ endpoint: Endpoint, _ standing: EndpointStanding?, in register: EndpointRegister, at instant: Timestamp
     ) {
+        self = EndpointDocument(endpoint, standing, remarks: []).telling(
+            url: register.target(endpoint.id, now: instant)?.url, secret: nil)
+    }
+
+    /// The same without its address.
+    init(_ endpoint: Endpoint, _ standing: EndpointStanding?, remarks: [String]) {
         self.init(
-            endpoint, url: register.target(endpoint.id, now: instant)?.url, failingSince: standing?.failingSince,
-            heldUntil: standing?.heldUntil, waiting: standing?.waiting ?? 0, failed: standing?.failed ?? 0,
-            secret: secret, remarks: remarks)
+            endpoint, url: nil, failingSince: standing?.failingSince, heldUntil: standing?.heldUntil,
+            waiting: standing?.waiting ?? 0, failed: standing?.failed ?? 0, remarks: remarks)
     }
 }
 

@@ -108,4 +108,53 @@ struct RedeliveryTests {
         #expect(failed > 1 && late == 0)
         #expect(try await Self.waiting(ledger).positions == [5, 10, 11, 12, 20, 39, 40])
     }
+
+    @Test(
+        "one command sends each delivery again once, however often and at once it is carried out, and whoever dies in it"
+    )
+    func once() async throws {
+        let ledger = try await Self.ledger(6000)
+        let list = DeliveryList(pool: ledger.database.pool(connections: 4))
+        let now = Self.begin
+        func command(_ key: String, _ request: String = "a") -> KeyedCommand {
+            KeyedCommand(key: key, requestHash: RandomDrafts.digest(request), now: now)
+        }
+        let interrupted = Task {
+            try await list.redeliver(.positions(1...6000), to: "we_1", limit: 5500, once: command("k"))
+        }
+        while try await Self.waiting(ledger).positions.count < 500 { try await Task.sleep(for: .milliseconds(1)) }
+        interrupted.cancel()
+        _ = try? await interrupted.value
+        // What was done by then is sent meanwhile.
+        try await ledger.pool.withConnection { connection in
+            try connection.query("UPDATE webhook_delivery SET state = 2, status = 299 WHERE state = 1")
+            _ = try connection.query("UPDATE webhook_line SET waiting = 0")
+        }
+        let answers = try await withThrowingTaskGroup(of: Redelivered.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    try await list.redeliver(.positions(1...6000), to: "we_1", limit: 5500, once: command("k"))
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(Set(answers).count == 1 && answers[0].count == 5500, "\(answers)")
+        let (waiting, again) = try await ledger.pool.withConnection { connection in
+            (
+                try connection.query("SELECT sum(waiting)::bigint FROM webhook_line").row(0).int(0),
+                try connection.query(
+                    "SELECT count(*) FROM webhook_delivery WHERE state = 1 OR status = 299"
+                ).row(0).int(0)
+            )
+        }
+        #expect(again == 5500)
+        #expect(try await Self.waiting(ledger).positions.count == Int(waiting) && waiting <= 5000)
+        await #expect(throws: AppendRefusal.idempotencyConflict) {
+            try await list.redeliver(.failed, to: "we_1", once: command("k", "b"))
+        }
+        let rest = try await list.redeliver(
+            .positions(1...6000), to: "we_1", after: try #require(answers[0].next), once: command("l"))
+        #expect(rest == Redelivered(count: 500, next: nil))
+        #expect(try await list.redeliver(.positions(7000...7001), to: "we_1", once: command("m")).count == 0)
+    }
 }

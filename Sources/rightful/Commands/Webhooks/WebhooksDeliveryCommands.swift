@@ -157,7 +157,10 @@ struct WebhooksTestCommand: Command {
                 to: endpoint.position, within: Self.patience, now: session.clock.now)
             let list = DeliveryList(pool: session.pool)
             let body = try WireJSON.encode(EndpointTestDocument(endpoint: endpoint.id))
-            guard let number = try await list.test(endpoint.id, body: body, at: session.clock.now()) else {
+            let answer = try await list.test(endpoint.id, body: body, at: session.clock.now()) {
+                try WireJSON.encode(DeliveryDocument($0, isPaused: false))
+            }
+            guard let number = try answer.map({ try WireJSON.decode(DeliveryDocument.self, from: $0).number }) else {
                 throw CommandFailure(description: "the log is not followed up to this endpoint yet; try again")
             }
             let end = ContinuousClock.now + Self.patience

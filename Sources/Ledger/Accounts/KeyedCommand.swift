@@ -1,0 +1,49 @@
+package import EntitlementCore
+import PostgresClient
+
+/// A command that becomes no event by itself, sent with an idempotency key.
+///
+/// What it comes to is kept under the key by the very transaction that does it. So it is done once, however often and at once it
+/// is sent, and whoever died in between.
+package struct KeyedCommand: Sendable, Hashable {
+    /// Unique to its sender.
+    package let key: String
+    package let requestHash: Digest
+    package let now: Timestamp
+
+    package init(key: String, requestHash: Digest, now: Timestamp) {
+        (self.key, self.requestHash, self.now) = (key, requestHash, now)
+    }
+
+    /// What was kept under a key.
+    enum Kept: Sendable {
+        case nothing
+        case something([UInt8])
+        /// It was another request's.
+        case other
+    }
+
+    /// Takes the key up to the end of the transaction, for which whoever sends the same at once waits.
+    ///
+    /// Before anything else is locked: so of two neither waits for the other for ever.
+    func take(on connection: isolated PostgresConnection) throws -> Kept {
+        let record = try CommandKeys.take(key, requestHash, now: now, on: connection)
+        guard record.requestHash == requestHash else { return .other }
+        let kept = try connection.query(
+            """
+            SELECT answer FROM command_key WHERE ledger_id = $1 AND command_key = $2 AND answer IS NOT NULL
+            FOR UPDATE
+            """, [.int(ledgerID), .text(key)]
+        ).first
+        return try kept.map { .something(try $0.bytes(0)) } ?? .nothing
+    }
+
+    /// Keeps something under the key, which the transaction holds.
+    ///
+    /// - Parameter answer: without anybody's identity, which could not be erased here.
+    func keep(_ answer: [UInt8], on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            "UPDATE command_key SET answer = $3 WHERE ledger_id = $1 AND command_key = $2",
+            [.int(ledgerID), .text(key), .bytes(answer)])
+    }
+}
