@@ -1,10 +1,13 @@
 -- The addresses and the secrets of endpoints, and what is sent along as Authorization, of which the log has the hashes alone: an address may name a secret of its
--- receiver's. A row is written before the event that makes it count, and a row without one counts for nothing.
+-- receiver's. A row is written before the event that makes it count, and a row without one counts for nothing. What an endpoint
+-- signed with, where it was and what was sent along before is erased once nothing needs it.
 CREATE TABLE webhook_secret (
     ledger_id integer NOT NULL,
     endpoint text COLLATE "C" NOT NULL,
     hash bytea NOT NULL,
     value bytea NOT NULL,
+    -- When somebody last was about to make it count: what is younger than an append may take is not erased.
+    kept_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (ledger_id, endpoint, hash)
 );
 

@@ -95,7 +95,7 @@ package final class EndpointRegister: Sendable {
     /// How long a secret signs along after another took its place, in milliseconds.
     package static let overlap = Timestamp.millisecondsPerDay
 
-    private struct State {
+    struct State {
         var book = EndpointBook()
         /// Up to which position the book was read.
         var position: Int64 = 0
@@ -103,10 +103,10 @@ package final class EndpointRegister: Sendable {
         var values: [String: [Digest: [UInt8]]] = [:]
     }
 
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let writer: LedgerWriter
     private let limit: Int
-    private let state = Mutex(State())
+    let state = Mutex(State())
 
     /// - Parameter limit: the most endpoints at a time.
     package init(pool: PostgresPool, writer: LedgerWriter, limit: Int = EndpointRegister.limit) {
@@ -282,10 +282,12 @@ package final class EndpointRegister: Sendable {
         of id: String, keepOldSeconds: Int64? = nil, _ deduplication: Deduplication = .unique
     ) async throws -> Int64 {
         let key = SecureRandom.bytes(Self.secretLength)
-        return try await append(
+        let position = try await append(
             EndpointFact(
                 endpointID: id, change: .secretRotated(secretHash: Self.hash(key), keepOldSeconds: keepOldSeconds)),
             deduplication, keeping: [key])
+        if keepOldSeconds == 0 { try await eraseEndedSecrets(of: id) }
+        return position
     }
 
     /// Changes an endpoint; where nothing would be another there is no event, unless one has to remember a key.
@@ -360,7 +362,8 @@ package final class EndpointRegister: Sendable {
                 _ = try connection.query(
                     """
                     INSERT INTO webhook_secret (ledger_id, endpoint, hash, value)
-                    SELECT $1, $2, * FROM unnest($3::bytea[], $4::bytea[]) ON CONFLICT DO NOTHING
+                    SELECT $1, $2, * FROM unnest($3::bytea[], $4::bytea[])
+                    ON CONFLICT (ledger_id, endpoint, hash) DO UPDATE SET kept_at = clock_timestamp()
                     """,
                     [
                         .int4(Int32(ledgerID)), .text(fact.endpointID), .bytesArray(hashes.map(\.bytes)),

@@ -206,6 +206,7 @@ package struct WebhookDispatcher: Sendable {
         while !Task.isCancelled {
             do {
                 while try await list.prune(now: now()) { try Task.checkCancellation() }
+                try await endpoints.eraseFormer(now: now())
             } catch is CancellationError {
                 return
             } catch {
