@@ -149,10 +149,14 @@ final class ServiceProcess: Sendable {
     private let collector: LogCollector
 
     /// Starts the service and waits until it says where it listens.
-    static func start(_ installation: Installation) async throws -> ServiceProcess {
+    ///
+    /// - Parameter prefix: a program, and its arguments, that becomes the service.
+    static func start(_ installation: Installation, through prefix: [String] = []) async throws -> ServiceProcess {
         let process = Process()
-        process.executableURL = try Products.url("rightful")
-        process.arguments = ["serve", "--config", installation.configurationFile.path()]
+        let command =
+            try prefix + [Products.url("rightful").path(), "serve", "--config", installation.configurationFile.path()]
+        process.executableURL = URL(filePath: command[0])
+        process.arguments = Array(command.dropFirst())
         let errors = Pipe()
         process.standardError = errors
         process.standardOutput = FileHandle.nullDevice
