@@ -2,14 +2,18 @@ import EntitlementCore
 
 /// Until when a purchase or grant gives access, or gave it.
 struct Access {
-    /// `endless` for what does not end.
+    /// When it stops to give access for the first time, by all that is known: what the policy adds to the time that was paid
+    /// for is part of it, a grace period, the leeway and a payment under way; `endless` for what does not end.
     let end: Timestamp
     /// Whether it gives access at the instant asked about, so that `end` lies ahead.
     let isOpen: Bool
     /// What holds at that instant; `nil` where something later took its place.
     let state: EntitlementState?
+    /// A grace period, ahead or under way, is part of the time until `end`.
+    var hasGrace = false
 
-    var isInGrace: Bool { isOpen && state == .inGracePeriod }
+    /// Until when it gives access with the grace period; `nil` where there is none.
+    var graceEnd: Timestamp? { isOpen && hasGrace ? end : nil }
 
     /// The end as it is shown; `nil` for what does not end.
     ///
@@ -64,30 +68,44 @@ struct ChainStanding {
     private func access(of index: Int) -> Access? {
         guard let own = segments[index], let first = own.first, first.start <= instant else { return nil }
         let current = own.lastIndex { $0.start <= instant && instant < $0.end }
-        if let current, policy.givesAccess(own[current].state) {
-            return Access(end: end(of: own[current...]), isOpen: true, state: own[current].state)
-        }
+        if let current, policy.givesAccess(own[current].state) { return run(of: own[current...], in: index) }
         let last = own.last { policy.givesAccess($0.state) && $0.end <= instant }
         return Access(end: last?.end ?? first.start, isOpen: false, state: current.map { own[$0].state })
     }
 
-    /// When the first of some segments ends, with those that go on alike.
-    private func end(of segments: ArraySlice<Segment>) -> Timestamp {
-        guard let first = segments.first else { return .earliest }
-        return segments.prefix { $0.state == first.state && $0.reason == first.reason }.last?.end ?? first.end
+    /// The access that some segments of a period begin with, as far as it goes on without a break: through the segments behind
+    /// the first, and through the periods of the same product that follow.
+    private func run(of segments: ArraySlice<Segment>, in index: Int) -> Access {
+        let open = segments.prefix { policy.givesAccess($0.state) }
+        var end = open.last?.end ?? segments.first?.start ?? .earliest
+        var hasGrace = open.contains { $0.state == .inGracePeriod }
+        if open.count == segments.count, let next = follower(of: index, from: end) {
+            let rest = run(of: next[...], in: index + 1)
+            (end, hasGrace) = (rest.end, hasGrace || rest.hasGrace)
+        }
+        return Access(end: end, isOpen: true, state: segments.first?.state, hasGrace: hasGrace)
+    }
+
+    /// The segments of the period that follows one without a break and gives the customer the same product; `nil` without one.
+    private func follower(of index: Int, from end: Timestamp) -> [Segment]? {
+        guard chain.periods.indices.contains(index + 1), let own = segments[index + 1], let first = own.first,
+            first.start == end, policy.givesAccess(first.state)
+        else { return nil }
+        let (period, next) = (chain.periods[index], chain.periods[index + 1])
+        guard next.fact.productID == period.fact.productID, isOwned(next.fact) else { return nil }
+        // A line of the web is paid for whenever it is; its date is its beginning.
+        return next.web != nil || next.fact.purchaseDate <= instant ? own : nil
     }
 
     /// The next period of the same product, where the store has charged for it before it begins: it is what is shown from
     /// then on.
     private func chargedEarly(after index: Int, _ access: Access) -> Latest? {
-        guard access.isOpen, chain.periods.indices.contains(index + 1) else { return nil }
-        let (period, next) = (chain.periods[index], chain.periods[index + 1])
-        guard next.web == nil, next.fact.productID == period.fact.productID, next.fact.purchaseDate <= instant,
-            instant < next.start, next.start == access.end, isOwned(next.fact),
-            let own = segments[index + 1], let first = own.first, policy.givesAccess(first.state)
+        guard access.isOpen, let start = segments[index]?.last?.end, instant < start,
+            let own = follower(of: index, from: start)
         else { return nil }
-        return Latest(
-            index: index + 1, period: next, access: Access(end: end(of: own[...]), isOpen: true, state: first.state))
+        let next = chain.periods[index + 1]
+        guard next.web == nil, start < access.end else { return nil }
+        return Latest(index: index + 1, period: next, access: run(of: own[...], in: index + 1))
     }
 }
 

@@ -28,9 +28,9 @@ enum PromotionalProduct {
         return named?.0 ?? "custom"
     }
 
-    /// When a grant ends as RevenueCat shows it: one without an end two hundred years after it was made.
+    /// When a grant ends as RevenueCat shows it: one without an end two hundred years after it was made, and none before that.
     static func end(of grant: GrantState) -> Timestamp {
-        guard grant.end == .endless, let lifetime else { return grant.end }
+        guard grant.end == .endless, let lifetime else { return max(grant.end, grant.from) }
         return grant.from.adding(lifetime)
     }
 }

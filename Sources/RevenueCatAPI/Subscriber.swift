@@ -78,7 +78,7 @@ package struct Subscriber {
         return shown.mapValues { holding in
             EntitlementEntry(
                 expiresDate: holding.expiry, gracePeriodExpiresDate: holding.graceEnd,
-                productIdentifier: holding.productID, purchaseDate: WholeSecond(holding.purchasedAt))
+                productIdentifier: holding.productID, purchaseDate: holding.purchaseDate)
         }
     }
 
@@ -91,25 +91,25 @@ package struct Subscriber {
     private func shown(_ subscription: OriginalPurchases.Subscription, _ request: WholeSecond) -> ShownSubscription {
         let (period, access) = (subscription.latest.period, subscription.latest.access)
         let expiry = access.expiry(at: request)
-        let graceEnd = access.isInGrace ? expiry : nil
+        let graceEnd = access.graceEnd == nil ? nil : expiry
         func heard(_ told: [Told]) -> WholeSecond? { hearings.first(of: told).map { WholeSecond($0) } }
         let isRefunded = period.isRefunded(by: subscription.instant)
         let isOfWeb = period.web != nil
+        let holding = Holding(
+            productID: period.fact.productID, entitlementIDs: entitlements(of: period.fact.productID),
+            purchasedAt: period.fact.purchaseDate, expiry: expiry, graceEnd: graceEnd)
         return ShownSubscription(
             entry: SubscriptionEntry(
                 autoResumeDate: nil, billingIssuesDetectedAt: heard(subscription.billingIssues), displayName: nil,
                 expiresDate: expiry, gracePeriodExpiresDate: graceEnd, isSandbox: environment == .sandbox,
-                originalPurchaseDate: WholeSecond(subscription.originalPurchaseDate),
+                originalPurchaseDate: min(WholeSecond(subscription.originalPurchaseDate), holding.purchaseDate),
                 ownershipType: period.fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
-                periodType: PeriodType(period.fact.offer), price: nil,
-                purchaseDate: WholeSecond(period.fact.purchaseDate),
+                periodType: PeriodType(period.fact.offer), price: nil, purchaseDate: holding.purchaseDate,
                 refundedAt: isRefunded ? hearings.refund(of: period).map { WholeSecond($0) } : nil,
                 store: isOfWeb ? .stripe : .appStore,
                 storeTransactionID: isOfWeb ? period.fact.originalTransactionID : period.fact.transactionID,
                 unsubscribeDetectedAt: heard(subscription.unsubscriptions)),
-            holding: Holding(
-                productID: period.fact.productID, entitlementIDs: entitlements(of: period.fact.productID),
-                purchasedAt: period.fact.purchaseDate, expiry: expiry, graceEnd: graceEnd))
+            holding: holding)
     }
 
     /// Those made by the instant.
@@ -119,16 +119,17 @@ package struct Subscriber {
         }.map { grant in
             let end = PromotionalProduct.end(of: grant)
             let expiry = Access(end: end, isOpen: instant < end, state: nil).expiry(at: request)
-            let from = WholeSecond(grant.from)
+            let holding = Holding(
+                productID: PromotionalProduct.identifier(of: grant), entitlementIDs: [grant.entitlementID],
+                purchasedAt: grant.from, expiry: expiry, graceEnd: nil)
+            let from = holding.purchaseDate
             return ShownSubscription(
                 entry: SubscriptionEntry(
                     autoResumeDate: nil, billingIssuesDetectedAt: nil, displayName: nil, expiresDate: expiry,
                     gracePeriodExpiresDate: nil, isSandbox: environment == .sandbox, originalPurchaseDate: from,
                     ownershipType: .purchased, periodType: .normal, price: nil, purchaseDate: from, refundedAt: nil,
                     store: .promotional, storeTransactionID: grant.grantID, unsubscribeDetectedAt: nil),
-                holding: Holding(
-                    productID: PromotionalProduct.identifier(of: grant), entitlementIDs: [grant.entitlementID],
-                    purchasedAt: grant.from, expiry: expiry, graceEnd: nil))
+                holding: holding)
         }
     }
 
@@ -149,6 +150,10 @@ private struct Holding {
     /// `nil`: never.
     let expiry: WholeSecond?
     let graceEnd: WholeSecond?
+
+    /// When it was bought, as it is shown: what ended in the second in which it began is shown as ended the second before, and
+    /// nothing ends before it was bought.
+    var purchaseDate: WholeSecond { min(WholeSecond(purchasedAt), expiry ?? WholeSecond(purchasedAt)) }
 
     /// Whether it gives, or gave, access for longer; of two alike the one that was bought later.
     func isFurther(than other: Holding) -> Bool {

@@ -285,12 +285,13 @@ struct EventTests {
         let told = try log.told(by: 90)
         #expect(
             told.map(\.description) == [
-                "INITIAL_PURCHASE @0", "BILLING_ISSUE @30.1", "CANCELLATION BILLING_ERROR @30.1", "RENEWAL @33",
-                "CANCELLATION UNSUBSCRIBE @40", "EXPIRATION UNSUBSCRIBE @60",
+                "INITIAL_PURCHASE @0", "SUBSCRIPTION_EXTENDED @30", "BILLING_ISSUE @30.1",
+                "CANCELLATION BILLING_ERROR @30.1", "RENEWAL @33", "CANCELLATION UNSUBSCRIBE @40",
+                "EXPIRATION UNSUBSCRIBE @60",
             ])
         #expect(told[0]["store"] == .string("STRIPE") && told[0]["app_id"] == .null)
         #expect(told.map { $0["transaction_id"] }.first == .string("in_1"))
-        #expect(told[3]["transaction_id"] == .string("in_2") && told[3]["original_transaction_id"] == .string("sub_1"))
+        #expect(told[4]["transaction_id"] == .string("in_2") && told[4]["original_transaction_id"] == .string("sub_1"))
     }
 
     @Test("what goes to somebody else is gone here and comes there, and by itself is an end here and a purchase there")

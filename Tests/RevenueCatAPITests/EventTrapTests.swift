@@ -203,11 +203,66 @@ struct EventTrapTests {
         #expect(try WireJSON.decode(WireValue.self, from: without)["event"]?["aliases"] == .array([]))
     }
 
-    @Test("TEST is a whole event of nobody")
+    @Test("TEST is a whole event of nobody, with the fields that RevenueCat's has")
     func test() throws {
-        let event = try WireJSON.decode(WireValue.self, from: EventMessage.test(id: "x", at: day(1)))["event"]
-        #expect(event?["type"] == .string("TEST") && event?["id"] == .string("x"))
-        #expect(event?["app_user_id"] == .string("test") && event?["store"] == .string("APP_STORE"))
-        #expect(event?["environment"] == .string("SANDBOX"))
+        func event(_ app: String?) throws -> WireValue? {
+            try WireJSON.decode(WireValue.self, from: EventMessage.test(id: "x", appID: app, at: day(1)))["event"]
+        }
+        let test = try event(nil)
+        #expect(test?["type"] == .string("TEST") && test?["id"] == .string("x"))
+        #expect(test?["app_user_id"] == .string("test") && test?["store"] == .string("APP_STORE"))
+        #expect(test?["aliases"] == .array([.string("test")]) && test?["original_app_user_id"] == .string("test"))
+        #expect(test?["environment"] == .string("SANDBOX") && test?["period_type"] == .string("NORMAL"))
+        #expect(test?["product_id"] == .string("test_product") && test?["entitlement_ids"] == .null)
+        #expect(test?["event_timestamp_ms"] == .int(day(1).milliseconds))
+        #expect(test?["purchased_at_ms"] == .int(day(1).milliseconds))
+        // Two hours, as RevenueCat's.
+        #expect(test?["expiration_at_ms"] == .int(day(1).milliseconds + 7_200_000))
+        // Receivers tell apps apart by it, so there is one.
+        #expect(test?["app_id"] == .string("test_app"))
+        #expect(try event("com.example")?["app_id"] == .string("com.example"))
+    }
+
+    @Test("the trap of spellings: a UUID is sent in both, for receivers compare texts, and any other id as it is")
+    func spellings() throws {
+        let told = try #require(try subscribed().told(by: 1).first)
+        let kept = try WireJSON.encode(WireValue.object(told.members))
+        func aliases(_ name: String) throws -> WireValue? {
+            let body = try EventMessage.body(
+                of: kept,
+                EventMessage.Sending(
+                    id: "x", at: day(0), sequence: 1, customerID: name, names: [alice: name],
+                    before: Array("{}".utf8), after: Array("{}".utf8)))
+            return try WireJSON.decode(WireValue.self, from: body)["event"]?["aliases"]
+        }
+        let uuid = "0b9f2c4d-6e8a-4f1c-9d3e-5a7b1c2d4e6f"
+        #expect(try aliases(uuid) == .array([.string(uuid), .string(uuid.uppercased())]))
+        #expect(try aliases("Ann/1") == .array([.string("Ann/1")]))
+    }
+
+    @Test("an unknown price is null, and 0 only where nothing was due")
+    func prices() throws {
+        var log = TestLog()
+        let offers: [Offer?] = [nil, Offer(type: 1, discount: "FREE_TRIAL"), Offer(type: 1, discount: "PAY_UP_FRONT")]
+        for (number, offer) in offers.enumerated() {
+            let id = "\(1000 + number)"
+            log.notified(
+                purchase(id, from: 0, to: 30, offer: offer, original: id),
+                renewal(signed: 0, renews: true, original: id))
+            log.notified(nil, renewal(signed: 1, renews: false, original: id))
+            log.notified(purchase(id, from: 0, to: 30, signed: 2, revoked: 2, offer: offer, original: id))
+        }
+        log.notified(lifetime("L", at: 3))
+        log.granted(at: 4, until: 5)
+        log.stripe(at: 6) { $0.invoices = paidLine("1", from: 6, to: 36) }
+        let told = try log.told(by: 40)
+        #expect(told.count > 12)
+        for event in told {
+            let isFree = ["TRIAL", "PROMOTIONAL"].contains { event["period_type"] == .string($0) }
+            for member in ["price", "price_in_purchased_currency"] {
+                #expect(event[member] == (isFree ? .int(0) : .null), "\(event): \(event.members)")
+            }
+            #expect(event["currency"] == .null)
+        }
     }
 }

@@ -14,10 +14,14 @@ struct TrapTests {
     func graceMovesTheExpiry() throws {
         var told = TestLog()
         told.notified(purchase("1", from: 0, to: 30))
-        told.notified(purchase("1", from: 0, to: 30, signed: 30), renewal(signed: 30, renews: true, graceEnd: 46))
         let before = told.subscriber(at: 29)
         #expect(before.entitlements["premium"]?.expiresDate == shown(30))
         #expect(before.entitlements["premium"]?.gracePeriodExpiresDate == nil)
+        // The charge fails, and the store says until when it keeps access open, before what was paid for ends.
+        told.notified(purchase("1", from: 0, to: 30, signed: 29.5), renewal(signed: 29.5, renews: true, graceEnd: 46))
+        let ahead = told.subscriber(at: 29.6)
+        #expect(ahead.entitlements["premium"]?.expiresDate == shown(46))
+        #expect(ahead.subscriptions["pro"]?.gracePeriodExpiresDate == shown(46))
         let within = told.subscriber(at: 40)
         let (entitlement, subscription) = (within.entitlements["premium"], within.subscriptions["pro"])
         #expect(entitlement?.expiresDate == shown(46) && subscription?.expiresDate == shown(46))
@@ -28,6 +32,54 @@ struct TrapTests {
         #expect(after.entitlements["premium"]?.gracePeriodExpiresDate == nil)
         #expect(after.subscriptions["pro"]?.gracePeriodExpiresDate == nil)
         #expect(try told.sdk(at: 50).active.isEmpty)
+    }
+
+    @Test("what the policy adds to the paid time, and a payment under way, move the end as they are known")
+    func laterEnds() throws {
+        var leeway = TestLog(policy: AccessPolicy(leewaySeconds: 86_400))
+        leeway.notified(purchase("1", from: 0, to: 30))
+        for days in [1, 29.9, 30.5] {
+            #expect(leeway.subscriber(at: days).entitlements["premium"]?.expiresDate == shown(31), "day \(days)")
+            #expect(leeway.subscriber(at: days).entitlements["premium"]?.gracePeriodExpiresDate == nil)
+        }
+        #expect(try leeway.sdk(at: 30.5).active == ["premium"] && leeway.sdk(at: 31).active.isEmpty)
+        var web = TestLog()
+        web.stripe(at: 0) {
+            $0.invoices = paidLine("1", from: 0, to: 30)
+            $0.subscription = stripeSubscription(.active, until: 30)
+        }
+        // Stripe charges about an hour after the period has ended.
+        #expect(web.subscriber(at: 1).subscriptions["pro"]?.expiresDate == shown(30 + 1.0 / 24))
+        web.stripe(at: 30) { $0.subscription = stripeSubscription(.active, until: 60) }
+        #expect(web.subscriber(at: 30.01).subscriptions["pro"]?.expiresDate == shown(33))
+        #expect(web.subscriber(at: 30.01).subscriptions["pro"]?.gracePeriodExpiresDate == nil)
+        web.stripe(at: 30.1) { $0.subscription = stripeSubscription(.pastDue, until: 60) }
+        let grace = web.subscriber(at: 30.2).subscriptions["pro"]
+        #expect(grace?.expiresDate == shown(37) && grace?.gracePeriodExpiresDate == shown(37))
+    }
+
+    @Test("nothing ends before it was bought, though it ended in the second in which it began")
+    func endsBeforeBought() throws {
+        var told = TestLog()
+        let start = day(10).adding(milliseconds: 200)
+        let second = Double(start.milliseconds - day(0).milliseconds) / 86_400_000
+        let refund = second + 0.3 / 86_400
+        told.notified(purchase("1", from: second, to: 40, signed: refund, revoked: refund))
+        told.notified(purchase("2", "pro.yearly", from: second, to: 40, signed: refund, revoked: 5, original: "2"))
+        told.granted(at: second, until: second)
+        told.granted("grant_2", "basic", at: second, until: 3)
+        for milliseconds in [200, 400, 500, 800, 1000, 5000] {
+            let document = told.document(at: day(10).adding(milliseconds: Int64(milliseconds)))
+            for entry in document.subscriber.subscriptions.values {
+                let expiry = try #require(entry.expiresDate)
+                #expect(entry.originalPurchaseDate <= entry.purchaseDate && entry.purchaseDate <= expiry, "\(entry)")
+            }
+            for (id, entry) in document.subscriber.entitlements {
+                #expect(entry.expiresDate.map { entry.purchaseDate <= $0 } ?? false, "\(id) \(entry)")
+            }
+        }
+        #expect(told.subscriber(at: 11).subscriptions.count == 4)
+        #expect(try told.sdk(at: 11).active.isEmpty)
     }
 
     @Test("a grace period that gives no access here moves no date")

@@ -28,7 +28,7 @@ package struct PurchaseChanges: Sendable {
     package struct Gone: Sendable {
         /// What it is, in the words of whoever tells it.
         package let purchase: [String: String]
-        /// What is told where it has become nobody else's.
+        /// What is told of its end; nothing where it gave no access.
         package let news: [PurchaseNews]
 
         package init(purchase: [String: String], news: [PurchaseNews]) {
@@ -36,11 +36,24 @@ package struct PurchaseChanges: Sendable {
         }
     }
 
+    /// A purchase that was not this customer's.
+    package struct Come: Sendable {
+        /// What is told of it as of one that was bought.
+        package let news: [PurchaseNews]
+        /// What is told of it behind a transfer of all that somebody had; nothing where it gives no access.
+        package let transferred: [PurchaseNews]
+
+        package init(news: [PurchaseNews], transferred: [PurchaseNews]) {
+            (self.news, self.transferred) = (news, transferred)
+        }
+    }
+
     package var news: [PurchaseNews] = []
     /// By what names the purchase.
     package var gone: [String: Gone] = [:]
-    /// What is told of purchases that were not this customer's, where they were nobody else's either.
-    package var come: [String: [PurchaseNews]] = [:]
+    package var come: [String: Come] = [:]
+    /// Whether something gives the customer access afterwards.
+    package var holdsSomething = false
     /// The customer's entitlements at the two moments, as they are sent.
     package let before: [UInt8]
     package let after: [UInt8]

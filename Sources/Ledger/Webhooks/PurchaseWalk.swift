@@ -137,7 +137,7 @@ struct PurchaseWalk: CustomerWalk {
     /// By time or a catalog nothing changes hands.
     private mutating func tellAll(_ changes: PurchaseChanges, _ cause: AnswerCause) {
         let gone = changes.gone.sorted { $0.key < $1.key }.flatMap(\.value.news)
-        let come = changes.come.sorted { $0.key < $1.key }.flatMap(\.value)
+        let come = changes.come.sorted { $0.key < $1.key }.flatMap(\.value.news)
         tell(changes.news + gone + come, cause, changes)
     }
 
@@ -152,7 +152,9 @@ struct PurchaseWalk: CustomerWalk {
 
 /// Purchases that went from somebody, or came to somebody, by one event.
 ///
-/// What went from one customer and came to another was transferred; what only went has ended, and what only came was bought.
+/// Where all that gave somebody access went to one other customer, it was transferred, which is told to both. What only went
+/// has ended, and what only came was bought; and so it is told where the one has something left, or another got some of it:
+/// RevenueCat's receivers take a transfer for all that a customer has.
 struct PurchaseMoves {
     private struct Side {
         let key: WatchKey
@@ -165,6 +167,13 @@ struct PurchaseMoves {
                 content: .purchase(news, .event, before: changes.before, after: changes.after), app: key.app,
                 environment: key.environment, identity: key.identity, position: position, at: instant)
         }
+
+        /// Whether nothing gives them access any more but what some purchases gave.
+        func hasGiven(all moved: [String]) -> Bool {
+            !changes.holdsSomething && changes.gone.allSatisfy { $0.value.news.isEmpty || moved.contains($0.key) }
+        }
+
+        func names(_ purchase: String) -> [String] { [key.app, "\(key.identity)", purchase] }
     }
 
     private var sides: [Side] = []
@@ -190,24 +199,27 @@ struct PurchaseMoves {
             {
                 let moved = giver.changes.gone.keys.filter { taker.changes.come[$0] != nil }.sorted()
                 guard !moved.isEmpty else { continue }
-                for name in moved {
-                    taken.insert([giver.key.app, "\(giver.key.identity)", name])
-                    taken.insert([giver.key.app, "\(taker.key.identity)", name])
+                guard giver.hasGiven(all: moved) else {
+                    // What gives no access is not bought a second time.
+                    for name in moved where taker.changes.come[name]?.transferred.isEmpty ?? true {
+                        taken.insert(taker.names(name))
+                    }
+                    continue
                 }
                 for side in [giver, taker] {
+                    taken.formUnion(moved.map(side.names))
                     messages += try teller.transfer(
                         of: moved.compactMap { giver.changes.gone[$0]?.purchase }, from: giver.key.identity,
                         to: taker.key.identity, told: side.key.identity, in: side.key.environment
                     ).map(side.message)
                 }
+                messages += moved.flatMap { taker.changes.come[$0]?.transferred ?? [] }.map(taker.message)
             }
         }
         for side in sides {
-            func isLeft(_ name: String) -> Bool {
-                !taken.contains([side.key.app, "\(side.key.identity)", name])
-            }
+            func isLeft(_ name: String) -> Bool { !taken.contains(side.names(name)) }
             let gone = side.changes.gone.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value.news)
-            let come = side.changes.come.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value)
+            let come = side.changes.come.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value.news)
             messages += (gone + come).map(side.message)
         }
         return messages

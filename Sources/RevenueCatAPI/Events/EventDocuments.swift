@@ -30,7 +30,7 @@ package struct PurchaseEventDocument: Codable, Hashable, Sendable {
     package let eventTimestampMS: Int64
     package let appUserID: String
     package let originalAppUserID: String
-    /// At most 50, the customer's own id among them.
+    /// At most 50 ids, the customer's own among them; one that is a UUID in lower case and in upper case.
     package let aliases: [String]
     /// Always empty: Rightful keeps no attributes.
     package let subscriberAttributes: [String: String]
@@ -40,7 +40,7 @@ package struct PurchaseEventDocument: Codable, Hashable, Sendable {
     @Nullable package private(set) var entitlementID: String?
     package let periodType: EventPeriodType
     package let purchasedAtMS: Int64
-    /// `null` for what does not end.
+    /// Until when it gives access without a break, as far as is known, a grace period included; `null` for what does not end.
     @Nullable package private(set) var expirationAtMS: Int64?
     package let transactionID: String
     package let originalTransactionID: String

@@ -7,7 +7,7 @@ import EntitlementCore
 ///
 /// Source: "Event Types and Fields" of RevenueCat's documentation of webhooks.
 struct EventMembers {
-    /// The most names of one customer.
+    /// The most names of one customer, whatever their spellings.
     static let namesLimit = 50
     /// What it is about, for its id; it is not sent.
     static let subject = "subject"

@@ -46,7 +46,8 @@ package enum EventMessage {
         guard case .object(var members) = try WireJSON.decode(WireValue.self, from: kept) else { return [] }
         members[EventMembers.subject] = nil
         for list in nameLists where members[list] != nil {
-            members[list] = .array(numbers(members[list]).compactMap { sending.names[$0] }.map(WireValue.string))
+            let names = numbers(members[list]).compactMap { sending.names[$0] }
+            members[list] = .array(names.flatMap(spellings(of:)).map(WireValue.string))
         }
         if members["transferred_to"] == nil {
             members["app_user_id"] = .string(sending.customerID)
@@ -60,13 +61,24 @@ package enum EventMessage {
         return try encoded(members)
     }
 
+    /// As receivers may have spelled a name: RevenueCat keeps it as the app wrote it and they compare texts, while a UUID is
+    /// kept in lower case here and apps mostly write it in upper case.
+    private static func spellings(of name: String) -> [String] {
+        CustomerID.isUUID(name) ? [name, name.uppercased()] : [name]
+    }
+
+    /// For how long the sample runs, in milliseconds, as that of RevenueCat's.
+    private static let testLength: Int64 = 7_200_000
+
     /// What an endpoint is tried with: a sample, of nobody.
-    package static func test(id: String, at instant: Timestamp) throws -> [UInt8] {
+    ///
+    /// - Parameter appID: the app that the endpoint is told of; `nil`: all.
+    package static func test(id: String, appID: String?, at instant: Timestamp) throws -> [UInt8] {
         let customer = "test"
         let view = PurchaseView(
-            productID: "test_product", entitlementIDs: [], periodType: .normal, store: .appStore, appID: nil,
-            transactionID: "0", originalTransactionID: "0", purchasedAt: instant, expiresAt: instant,
-            isFamilyShare: false, offerCode: nil)
+            productID: "test_product", entitlementIDs: [], periodType: .normal, store: .appStore,
+            appID: appID ?? "test_app", transactionID: "0", originalTransactionID: "0", purchasedAt: instant,
+            expiresAt: instant.adding(milliseconds: testLength), isFamilyShare: false, offerCode: nil)
         let event = PurchaseEvent(type: .test, view: view)
         var members = EventMembers(
             event, PurchaseKey(source: "", part: ""), number: 0, names: [], customer: IdentityRef(0), in: .sandbox

@@ -25,9 +25,10 @@ package struct EventTeller: PurchaseTeller {
         let isSame = gone.isEmpty && courses.allSatisfy { old[$0.key] != nil && $0.value.isEmpty }
         guard !isSame else { return PurchaseChanges(before: [], after: []) }
         var changes = PurchaseChanges(before: try Self.shown(before), after: try Self.shown(after))
+        changes.holdsSomething = new.values.contains(where: \.isOpen)
         var number = 0
-        for (key, events) in courses.sorted(by: { $0.key < $1.key }) {
-            let news = try events.map { event in
+        func news(_ events: [PurchaseEvent], _ key: PurchaseKey) throws -> [PurchaseNews] {
+            try events.map { event in
                 number += 1
                 return try PurchaseNews(
                     event.type,
@@ -36,14 +37,22 @@ package struct EventTeller: PurchaseTeller {
                         in: moment.environment
                     ).bytes)
             }
+        }
+        for (key, events) in courses.sorted(by: { $0.key < $1.key }) {
+            let told = try news(events, key)
             if let standing = gone[key] {
                 changes.gone[key.text] = PurchaseChanges.Gone(
                     purchase: [Self.store: standing.view.store.rawValue, Self.app: standing.view.appID ?? ""],
-                    news: news)
+                    news: told)
             } else if old[key] == nil {
-                changes.come[key.text] = news
+                // It was bought before, by whomever: it goes on.
+                let goingOn = new[key].flatMap { standing in
+                    standing.isOpen ? PurchaseEvent(type: .subscriptionExtended, view: standing.view) : nil
+                }
+                changes.come[key.text] = PurchaseChanges.Come(
+                    news: told, transferred: try news([goingOn].compactMap(\.self), key))
             } else {
-                changes.news += news
+                changes.news += told
             }
         }
         return changes

@@ -20,7 +20,8 @@ struct PurchaseEvent: Hashable, Sendable {
 /// What became of one purchase from one moment to another, in RevenueCat's words.
 ///
 /// A receiver that lets in by one event and keeps out by EXPIRATION is always right: whenever a purchase comes to give access,
-/// or gives it again, there is one that says so, and EXPIRATION just when it stops.
+/// or gives it again, there is one that says so, and EXPIRATION just when it stops. One that goes by `expiration_at_ms` is, too:
+/// whenever access comes to last longer than was told, there is an event that says until when.
 struct PurchaseCourse {
     /// What is heard of later than this and changes no access is not told, in milliseconds: it is history.
     ///
@@ -34,6 +35,8 @@ struct PurchaseCourse {
     /// What the period that is the latest afterwards was before, as far as events tell.
     private struct Base {
         var isOpen: Bool
+        /// Until when access was known to last.
+        var end: Timestamp
         var hasFailed: Bool
         var isUnsubscribed: Bool
         var nextProductID: String?
@@ -46,26 +49,35 @@ struct PurchaseCourse {
         if let before, !before.knownIDs.isDisjoint(with: after.transactionIDs) {
             compare(before)
             base = Base(
-                isOpen: before.isOpen, hasFailed: before.failedAt != nil, isUnsubscribed: before.isUnsubscribed,
-                nextProductID: before.nextProductID)
-            if before.isUnsubscribed, !after.isUnsubscribed, after.isOpen { tell(.uncancellation) }
+                isOpen: before.isOpen, end: before.view.end, hasFailed: before.failedAt != nil,
+                isUnsubscribed: before.isUnsubscribed, nextProductID: before.nextProductID)
+            // What cannot be charged does not renew, whatever somebody wishes.
+            let isFailing = base.hasFailed && after.failedAt != nil
+            if before.isUnsubscribed, !after.isUnsubscribed, after.isOpen, !isFailing { tell(.uncancellation) }
         } else {
             begin(after: before)
             // Of what is not told at all nothing else is, either.
             guard after.isOpen else { return }
             let keepsProduct = before?.view.productID == after.view.productID
             base = Base(
-                isOpen: true, hasFailed: false, isUnsubscribed: false,
+                isOpen: true, end: after.view.end, hasFailed: false, isUnsubscribed: false,
                 nextProductID: keepsProduct ? before?.nextProductID : nil)
         }
         bill(base)
         announce(base)
         if base.isOpen, !after.isOpen { tell(.expiration, .expiration(after.endReason)) }
-        let opening: Set<MessageType> = [.refundReversed, .subscriptionExtended]
-        if !base.isOpen, after.isOpen, !events.contains(where: { opening.contains($0.type) }) {
+        let saying = base.isOpen ? Self.prolonging : Self.reopening
+        if after.isOpen, !base.isOpen || after.view.end > base.end,
+            !events.contains(where: { saying.contains($0.type) })
+        {
             tell(.subscriptionExtended)
         }
     }
+
+    /// What says that a period gives access again.
+    private static let reopening: Set<MessageType> = [.refundReversed, .subscriptionExtended]
+    /// What says of a period that gives access until when it does.
+    private static let prolonging = reopening.union([.billingIssue, .uncancellation])
 
     private mutating func tell(_ type: MessageType, _ detail: PurchaseEvent.Detail = .none) {
         events.append(PurchaseEvent(type: type, view: after.view, detail: detail))
@@ -92,7 +104,7 @@ struct PurchaseCourse {
         guard after.kind == .subscription else { return tell(.nonRenewingPurchase) }
         if let open, let left, left.productID != after.view.productID {
             // One that was announced is news where it comes before its time.
-            let isCut = left.expiresAt ?? .endless < open.view.expiresAt ?? .endless
+            let isCut = left.end < min(open.expiry, open.view.end)
             if isCut || open.nextProductID != after.view.productID {
                 events.append(
                     PurchaseEvent(
@@ -132,16 +144,18 @@ struct PurchaseCourse {
         }
     }
 
-    /// A charge that failed, once for each period; and that it does not renew.
+    /// A charge that failed, once for each period; and that it does not renew, once for whatever reasons.
     private mutating func bill(_ base: Base) {
         let isHeld = base.isOpen || after.isOpen
         if let failedAt = after.failedAt, !base.hasFailed, after.withdrawnAt == nil, after.isCollecting,
             isHeld || isRecent(failedAt)
         {
             tell(.billingIssue, .billingIssue(graceEnd: after.graceEnd))
-            tell(.cancellation, .cancellation(.billingError))
+            if !base.isUnsubscribed { tell(.cancellation, .cancellation(.billingError)) }
         }
-        if after.isUnsubscribed, !base.isUnsubscribed, isHeld, !events.contains(where: { $0.type == .cancellation }) {
+        if after.isUnsubscribed, !base.isUnsubscribed, !base.hasFailed, isHeld,
+            !events.contains(where: { $0.type == .cancellation })
+        {
             tell(.cancellation, .cancellation(after.cancelReason))
         }
     }

@@ -11,11 +11,14 @@ struct PurchaseView: Hashable, Sendable {
     let transactionID: String
     let originalTransactionID: String
     let purchasedAt: Timestamp
-    /// Until when it gives access, or gave it: what `expires_date` of the document is the second of; `nil` for what does not
-    /// end, and for what gives nothing.
+    /// Until when it gives access without a break, as far as is known, or gave it: what `expires_date` of the document is the
+    /// second of; `nil` for what does not end, and for what gives nothing.
     var expiresAt: Timestamp?
     let isFamilyShare: Bool
     let offerCode: String?
+
+    /// The same as an instant.
+    var end: Timestamp { expiresAt ?? .endless }
 }
 
 /// RevenueCat's `period_type` of events.
@@ -92,7 +95,7 @@ struct PurchaseStanding: Sendable {
     let followsTrial: Bool
     /// When the latest period runs out by itself.
     let expiry: Timestamp
-    /// The end of the grace period, ahead or under way.
+    /// Until when it gives access with its grace period, ahead or under way; `nil` without one.
     let graceEnd: Timestamp?
     /// When it was first said that the charge failed; `nil` where it did not, or that is solved.
     let failedAt: Timestamp?

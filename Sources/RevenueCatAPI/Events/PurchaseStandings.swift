@@ -85,11 +85,6 @@ struct PurchaseStandings {
         let failed = standing.billingIssues(of: last)
         let isUnsubscribed = !standing.unsubscriptions(of: last).isEmpty
         let said = period.web == nil ? standing.renewals(about: last).map(\.fact) : []
-        let stated = said.last { $0.graceEnd != nil }?.graceEnd
-        let graceEnd =
-            access.isInGrace
-            ? access.end
-            : stated.flatMap { access.isOpen && facts.catalog.policy.graceGivesAccess && $0 > access.end ? $0 : nil }
         let revokedAt = fact.revocation.flatMap { $0.date <= instant ? $0.date : nil }
         let isRefunded = period.isRefunded(by: instant)
         // Stripe ends by itself what it could not collect.
@@ -113,8 +108,9 @@ struct PurchaseStandings {
                 ? period.transactionIDs.contains(fact.originalTransactionID) : last.index == 0,
             followsTrial: earlier.map { PeriodType($0.fact.offer) == .trial } ?? false
                 && PeriodType(fact.offer) != .trial,
-            expiry: period.expiry, graceEnd: graceEnd, failedAt: failed.map(\.statedAt).min(),
-            isCollecting: access.isOpen || access.state == .inBillingRetry, isUnsubscribed: isUnsubscribed,
+            expiry: period.expiry, graceEnd: access.graceEnd, failedAt: failed.map(\.statedAt).min(),
+            isCollecting: access.isOpen || access.state == .inBillingRetry || access.state == .inGracePeriod,
+            isUnsubscribed: isUnsubscribed,
             nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
             isRefunded: isRefunded, statedAt: fact.signedDate ?? .earliest,
             cancelReason: cancelReason, endReason: endReason)

@@ -10,9 +10,11 @@ extension ComponentNotes {
                 "id": "The same however often the event is told",
                 "app_id": "The bundle id; `null` for what is of no app",
                 "event_timestamp_ms": "When it was found",
-                "aliases": "The customer's own id and those linked to it, at most 50",
+                "aliases":
+                    "The customer's own id and those linked to it, at most 50; one that is a UUID in lower case and in upper case",
                 "subscriber_attributes": "Always empty", "entitlement_id": "The first of `entitlement_ids`",
-                "expiration_at_ms": "`null` for what does not end",
+                "expiration_at_ms":
+                    "Until when it gives access without a break, as far as is known, a grace period included; `null` for what does not end",
                 "price": "0 for what costs nothing, else `null`: what was paid is not kept",
                 "is_trial_conversion": "Of `RENEWAL`", "cancel_reason": "Of `CANCELLATION`",
                 "expiration_reason": "Of `EXPIRATION`",
@@ -26,8 +28,8 @@ extension ComponentNotes {
         "RevenueCatTransferEvent": ComponentNotes(
             "That purchases went from one customer to another",
             [
-                "transferred_from": "Empty where they were forgotten",
-                "transferred_to": "Empty where they were forgotten",
+                "transferred_from": "One id, a UUID in lower case and in upper case; empty where they were forgotten",
+                "transferred_to": "The same of whom they went to",
             ]),
         "RevenueCatEventStore": ComponentNotes("RevenueCat's `store` of events; what was granted is `PROMOTIONAL`"),
         "RevenueCatEventEnvironment": ComponentNotes("RevenueCat's `environment` of events"),

@@ -10,10 +10,13 @@ enum RevenueCatMessage {
 
     /// The body of a delivery; `nil` where what it is about is gone.
     ///
-    /// - Parameter names: of those it names, who are known.
-    static func body(of delivery: DueDelivery, names: [IdentityRef: String]) throws -> [UInt8]? {
+    /// - Parameters:
+    ///   - names: of those it names, who are known.
+    ///   - app: the only one that the endpoint is told of; `nil`: all.
+    static func body(of delivery: DueDelivery, names: [IdentityRef: String], app: String?) throws -> [UInt8]? {
         if delivery.type == .test {
-            return try EventMessage.test(id: uuid("test \(delivery.id)", delivery), at: delivery.at)
+            return try EventMessage.test(
+                id: uuid("test \(delivery.id)", delivery), appID: app, at: delivery.at)
         }
         guard let kept = delivery.body, let change = delivery.change, let customer = delivery.customerID,
             let sequence = delivery.sequence

@@ -327,7 +327,7 @@ package struct WebhookDispatcher: Sendable {
         of delivery: DueDelivery, to endpoint: Endpoint, _ contents: Contents
     ) throws -> WebhookMessage? {
         try WebhookMessage(
-            delivery, in: endpoint.terms.knownFormat,
+            delivery, by: endpoint.terms,
             event: contents.events[Contents.Key(scope: endpoint.scope, position: delivery.position)],
             names: contents.names)
     }

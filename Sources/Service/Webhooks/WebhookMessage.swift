@@ -15,14 +15,18 @@ package struct WebhookMessage: Sendable {
 
     /// The message of a delivery; `nil` where what it is about is gone.
     ///
-    /// - Parameter names: of those whom it names by their numbers.
+    /// - Parameters:
+    ///   - terms: what the endpoint is told, and how.
+    ///   - names: of those whom it names by their numbers.
     init?(
-        _ delivery: DueDelivery, in format: EndpointFormat, event: EventDocument?, names: [IdentityRef: String] = [:]
+        _ delivery: DueDelivery, by terms: EndpointTerms, event: EventDocument?, names: [IdentityRef: String] = [:]
     ) throws {
         id = Self.id(delivery.id)
-        self.format = format
+        format = terms.knownFormat
         if format == .revenueCat {
-            guard let body = try RevenueCatMessage.body(of: delivery, names: names) else { return nil }
+            guard let body = try RevenueCatMessage.body(of: delivery, names: names, app: terms.bundleID) else {
+                return nil
+            }
             self.body = body
             return
         }

@@ -16,7 +16,7 @@ struct EventOracleTests {
     func agreement() throws {
         var found: [MessageType: Int] = [:]
         for seed in 1...UInt64(LongTests.factor * 16) {
-            let log = try Self.log(seed)
+            let log = try EventWorld(seed)
             for person in log.people {
                 for (type, count) in try follow(person, log, "seed \(seed)") { found[type, default: 0] += count }
             }
@@ -27,53 +27,14 @@ struct EventOracleTests {
         }
     }
 
-    // MARK: - Worlds
-
-    private struct Log {
-        let events: [HistoryEvent]
-        let environment: EntitlementCore.StoreEnvironment
-        let people: [IdentityRef]
-        let seed: UInt64
-    }
-
-    /// What was told of random lives, in the order of time, and now and then late.
-    private static func log(_ seed: UInt64) throws -> Log {
-        let world = WebOracleFoldTests.world(seed)
-        let bought = StoreLife.random(seed: seed, world: world, customers: 1)
-        let web = WebLife.random(
-            seed: seed, world: world, environment: .production, customers: WebOracleFoldTests.customers(seed))
-        let names = bought.record.customers.filter { $0.environment == .production }.map(\.customerID)
-        let last = bought.record.customers.flatMap(bought.record.boundaryInstants).max() ?? world.start
-        var folded = FoldedWeb(catalog: try Catalog(world))
-        for notification in bought.notifications { try folded.receive(notification) }
-        try folded.receive(web, .inOrder, seed: seed)
-        let people = Set(names + WebOracleFoldTests.customers(seed)).sorted()
-        var log = SimulatedLog(folded, .production, from: world.start, to: max(last, web.end), seed: seed)
-        log.act(among: people)
-        var random = SplitMix64(seed: seed ^ 0xE7)
-        let timed = log.events.filter { $0.environment != .sandbox }.map { event in
-            let late: Int64 =
-                switch random.number(in: 0...9) {
-                case 0...6: random.number(in: 0...2_000)
-                case 7...8: random.number(in: 0...Span.day)
-                default: random.number(in: 0...(40 * Span.day))
-                }
-            let isCatalog = if case .catalog = event.fact { true } else { false }
-            return (event, isCatalog ? world.start - Span.day : event.stated + late)
-        }.sorted { ($0.1, $0.0.position) < ($1.1, $1.0.position) }
-        return Log(
-            events: timed.enumerated().map { index, timed in timed.0.told(Int64(index + 1), at: timed.1) },
-            environment: .production, people: people.map { log.reference($0) }, seed: seed)
-    }
-
     // MARK: - The receiver
 
-    private static let opening: Set<MessageType> = [
+    static let opening: Set<MessageType> = [
         .initialPurchase, .renewal, .nonRenewingPurchase, .subscriptionExtended, .refundReversed,
     ]
 
     /// Goes through a customer's events and time, as the ledger does.
-    private func follow(_ person: IdentityRef, _ log: Log, _ context: String) throws -> [MessageType: Int] {
+    private func follow(_ person: IdentityRef, _ log: EventWorld, _ context: String) throws -> [MessageType: Int] {
         var found: [MessageType: Int] = [:]
         /// What the receiver believes to be open, with its entitlements.
         var open: [String: Set<String>] = [:]
@@ -103,7 +64,7 @@ struct EventOracleTests {
             let document = subscriber?.document(of: "somebody", at: next)
             var news = changes.news
             for (_, come) in changes.come.sorted(by: { $0.key < $1.key }) {
-                news += come
+                news += come.news
             }
             var changed: Set<String> = []
             for one in news {
@@ -139,6 +100,13 @@ struct EventOracleTests {
                 let held = Set(answers.filter(\.givesAccess).map(\.entitlementID))
                 let believed = open.values.reduce(into: Set<String>()) { $0.formUnion($1) }
                 try #require(believed == held, "\(place): \(open) \(story.suffix(12).joined(separator: "\n"))")
+                // Access is never shown to last longer than it does.
+                for answer in answers where answer.givesAccess {
+                    guard let until = answer.until, let entry = document?.subscriber.entitlements[answer.entitlementID]
+                    else { continue }
+                    try #require(
+                        entry.expiresDate.map { $0 <= WholeSecond(until) } ?? false, "\(place): \(answer) \(entry)")
+                }
                 if !changes.isEmpty {
                     let after = try WireJSON.decode([String: EntitlementEntry].self, from: changes.after)
                     try #require(after == document?.subscriber.entitlements, "\(place)")
@@ -198,35 +166,16 @@ struct EventOracleTests {
     }
 }
 
-extension HistoryEvent {
-    /// When somebody said so.
-    fileprivate var stated: Int64 {
-        switch fact {
-        case .notification(let fact): fact.signedDate?.milliseconds ?? recordedAt.milliseconds
-        case .web(let fact): fact.statedAt.milliseconds
-        case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
-            .drift, .forgetting, .access, .storeRequest:
-            recordedAt.milliseconds
-        }
-    }
-
-    fileprivate func told(_ position: Int64, at instant: Int64) -> HistoryEvent {
-        HistoryEvent(
-            position: position, recordedAt: Timestamp(milliseconds: instant), environment: environment, source: source,
-            statementSource: statementSource, type: type, occurredAt: occurredAt, fact: fact)
-    }
-}
-
 extension WireValue {
-    fileprivate var members: [String: WireValue]? { if case .object(let members) = self { members } else { nil } }
+    var members: [String: WireValue]? { if case .object(let members) = self { members } else { nil } }
 }
 
 extension [String: WireValue] {
-    fileprivate func text(_ name: String) -> String {
+    func text(_ name: String) -> String {
         if case .string(let text)? = self[name] { text } else { "" }
     }
 
-    fileprivate var entitlementIDs: Set<String> {
+    var entitlementIDs: Set<String> {
         guard case .array(let ids)? = self["entitlement_ids"] else { return [] }
         return Set(ids.compactMap { if case .string(let id) = $0 { id } else { nil } })
     }

@@ -133,6 +133,10 @@ struct SubscriberOracleTests {
         }
         for (product, entry) in subscriber.subscriptions {
             try #require(entry.originalPurchaseDate <= entry.purchaseDate, "\(place): \(product)")
+            try #require(entry.expiresDate.map { entry.purchaseDate <= $0 } ?? true, "\(place): \(entry)")
+        }
+        for (id, entry) in subscriber.entitlements {
+            try #require(entry.expiresDate.map { entry.purchaseDate <= $0 } ?? true, "\(place): \(id) \(entry)")
         }
     }
 }
@@ -205,6 +209,17 @@ struct SimulatedLog {
             default:
                 note(.link(LinkFact(identity: folded.reference(random.pick(people)), customer: customer)), at: instant)
             }
+        }
+    }
+
+    /// Transfers purchases, whosesoever they are.
+    mutating func transfer(_ count: Int, among people: [String]) {
+        let originals = Set(events.compactMap(\.fact.originalTransactionID)).sorted()
+        guard !originals.isEmpty else { return }
+        for instant in (0..<count).map({ _ in random.number(in: start...end) }).sorted() {
+            let customer = folded.reference(random.pick(people))
+            note(
+                .transfer(TransferFact(originalTransactionID: random.pick(originals), customer: customer)), at: instant)
         }
     }
 

@@ -51,6 +51,11 @@ struct TestLog {
 
     init(policy: AccessPolicy = AccessPolicy(), in environment: StoreEnvironment = .production) {
         self.environment = environment
+        applied(policy, recorded: -1000)
+    }
+
+    /// A catalog of the same products.
+    mutating func applied(_ policy: AccessPolicy, recorded: Double) {
         let catalog = Catalog(
             products: [
                 CatalogProduct(
@@ -64,7 +69,7 @@ struct TestLog {
                 CatalogProduct(
                     productID: "season", entitlements: ["premium"], duration: CalendarDuration(iso8601: "P90D")),
             ], policy: policy)
-        add(.catalog(catalog), recorded: -1000)
+        add(.catalog(catalog), recorded: recorded)
     }
 
     private mutating func add(_ fact: LedgerFact, recorded: Double) {

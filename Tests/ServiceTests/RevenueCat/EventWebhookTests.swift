@@ -23,6 +23,11 @@ struct EventWebhookTests {
 
     private static let grant = #"{"entitlement":"premium","until":"2026-11-20T13:00:00Z","reason":"a free hour"}"#
 
+    /// A UUID is sent as it is kept, and as apps spell it.
+    private static let spellings: [WireValue] = [
+        .string(Purchase.customer), .string(Purchase.customer.uppercased()),
+    ]
+
     /// Whether GET shows the entitlements that an event ends with.
     private func shown(_ rig: ServiceRig, _ customer: String) async throws -> WireValue? {
         try await rig.get("/revenuecat/v1/subscribers/\(customer)").json["subscriber"]?["entitlements"]
@@ -51,7 +56,7 @@ struct EventWebhookTests {
             #expect(first.data["before"] == .object([:]))
             #expect(try await first.data["after"] == shown(rig, Purchase.customer))
             guard case .array(let aliases)? = first.data["aliases"] else { throw Missing("\(first.text)") }
-            #expect(aliases == [.string(Purchase.customer)])
+            #expect(aliases == Self.spellings)
             _ = try await rig.command("grant", "c-1", Self.grant)
             try await receiver.wait("the grant") { $0.count == 2 }
             rig.clock.now = try instant("2026-11-20T13:00:00.000Z")
@@ -66,6 +71,7 @@ struct EventWebhookTests {
             #expect(test.status == 200)
             try await receiver.wait("the test") { $0.count == 4 }
             #expect(receiver.messages.last?.type == "TEST")
+            #expect(receiver.messages.last?.data["app_id"] == .string("test_app"))
         }
         for message in receiver.messages {
             #expect(message.headers["authorization"] == "Bearer theirs")
@@ -118,22 +124,64 @@ struct EventWebhookTests {
             let link = #"{"customer_id":"\#(Purchase.customer)"}"#
             let linked = try await rig.command("link", "c-9", link)
             #expect(linked.status == 200, "\(String(decoding: linked.body, as: UTF8.self))")
-            try await receiver.wait("both sides") { $0.count == 3 }
-            let sides = receiver.messages.suffix(2)
-            #expect(sides.allSatisfy { $0.type == "TRANSFER" && $0.data["app_user_id"] == nil })
+            try await receiver.wait("both sides, and what came along") { $0.count == 4 }
+            let sides = receiver.messages.filter { $0.type == "TRANSFER" }
+            #expect(sides.count == 2 && sides.allSatisfy { $0.data["app_user_id"] == nil })
             #expect(
                 sides.allSatisfy {
-                    $0.data["transferred_from"] == .array([.string(Purchase.customer)])
+                    $0.data["transferred_from"] == .array(Self.spellings)
                         && $0.data["transferred_to"] == .array([.string("c-9")])
                 })
             #expect(Set(sides.map { $0.data["id"] }).count == 2)
+            let goingOn = try #require(receiver.messages.last { $0.type == "SUBSCRIPTION_EXTENDED" })
+            #expect(goingOn.data["app_user_id"] == .string("c-9") && goingOn.data["sequence"] == .int(2))
+            #expect(goingOn.data["original_transaction_id"] == .string(Purchase().original))
+            #expect(goingOn.data["entitlement_ids"] == .array([.string("premium")]))
             try await rig.notify(Purchase().renewed())
             rig.clock.now = try instant("2027-01-02T00:00:00.000Z")
-            try await receiver.wait("the renewal") { $0.count == 4 }
+            try await receiver.wait("the renewal") { $0.count == 5 }
             let renewal = try #require(receiver.messages.last)
             #expect(renewal.type == "RENEWAL" && renewal.data["app_user_id"] == .string("c-9"))
             guard case .array(let aliases)? = renewal.data["aliases"] else { throw Missing("\(renewal.text)") }
-            #expect(Set(aliases) == [.string("c-9"), .string(Purchase.customer)])
+            #expect(Set(aliases) == Set([.string("c-9")] + Self.spellings))
+        }
+    }
+
+    @Test("one purchase of two that goes to somebody else is no TRANSFER: it ends for the one, and the other buys it")
+    func transferOfOne() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        let receiver = try Receiver()
+        _ = try await create(rig, receiver.url)
+        try await rig.telling {
+            try await rig.buy("2000000000000001", by: Purchase.customer)
+            try await rig.buy("2000000000000002", by: Purchase.customer)
+            try await receiver.wait("two purchases") { $0.count == 2 }
+            func transfer(_ original: String) async throws {
+                let body = #"{"original_transaction_id":"\#(original)","to":"c-9"}"#
+                let answer = try await rig.command("transfer", Purchase.customer, body)
+                #expect(answer.status == 200, "\(answer.text)")
+            }
+            try await transfer("2000000000000001")
+            try await receiver.wait("an end and a beginning") { $0.count == 4 }
+            let (gone, come) = (
+                receiver.messages.last { $0.type == "EXPIRATION" },
+                receiver.messages.last { $0.type == "INITIAL_PURCHASE" }
+            )
+            #expect(gone?.data["app_user_id"] == .string(Purchase.customer))
+            #expect(come?.data["app_user_id"] == .string("c-9"))
+            for event in [gone, come] {
+                #expect(event?.data["original_transaction_id"] == .string("2000000000000001"))
+                #expect(event?.data["product_id"] == .string("com.example.pro.yearly"))
+            }
+            #expect(try await gone?.data["after"] == shown(rig, Purchase.customer))
+            #expect(gone?.data["after"]?["premium"] != nil)
+            #expect(try await come?.data["after"] == shown(rig, "c-9"))
+            // What is left is all that there is.
+            try await transfer("2000000000000002")
+            try await receiver.wait("a transfer") { $0.count == 7 }
+            #expect(
+                receiver.messages.suffix(3).map(\.type).sorted() == ["SUBSCRIPTION_EXTENDED", "TRANSFER", "TRANSFER"])
         }
     }
 

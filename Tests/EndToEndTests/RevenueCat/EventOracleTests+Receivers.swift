@@ -1,0 +1,186 @@
+import EntitlementAPI
+import EntitlementCore
+import RevenueCatAPI
+import SeededRandom
+import StoreSimulator
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+extension EventOracleTests {
+    @Test(
+        "over random lives no receiver locks out somebody who has access, whether it goes by the events or by the ends that they tell, and whatever it makes of a TRANSFER"
+    )
+    func receivers() throws {
+        var found = EventStage.Found()
+        for seed in 1...UInt64(LongTests.factor * 16) {
+            var stage = try EventStage(EventWorld(seed, transfers: 6), seed: seed)
+            try stage.play()
+            found += stage.found
+        }
+        // Else little of what they are told would have been met.
+        #expect(found.transfers > 5 && found.partial > 5 && found.extended > 20, "\(found)")
+        #expect(found.graces > 10 && found.held > 1000, "\(found)")
+    }
+}
+
+/// All customers of a world as the ledger goes through them, and what receivers make of what they are sent.
+struct EventStage {
+    /// How often something was met.
+    struct Found {
+        /// Of all that somebody had.
+        var transfers = 0
+        /// Purchases that went to another customer while something else stayed.
+        var partial = 0
+        var extended = 0
+        var graces = 0
+        var held = 0
+
+        static func += (left: inout Found, right: Found) {
+            left.transfers += right.transfers
+            left.partial += right.partial
+            left.extended += right.extended
+            left.graces += right.graces
+            left.held += right.held
+        }
+    }
+
+    private let world: EventWorld
+    private var walks: [IdentityRef: PurchaseWalk] = [:]
+    private var facts: [IdentityRef: CustomerFacts] = [:]
+    private var receivers: [EventReceiver]
+    private var instant: Timestamp
+    private var position: Int64 = 1
+    private var random: SplitMix64
+    private var story: [String] = []
+    private(set) var found = Found()
+
+    init(_ world: EventWorld, seed: UInt64) throws {
+        self.world = world
+        random = SplitMix64(seed: seed ^ 0x9EC)
+        instant = world.events[0].recordedAt
+        receivers = EventReceiver.Rule.allCases.flatMap { rule in
+            EventReceiver.Transfers.allCases.map { EventReceiver(rule, $0) }
+        }
+        for person in world.people {
+            let known = world.history(of: person, knownAt: 1).facts()
+            facts[person] = known
+            walks[person] = PurchaseWalk(
+                known, knownAt: 1, at: instant,
+                WatchKey(app: "", identity: person, environment: world.environment), Set(world.people), EventTeller())
+        }
+    }
+
+    mutating func play() throws {
+        for event in world.events.dropFirst() {
+            var concerned: [IdentityRef: CustomerFacts] = [:]
+            for person in world.people {
+                let history = world.history(of: person, knownAt: event.position)
+                guard history.events.contains(where: { $0.position == event.position }) else { continue }
+                concerned[person] = history.facts()
+            }
+            try pass(until: event.recordedAt)
+            position = event.position
+            try learn(event, concerned)
+        }
+        try pass(until: instant.adding(milliseconds: 500 * Span.day))
+    }
+
+    private mutating func learn(_ event: HistoryEvent, _ concerned: [IdentityRef: CustomerFacts]) throws {
+        var moves = PurchaseMoves()
+        var messages: [OutboxMessage] = []
+        for person in world.people {
+            guard var walk = walks[person], let before = facts[person], let known = concerned[person] else { continue }
+            let told = walk.messages.count
+            try walk.pass(until: instant, before, knownAt: walk.position)
+            facts[person] = known
+            try walk.learn(known, knownAt: position, .event, &moves)
+            messages += walk.messages[told...]
+            walks[person] = walk
+        }
+        let moved = try moves.messages(EventTeller())
+        let isTransfer = if case .transfer = event.fact { true } else { false }
+        if moved.contains(where: { $0.type == .transfer }) {
+            found.transfers += 1
+        } else if isTransfer, Set(moved.map(\.identity)).count == 2 {
+            found.partial += 1
+        }
+        try deliver(messages + moved)
+    }
+
+    /// Lets time pass, from one instant at which there may be something to tell to the next.
+    private mutating func pass(until end: Timestamp) throws {
+        while let next = walks.values.map(\.until).min(), next <= end {
+            try look(between: next)
+            instant = next
+            var messages: [OutboxMessage] = []
+            for person in world.people {
+                guard var walk = walks[person], let known = facts[person] else { continue }
+                let told = walk.messages.count
+                try walk.pass(until: next, known, knownAt: walk.position)
+                messages += walk.messages[told...]
+                walks[person] = walk
+            }
+            try deliver(messages)
+        }
+        try look(between: end)
+        instant = max(instant, end)
+    }
+
+    /// Between two instants nothing is told; the clocks go on.
+    private mutating func look(between next: Timestamp) throws {
+        guard instant.adding(milliseconds: 1) < next else { return }
+        let between = random.number(in: instant.milliseconds + 1...next.milliseconds - 1)
+        for milliseconds in [between, next.milliseconds - 1] {
+            try expectNobodyLockedOut(at: Timestamp(milliseconds: milliseconds))
+        }
+    }
+
+    /// What is sent to several customers comes in any order, what is sent to one in its own.
+    private mutating func deliver(_ messages: [OutboxMessage]) throws {
+        var queues = Dictionary(grouping: messages, by: \.identity).mapValues { Array($0) }
+        while !queues.isEmpty {
+            let person = random.pick(queues.keys.sorted())
+            guard let message = queues[person]?.first, let body = message.body else { break }
+            queues[person]?.removeFirst()
+            if queues[person]?.isEmpty ?? true { queues[person] = nil }
+            for index in receivers.indices { try receivers[index].take(body, message.type, about: person) }
+            try note(message, body, person)
+        }
+        try expectNobodyLockedOut(at: instant)
+    }
+
+    private mutating func note(_ message: OutboxMessage, _ body: [UInt8], _ person: IdentityRef) throws {
+        let members = try WireJSON.decode(WireValue.self, from: body).members ?? [:]
+        let end = members.instant("expiration_at_ms")
+        let subject = try EventMessage.subject(of: body)
+        let until = end.map { "\($0)" } ?? "ever"
+        story.append("\(instant) \(person) \(message.type) \(subject) \(members.text("product_id")) until \(until)")
+        if message.type == .subscriptionExtended { found.extended += 1 }
+        if let graceEnd = members.instant("grace_period_expiration_at_ms") {
+            found.graces += 1
+            try #require(graceEnd == end, "\(place)")
+        }
+        if message.type == .expiration { try #require(end.map { $0 <= instant } ?? false, "\(place)") }
+        if let end, let bought = members.instant("purchased_at_ms") { try #require(bought <= end, "\(place)") }
+    }
+
+    private mutating func expectNobodyLockedOut(at instant: Timestamp) throws {
+        for person in world.people {
+            guard let known = facts[person], known.customer == person else { continue }
+            let held = Set(known.answers(at: instant).filter(\.givesAccess).map(\.entitlementID))
+            found.held += held.count
+            for receiver in receivers {
+                let believed = receiver.held(by: person, at: instant)
+                let isRight = receiver.rule == .events ? believed == held : held.isSubset(of: believed)
+                try #require(
+                    isRight, "\(place), looked at \(instant): \(person) has \(held), not \(believed): \(receiver)")
+            }
+        }
+    }
+
+    private var place: String {
+        "seed \(world.seed) known at \(position), at \(instant):\n\(story.suffix(25).joined(separator: "\n"))\n"
+    }
+}

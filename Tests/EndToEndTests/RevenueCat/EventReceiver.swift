@@ -1,0 +1,109 @@
+import EntitlementAPI
+import EntitlementCore
+import RevenueCatAPI
+
+/// A receiver as teams write them for RevenueCat: it keeps what it was told in a table, and asks nobody.
+///
+/// Its rows are of a customer and a purchase, and say what the purchase gives and until when.
+struct EventReceiver: CustomStringConvertible {
+    /// When a row gives access.
+    enum Rule: CaseIterable {
+        /// From an event that lets in until EXPIRATION, whatever the time.
+        case events
+        /// The same, and until the `expiration_at_ms` that was told last.
+        case lastEnd
+        /// The same, and until the latest `expiration_at_ms` that was ever told.
+        case latestEnd
+        /// Until the `expiration_at_ms` of the last event, whatever its type.
+        case column
+    }
+
+    /// What it makes of TRANSFER.
+    enum Transfers: CaseIterable {
+        /// All rows of the one become the other's.
+        case move
+        /// All rows of the one are dropped.
+        case drop
+    }
+
+    private struct Row: CustomStringConvertible {
+        var entitlements: Set<String>
+        var product: String
+        var isOpen: Bool
+        var lastEnd: Timestamp
+        var latestEnd: Timestamp
+
+        func gives(at instant: Timestamp, by rule: Rule) -> Bool {
+            switch rule {
+            case .events: isOpen
+            case .lastEnd: isOpen && instant < lastEnd
+            case .latestEnd: isOpen && instant < latestEnd
+            case .column: instant < lastEnd
+            }
+        }
+
+        var description: String { "\(product) \(isOpen ? "open" : "closed") until \(lastEnd), \(latestEnd)" }
+    }
+
+    let rule: Rule
+    let transfers: Transfers
+    private var rows: [IdentityRef: [String: Row]] = [:]
+    /// What was changed from, of each customer.
+    private var changed: [IdentityRef: Set<String>] = [:]
+
+    init(_ rule: Rule, _ transfers: Transfers) { (self.rule, self.transfers) = (rule, transfers) }
+
+    /// What it lets a customer have.
+    func held(by customer: IdentityRef, at instant: Timestamp) -> Set<String> {
+        (rows[customer] ?? [:]).values.filter { $0.gives(at: instant, by: rule) }
+            .reduce(into: []) { $0.formUnion($1.entitlements) }
+    }
+
+    /// Takes an event that was sent about a customer.
+    mutating func take(_ body: [UInt8], _ type: MessageType, about customer: IdentityRef) throws {
+        guard case .object(let event) = try WireJSON.decode(WireValue.self, from: body) else { return }
+        if type == .transfer {
+            guard let giver = event.people("transferred_from").first, let taker = event.people("transferred_to").first
+            else { return }
+            let moved = rows.removeValue(forKey: giver) ?? [:]
+            if transfers == .move { rows[taker, default: [:]].merge(moved) { own, _ in own } }
+            return
+        }
+        let key = try EventMessage.subject(of: body).split(separator: " ").dropFirst().dropLast()
+            .joined(separator: " ")
+        let product = event.text("product_id")
+        if type == .productChange { changed[customer, default: []].insert(key) }
+        if type == .renewal { goOn(key, as: product, of: customer) }
+        let end = event.instant("grace_period_expiration_at_ms") ?? event.instant("expiration_at_ms") ?? .endless
+        var row =
+            rows[customer]?[key]
+            ?? Row(entitlements: [], product: product, isOpen: false, lastEnd: end, latestEnd: .earliest)
+        if EventOracleTests.opening.contains(type) { (row.isOpen, row.entitlements) = (true, event.entitlementIDs) }
+        if rule == .column { row.entitlements = event.entitlementIDs }
+        if type == .expiration { row.isOpen = false }
+        (row.product, row.lastEnd, row.latestEnd) = (product, end, max(row.latestEnd, end))
+        rows[customer, default: [:]][key] = row
+    }
+
+    /// Another item of the same subscription goes on with what one was.
+    private mutating func goOn(_ key: String, as product: String, of customer: IdentityRef) {
+        let source = key.split(separator: "/")[0]
+        for (other, row) in rows[customer] ?? [:] where other != key && other.split(separator: "/")[0] == source {
+            guard changed[customer]?.contains(other) ?? false || row.product == product else { continue }
+            rows[customer]?[other]?.isOpen = false
+        }
+    }
+
+    var description: String { "\(rule), \(transfers): \(rows)" }
+}
+
+extension [String: WireValue] {
+    fileprivate func people(_ name: String) -> [IdentityRef] {
+        guard case .array(let numbers)? = self[name] else { return [] }
+        return numbers.compactMap { if case .int(let number) = $0 { IdentityRef(number) } else { nil } }
+    }
+
+    func instant(_ name: String) -> Timestamp? {
+        if case .int(let milliseconds)? = self[name] { Timestamp(milliseconds: milliseconds) } else { nil }
+    }
+}
