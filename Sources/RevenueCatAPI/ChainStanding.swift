@@ -137,6 +137,14 @@ extension ChainStanding {
         return words.reversed().prefix { _, goesOn in !goesOn }.map { told, _ in told }
     }
 
+    /// Whether a subscription on the web still waits for its first payment by the last word of it, which says nothing of
+    /// whether it is meant to renew.
+    func awaitsFirstPayment(_ latest: Latest) -> Bool {
+        guard latest.period.web != nil, let last = statements(about: latest).last?.value else { return false }
+        return last.status == .known(.incomplete) && last.endedAt == nil && !last.cancelsAtPeriodEnd
+            && last.cancelAt == nil
+    }
+
     /// What the App Store said, by the instant, of the renewal of a period from when it was bought on.
     func renewals(about latest: Latest) -> [StatedRenewal] {
         let next = chain.periods.dropFirst(latest.index + 1).first?.fact.purchaseDate ?? .endless

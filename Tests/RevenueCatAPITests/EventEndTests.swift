@@ -131,6 +131,18 @@ struct EventEndTests {
 
     // MARK: - Cancellations
 
+    @Test("what is paid for the first time on the web was not cancelled before, though Stripe says late that it runs")
+    func firstPayment() throws {
+        var log = TestLog()
+        log.stripe(at: 0) { $0.subscription = stripeSubscription(.incomplete, until: 30) }
+        log.stripe(at: 0.1) { $0.invoices = paidLine("1", from: 0, to: 30) }
+        log.stripe(at: 0.2) { $0.subscription = stripeSubscription(.active, until: 30) }
+        #expect(
+            ends(try log.told(by: 1)) == [
+                "INITIAL_PURCHASE @0.1 until 30", "SUBSCRIPTION_EXTENDED @0.2 until 30 and 1 h",
+            ])
+    }
+
     @Test("what was turned off and then cannot be charged is cancelled once")
     func unsubscribedThenFailed() throws {
         var log = subscribed()

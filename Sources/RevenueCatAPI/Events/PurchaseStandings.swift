@@ -83,7 +83,7 @@ struct PurchaseStandings {
         let (period, access, fact) = (last.period, last.access, last.period.fact)
         let earlier = last.index > 0 ? chain.periods[last.index - 1] : nil
         let failed = standing.billingIssues(of: last)
-        let isUnsubscribed = !standing.unsubscriptions(of: last).isEmpty
+        let isUnsubscribed = !standing.unsubscriptions(of: last).isEmpty && !standing.awaitsFirstPayment(last)
         let said = period.web == nil ? standing.renewals(about: last).map(\.fact) : []
         let revokedAt = fact.revocation.flatMap { $0.date <= instant ? $0.date : nil }
         let isRefunded = period.isRefunded(by: instant)

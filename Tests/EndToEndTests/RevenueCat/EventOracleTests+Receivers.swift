@@ -145,7 +145,7 @@ struct EventStage {
             guard let message = queues[person]?.first, let body = message.body else { break }
             queues[person]?.removeFirst()
             if queues[person]?.isEmpty ?? true { queues[person] = nil }
-            for index in receivers.indices { try receivers[index].take(body, message.type, about: person) }
+            for index in receivers.indices { try receivers[index].take(body, message.type, about: person, at: instant) }
             try note(message, body, person)
         }
         try expectNobodyLockedOut(at: instant)

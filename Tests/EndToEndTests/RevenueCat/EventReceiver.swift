@@ -48,8 +48,6 @@ struct EventReceiver: CustomStringConvertible {
     let rule: Rule
     let transfers: Transfers
     private var rows: [IdentityRef: [String: Row]] = [:]
-    /// What was changed from, of each customer.
-    private var changed: [IdentityRef: Set<String>] = [:]
 
     init(_ rule: Rule, _ transfers: Transfers) { (self.rule, self.transfers) = (rule, transfers) }
 
@@ -60,7 +58,9 @@ struct EventReceiver: CustomStringConvertible {
     }
 
     /// Takes an event that was sent about a customer.
-    mutating func take(_ body: [UInt8], _ type: MessageType, about customer: IdentityRef) throws {
+    mutating func take(
+        _ body: [UInt8], _ type: MessageType, about customer: IdentityRef, at instant: Timestamp
+    ) throws {
         guard case .object(let event) = try WireJSON.decode(WireValue.self, from: body) else { return }
         if type == .transfer {
             guard let giver = event.people("transferred_from").first, let taker = event.people("transferred_to").first
@@ -72,7 +72,6 @@ struct EventReceiver: CustomStringConvertible {
         let key = try EventMessage.subject(of: body).split(separator: " ").dropFirst().dropLast()
             .joined(separator: " ")
         let product = event.text("product_id")
-        if type == .productChange { changed[customer, default: []].insert(key) }
         if type == .renewal { goOn(key, as: product, of: customer) }
         let end = event.instant("grace_period_expiration_at_ms") ?? event.instant("expiration_at_ms") ?? .endless
         var row =
@@ -80,16 +79,17 @@ struct EventReceiver: CustomStringConvertible {
             ?? Row(entitlements: [], product: product, isOpen: false, lastEnd: end, latestEnd: .earliest)
         if EventOracleTests.opening.contains(type) { (row.isOpen, row.entitlements) = (true, event.entitlementIDs) }
         if rule == .column { row.entitlements = event.entitlementIDs }
-        if type == .expiration { row.isOpen = false }
+        // A change of product that is announced ends nothing yet.
+        if type == .expiration || type == .productChange && end <= instant { row.isOpen = false }
         (row.product, row.lastEnd, row.latestEnd) = (product, end, max(row.latestEnd, end))
         rows[customer, default: [:]][key] = row
     }
 
-    /// Another item of the same subscription goes on with what one was.
+    /// Another item of the same subscription goes on with the same product.
     private mutating func goOn(_ key: String, as product: String, of customer: IdentityRef) {
         let source = key.split(separator: "/")[0]
         for (other, row) in rows[customer] ?? [:] where other != key && other.split(separator: "/")[0] == source {
-            guard changed[customer]?.contains(other) ?? false || row.product == product else { continue }
+            guard row.product == product else { continue }
             rows[customer]?[other]?.isOpen = false
         }
     }
