@@ -59,10 +59,10 @@ package struct SubscriberBody: Codable, Hashable, Sendable {
 
 /// One of `subscriber.entitlements`.
 package struct EntitlementEntry: Codable, Hashable, Sendable {
-    /// Until when it gives access, or gave it: the same as its product's, the end of a grace period included; `null` for a
-    /// lifetime.
+    /// Until when it gives access without a break, as far as is known, or gave it: the same as its product's, the end of a grace
+    /// period included; `null` for a lifetime.
     @Nullable package internal(set) var expiresDate: WholeSecond?
-    /// The same while a grace period keeps it open, else `null`.
+    /// The same where a grace period, ahead or under way, keeps it open, else `null`.
     @Nullable package internal(set) var gracePeriodExpiresDate: WholeSecond?
     /// A key of `subscriptions` or `non_subscriptions`, always.
     package let productIdentifier: String

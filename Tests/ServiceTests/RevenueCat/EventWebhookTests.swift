@@ -174,6 +174,7 @@ struct EventWebhookTests {
                 #expect(event?.data["original_transaction_id"] == .string("2000000000000001"))
                 #expect(event?.data["product_id"] == .string("com.example.pro.yearly"))
             }
+            rig.wait()
             #expect(try await gone?.data["after"] == shown(rig, Purchase.customer))
             #expect(gone?.data["after"]?["premium"] != nil)
             #expect(try await come?.data["after"] == shown(rig, "c-9"))

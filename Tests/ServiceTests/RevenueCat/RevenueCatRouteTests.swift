@@ -66,6 +66,35 @@ struct RevenueCatRouteTests {
         #expect(try await rows() == before)
     }
 
+    @Test(
+        "the trap of unsigned word: nothing that RevenueCat's clients post is taken, for access comes from the stores alone"
+    )
+    func nothingIsTaken() async throws {
+        let rig = try await EntitlementsTests.rig()
+        func events() async throws -> Int64 {
+            try await rig.pool.withConnection { try $0.query("SELECT count(*) FROM event").first?.int(0) ?? 0 }
+        }
+        let before = try await events()
+        let entitlement = Self.base + "c-7/entitlements/premium"
+        for (path, body) in [
+            (
+                "/revenuecat/v1/receipts",
+                #"{"app_user_id":"c-7","fetch_token":"a","product_id":"com.example.pro.yearly"}"#
+            ),
+            ("/revenuecat/v1/subscribers/identify", #"{"app_user_id":"\(Purchase.customer)","new_app_user_id":"c-7"}"#),
+            (Self.base + "c-7/attributes", #"{"attributes":{"a":{"value":"b"}}}"#),
+            (entitlement + "/promotional", #"{"duration":"lifetime"}"#), (entitlement + "/revoke_promotionals", "{}"),
+            (Self.base + "c-7", "{}"),
+        ] {
+            let answer = try await rig.send("POST", path, key: rig.admin, body: Array(body.utf8))
+            #expect([404, 405].contains(answer.status), "\(path): \(answer.text)")
+            #expect(try WireJSON.decode(ErrorDocument.self, from: answer.body).code == 7226, "\(path)")
+        }
+        rig.wait()
+        #expect(try Self.subscriber(try await rig.get(Self.base + "c-7")).entitlements.isEmpty)
+        #expect(try await events() == before)
+    }
+
     @Test("the trap of spellings: a UUID in any case is one customer, shown as asked; any other id is as it is written")
     func spellings() async throws {
         let rig = try await EntitlementsTests.rig()
