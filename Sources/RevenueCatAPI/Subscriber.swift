@@ -104,7 +104,8 @@ package struct Subscriber {
                 expiresDate: expiry, gracePeriodExpiresDate: graceEnd, isSandbox: environment == .sandbox,
                 originalPurchaseDate: min(WholeSecond(subscription.originalPurchaseDate), holding.purchaseDate),
                 ownershipType: period.fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
-                periodType: PeriodType(period.fact.offer), price: nil, purchaseDate: holding.purchaseDate,
+                periodType: PeriodType(period.fact.offer), price: price(of: period.fact),
+                purchaseDate: holding.purchaseDate,
                 refundedAt: isRefunded ? hearings.refund(of: period).map { WholeSecond($0) } : nil,
                 store: isOfWeb ? .stripe : .appStore,
                 storeTransactionID: isOfWeb ? period.fact.originalTransactionID : period.fact.transactionID,
@@ -133,11 +134,16 @@ package struct Subscriber {
         }
     }
 
+    private func price(of fact: TransactionFact) -> Price? {
+        facts.originals[fact.originalTransactionID]?.price(of: fact).map { Price($0) }
+    }
+
     private func entry(_ bought: OriginalPurchases.OneTime) -> OneTimeEntry {
         let date = WholeSecond(bought.fact.purchaseDate)
         return OneTimeEntry(
             displayName: nil, id: bought.fact.transactionID, isSandbox: environment == .sandbox,
-            originalPurchaseDate: date, price: nil, purchaseDate: date, store: bought.isOfWeb ? .stripe : .appStore,
+            originalPurchaseDate: date, price: price(of: bought.fact), purchaseDate: date,
+            store: bought.isOfWeb ? .stripe : .appStore,
             storeTransactionID: bought.fact.transactionID)
     }
 }

@@ -1,4 +1,5 @@
 package import EntitlementAPI
+import EntitlementCore
 
 /// A customer as RevenueCat's `GET /v1/subscribers/{app_user_id}` shows them.
 ///
@@ -155,6 +156,8 @@ package struct Price: Codable, Hashable, Sendable {
     package let amount: Double
     /// ISO 4217.
     package let currency: String
+
+    init(_ money: Money) { (amount, currency) = (money.units, money.currency) }
 }
 
 /// RevenueCat's `ownership_type`.

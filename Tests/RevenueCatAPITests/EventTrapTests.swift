@@ -240,6 +240,30 @@ struct EventTrapTests {
         #expect(try aliases("Ann/1") == .array([.string("Ann/1")]))
     }
 
+    @Test(
+        "a price is shown in its own currency, in dollars where that is what was paid, and what went back is less than 0"
+    )
+    func statedPrices() throws {
+        func price(_ amount: Int64, _ currency: String) -> Money? { Money(thousandths: amount, currency: currency) }
+        var log = TestLog()
+        log.notified(purchase("1000", from: 0, to: 30, price: price(9990, "USD")))
+        log.notified(purchase("1000", from: 0, to: 30, signed: 2, revoked: 2, price: price(9990, "USD")))
+        log.notified(purchase("2000", from: 3, to: 33, original: "2000", price: price(1_500_000, "JPY")))
+        log.stripe(at: 6) { $0.invoices = paidLine("1", from: 6, to: 36, currency: "eur") }
+        let told = try log.told(by: 10)
+        func amounts(_ type: MessageType) -> [[WireValue?]] {
+            told.filter { $0.type == type }.map { event in
+                ["price", "price_in_purchased_currency", "currency"].map { event[$0] }
+            }
+        }
+        #expect(
+            amounts(.initialPurchase) == [
+                [.double(9.99), .double(9.99), .string("USD")], [.null, .double(1500), .string("JPY")],
+                [.null, .double(9.99), .string("EUR")],
+            ])
+        #expect(amounts(.cancellation) == [[.double(-9.99), .double(-9.99), .string("USD")]])
+    }
+
     @Test("an unknown price is null, and 0 only where nothing was due")
     func prices() throws {
         var log = TestLog()

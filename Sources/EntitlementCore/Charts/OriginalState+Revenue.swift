@@ -26,14 +26,6 @@ extension OriginalState {
     }
 }
 
-extension Revocation {
-    /// How much of a price went back; `nil` where only a part did, and nobody said how much.
-    fileprivate func part(of price: Money) -> Money? {
-        guard kind == .known(.refundProrated) else { return price }
-        return percentage.map(price.part)
-    }
-}
-
 extension WebOriginal {
     fileprivate func addRevenue(to cells: inout ChartCells) {
         let invoices = Dictionary(grouping: lines, by: \.value.invoiceID).mapValues(ChargedInvoice.init)
@@ -82,10 +74,6 @@ extension WebOriginal {
     }
 
     private var paidOnceAt: Timestamp? { whatWasPaid.at }
-
-    private var amountPaidOnce: Money? {
-        payments.compactMap { Money($0.value.amount, $0.value.currency) }.max { $0.thousandths < $1.thousandths }
-    }
 }
 
 /// A paid invoice, put together from those of its lines that are known.
@@ -130,14 +118,6 @@ private struct ChargedInvoice {
         }
         if let money = Money(thousandths: rest, currency: amount.currency) { shares.append((product, money)) }
         return shares
-    }
-}
-
-extension Money {
-    /// An amount of Stripe's; `nil` where it or its currency was not stated.
-    fileprivate init?(_ amount: Int64?, _ currency: String?) {
-        guard let amount, let currency else { return nil }
-        self.init(stripeAmount: amount, currency: currency)
     }
 }
 

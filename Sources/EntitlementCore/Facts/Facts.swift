@@ -102,6 +102,12 @@ package struct Revocation: Hashable, Sendable {
         self.kind = kind
         self.percentage = percentage
     }
+
+    /// How much of a price went back; `nil` where only a part did, and nobody said how much.
+    package func part(of price: Money) -> Money? {
+        guard kind == .known(.refundProrated) else { return price }
+        return percentage.map(price.part)
+    }
 }
 
 /// The offer a period was bought under.

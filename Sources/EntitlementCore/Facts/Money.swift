@@ -30,6 +30,12 @@ package struct Money: Hashable, Sendable {
         self.init(thousandths: thousandths, currency: currency)
     }
 
+    /// The same, of what Stripe may not have stated.
+    init?(_ amount: Int64?, _ currency: String?) {
+        guard let amount, let currency else { return nil }
+        self.init(stripeAmount: amount, currency: currency)
+    }
+
     /// Of these Stripe counts whole units.
     ///
     /// ISK and UGX have no decimals either, and Stripe counts hundredths of them all the same.
@@ -38,6 +44,9 @@ package struct Money: Hashable, Sendable {
     ]
     /// Of these it counts thousandths.
     private static let withThreeDecimals: Set<String> = ["bhd", "jod", "kwd", "omr", "tnd"]
+
+    /// The same in the currency's unit, for people and for formats that have no other.
+    package var units: Double { Double(thousandths) / 1000 }
 
     /// The part that so many thousandths of a percent are, rounded to the nearest thousandth of a unit.
     package func part(_ percentage: Int64) -> Money {

@@ -46,9 +46,10 @@ package struct PurchaseEventDocument: Codable, Hashable, Sendable {
     package let originalTransactionID: String
     package let isFamilyShare: Bool
     @Nullable package private(set) var offerCode: String?
-    /// 0 for what costs nothing, else `null`: what was paid is not kept.
-    @Nullable package private(set) var price: Int64?
-    @Nullable package private(set) var priceInPurchasedCurrency: Int64?
+    /// In dollars, where it was paid in dollars or costs nothing; a refund is less than 0.
+    @Nullable package private(set) var price: Double?
+    /// `null` where the store does not state it.
+    @Nullable package private(set) var priceInPurchasedCurrency: Double?
     @Nullable package private(set) var currency: String?
     @Nullable package private(set) var countryCode: String?
     @Nullable package private(set) var taxPercentage: Double?

@@ -40,8 +40,7 @@ struct EventMembers {
             event.type, subject: "\(customer.number) \(key.text) \(number)", appID: view.appID, store: view.store,
             environment)
         let entitlementIDs = view.entitlementIDs.map(WireValue.string)
-        // What costs nothing is known; what was paid is not kept.
-        let price: WireValue = view.periodType == .trial || view.periodType == .promotional ? .int(0) : .null
+        let price = Self.price(of: event)
         members.merge([
             "aliases": .array(names.prefix(Self.namesLimit).map { .int($0.number) }),
             "subscriber_attributes": .object([:]), "product_id": .string(view.productID),
@@ -50,8 +49,9 @@ struct EventMembers {
             "purchased_at_ms": .int(view.purchasedAt.milliseconds), "expiration_at_ms": Self.instant(view.expiresAt),
             "transaction_id": .string(view.transactionID),
             "original_transaction_id": .string(view.originalTransactionID),
-            "is_family_share": .bool(view.isFamilyShare), "offer_code": Self.text(view.offerCode), "price": price,
-            "price_in_purchased_currency": price, "currency": .null, "country_code": .null, "tax_percentage": .null,
+            "is_family_share": .bool(view.isFamilyShare), "offer_code": Self.text(view.offerCode),
+            "price": price.inDollars, "price_in_purchased_currency": price.inOwnCurrency,
+            "currency": Self.text(view.price?.currency), "country_code": .null, "tax_percentage": .null,
             "commission_percentage": .null, "takehome_percentage": .null, "presented_offering_id": .null,
             "renewal_number": .null, "metadata": .null, "experiments": .array([]),
         ]) { $1 }
@@ -75,6 +75,17 @@ struct EventMembers {
             appID: appID, store: store, environment)
         members["transferred_from"] = .array([.int(giver.number)])
         members["transferred_to"] = .array([.int(taker.number)])
+    }
+
+    /// What was paid, or went back as less than nothing; in RevenueCat's `price` in dollars, which is known only of dollars.
+    private static func price(of event: PurchaseEvent) -> (inDollars: WireValue, inOwnCurrency: WireValue) {
+        let view = event.view
+        // What costs nothing is known, whether it was stated or not.
+        if view.periodType == .trial || view.periodType == .promotional { return (.int(0), .int(0)) }
+        var amount = view.price.map { $0.units }
+        if case .cancellation(.customerSupport) = event.detail { amount = view.refund.map { -$0.units } }
+        let value = amount.map(WireValue.double) ?? .null
+        return (view.price?.currency == "USD" || amount == 0 ? value : .null, value)
     }
 
     private static func text(_ text: String?) -> WireValue { text.map(WireValue.string) ?? .null }

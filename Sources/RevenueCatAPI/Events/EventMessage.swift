@@ -78,7 +78,8 @@ package enum EventMessage {
         let view = PurchaseView(
             productID: "test_product", entitlementIDs: [], periodType: .normal, store: .appStore,
             appID: appID ?? "test_app", transactionID: "0", originalTransactionID: "0", purchasedAt: instant,
-            expiresAt: instant.adding(milliseconds: testLength), isFamilyShare: false, offerCode: nil)
+            expiresAt: instant.adding(milliseconds: testLength), isFamilyShare: false, offerCode: nil,
+            price: nil, refund: nil)
         let event = PurchaseEvent(type: .test, view: view)
         var members = EventMembers(
             event, PurchaseKey(source: "", part: ""), number: 0, names: [], customer: IdentityRef(0), in: .sandbox

@@ -16,6 +16,10 @@ struct PurchaseView: Hashable, Sendable {
     var expiresAt: Timestamp?
     let isFamilyShare: Bool
     let offerCode: String?
+    /// What was paid; `nil` where nobody stated it.
+    let price: Money?
+    /// How much of that went back.
+    let refund: Money?
 
     /// The same as an instant.
     var end: Timestamp { expiresAt ?? .endless }

@@ -56,14 +56,16 @@ struct PurchaseStandings {
     private func view(
         _ fact: TransactionFact, transactionID: String, _ access: Access?, isOfWeb: Bool
     ) -> PurchaseView {
-        PurchaseView(
+        let price = facts.originals[fact.originalTransactionID]?.price(of: fact)
+        return PurchaseView(
             productID: fact.productID, entitlementIDs: entitlements(of: fact.productID),
             periodType: EventPeriodType(PeriodType(fact.offer)), store: isOfWeb ? .stripe : .appStore,
             appID: fact.bundleID.isEmpty ? nil : fact.bundleID, transactionID: transactionID,
             originalTransactionID: fact.originalTransactionID, purchasedAt: fact.purchaseDate,
             expiresAt: access.flatMap { $0.end == .endless ? nil : $0.end },
             isFamilyShare: fact.ownership == .known(.familyShared),
-            offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil)
+            offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil, price: price,
+            refund: price.flatMap { fact.revocation?.part(of: $0) })
     }
 
     /// Apple's `offerType` of an offer code.
@@ -144,7 +146,7 @@ struct PurchaseStandings {
             productID: PromotionalProduct.identifier(of: grant), entitlementIDs: [grant.entitlementID],
             periodType: .promotional, store: .promotional, appID: nil, transactionID: grant.grantID,
             originalTransactionID: grant.grantID, purchasedAt: grant.from, expiresAt: end, isFamilyShare: false,
-            offerCode: nil)
+            offerCode: nil, price: nil, refund: nil)
         return PurchaseStanding(
             kind: .grant, view: view, views: [view.productID: view], isOpen: instant < end, givesNothing: false,
             transactionIDs: [grant.grantID], knownIDs: [grant.grantID], isFirst: true, followsTrial: false,

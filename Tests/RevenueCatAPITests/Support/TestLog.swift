@@ -18,14 +18,15 @@ func purchase(
     _ id: String, _ product: String = "pro", from start: Double, to end: Double? = nil,
     _ kind: ProductKind = .autoRenewable, signed: Double? = nil, revoked: Double? = nil,
     _ revocation: RevocationKind = .refundFull, reason: TransactionReason = .purchase, offer: Offer? = nil,
-    ownership: AppleOwnership = .purchased, of owner: IdentityRef = alice, original: String = "1000"
+    ownership: AppleOwnership = .purchased, of owner: IdentityRef = alice, original: String = "1000",
+    price: Money? = nil
 ) -> TransactionFact {
     TransactionFact(
         payloadHash: .zero, signedDate: day(signed ?? start), transactionID: id, originalTransactionID: original,
         webOrderLineItemID: "item-\(id)", productID: product, bundleID: "com.example", kind: .known(kind),
         purchaseDate: day(start), expiresDate: end.map { day($0) },
         revocation: revoked.map { Revocation(date: day($0), kind: .known(revocation)) }, reason: .known(reason),
-        ownership: .known(ownership), accountToken: owner, offer: offer)
+        ownership: .known(ownership), accountToken: owner, offer: offer, price: price)
 }
 
 func lifetime(
@@ -162,10 +163,10 @@ struct TestLog {
 }
 
 /// A paid invoice with one line of `pro`.
-func paidLine(_ id: String, from start: Double, to end: Double) -> [WebInvoice] {
+func paidLine(_ id: String, from start: Double, to end: Double, currency: String? = nil) -> [WebInvoice] {
     [
         WebInvoice(
-            invoiceID: "in_\(id)", paidAt: day(start), amountPaid: 999,
+            invoiceID: "in_\(id)", paidAt: day(start), amountPaid: 999, currency: currency,
             lines: [
                 WebLine(
                     lineID: "il_\(id)", item: "si_1", product: WebProduct(price: "price_pro", product: nil),
