@@ -258,7 +258,7 @@ struct EventTrapTests {
         }
         #expect(
             amounts(.initialPurchase) == [
-                [.double(9.99), .double(9.99), .string("USD")], [.null, .double(1500), .string("JPY")],
+                [.double(9.99), .double(9.99), .string("USD")], [.null, .int(1500), .string("JPY")],
                 [.null, .double(9.99), .string("EUR")],
             ])
         #expect(amounts(.cancellation) == [[.double(-9.99), .double(-9.99), .string("USD")]])

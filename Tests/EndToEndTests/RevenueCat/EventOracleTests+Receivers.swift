@@ -87,15 +87,18 @@ struct EventStage {
         try pass(until: instant.adding(milliseconds: 500 * Span.day))
     }
 
+    /// Purchases are told from facts alone, so no answer is shown.
+    private static func known(_ facts: CustomerFacts) -> KnownCustomer { KnownCustomer(facts) { _ in [] } }
+
     private mutating func learn(_ event: HistoryEvent, _ concerned: [IdentityRef: CustomerFacts]) throws {
         var moves = PurchaseMoves()
         var messages: [OutboxMessage] = []
         for person in world.people {
             guard var walk = walks[person], let before = facts[person], let known = concerned[person] else { continue }
             let told = walk.messages.count
-            try walk.pass(until: instant, before, knownAt: walk.position)
+            try walk.pass(until: instant, Self.known(before), knownAt: walk.position)
             facts[person] = known
-            try walk.learn(known, knownAt: position, .event, &moves)
+            try walk.learn(Self.known(known), knownAt: position, .event, &moves)
             messages += walk.messages[told...]
             walks[person] = walk
         }
@@ -118,7 +121,7 @@ struct EventStage {
             for person in world.people {
                 guard var walk = walks[person], let known = facts[person] else { continue }
                 let told = walk.messages.count
-                try walk.pass(until: next, known, knownAt: walk.position)
+                try walk.pass(until: next, Self.known(known), knownAt: walk.position)
                 messages += walk.messages[told...]
                 walks[person] = walk
             }
