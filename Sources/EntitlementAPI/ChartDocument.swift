@@ -30,7 +30,7 @@ package struct ChartDocument: Codable, Hashable, Sendable, NamedDocument {
 
         package init(_ line: ChartLine) {
             figure = line.figure.name
-            counted = line.figure.isStanding ? .atEnd : .within
+            counted = line.figure.counted
             productID = line.productID
             source = line.source
             values = line.values

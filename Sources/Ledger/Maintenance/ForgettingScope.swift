@@ -18,7 +18,7 @@ package struct ForgettingScope: Sendable {
     /// The addresses that Stripe gives for this person in that evidence, in lower case.
     private(set) var mailAddresses: Set<String>
     /// How many of these stand in what is other customers', too.
-    private(set) var sharedMailAddresses = 0
+    package private(set) var sharedMailAddresses = 0
     /// The evidence that ids lead to, whatever addresses stand in it.
     private var identified: Set<Int64>
 

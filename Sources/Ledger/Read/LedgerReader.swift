@@ -35,6 +35,9 @@ package struct LedgerReader: Sendable {
     /// What is known of the streams of the same log.
     package var streamRegister: StreamRegister { StreamRegister(pool: pool) }
 
+    /// What the log speaks of, as far as it was counted.
+    package func seen() async throws -> SeenSummary { try await SeenProjector(pool: pool).summary() }
+
     /// The tree over the same log.
     package var tree: LogTree { LogTree(pool: pool) }
 

@@ -7,7 +7,15 @@ import OpenSSLCrypto
 
 extension Application {
     /// `GET /console`: the page, for anybody; it knows nothing until somebody has signed in.
-    func consolePage(_ call: Call) async throws -> HTTPResponse { try consoleFile(ConsoleAssets.page, call) }
+    ///
+    /// The page's addresses are relative, so behind a slash it would ask for what is not there.
+    func consolePage(_ call: Call) async throws -> HTTPResponse {
+        guard !call.request.path.hasSuffix("/") else {
+            _ = try sessions()
+            return HTTPResponse(status: 308, headers: [("Location", "../console"), ("Cache-Control", "no-cache")])
+        }
+        return try consoleFile(ConsoleAssets.page, call)
+    }
 
     /// `GET /console/assets/{file}`: what the page is made of.
     func consoleAsset(_ call: Call) async throws -> HTTPResponse {

@@ -67,6 +67,36 @@ extension ComponentNotes {
                 "intervals": "One after the other, without gaps", "known_at": "The position the answer rests on",
                 "lines": "Those that are 0 throughout are left out",
             ]),
+        "ExtensionRequest": ComponentNotes(
+            "Some days that a subscriber is to be given",
+            [
+                "reason_code": "As the store has it", "reason": "Kept with the event, for good; not told to the store",
+                "dry_run": "Answers what would be, and sends nothing",
+                "again": "Also where the store extended it within the last 24 hours",
+            ]),
+        "ExtensionReason": ComponentNotes("Why a renewal date is moved, as the store has it"),
+        "Extension": ComponentNotes(
+            "What moving a renewal date comes to",
+            [
+                "expires_at": "When it ran out before", "would_expire_at": "So many days later",
+                "extended_within_year": "As far as known; the store does it twice within 365 days",
+                "doubts": "Why the store will refuse, as far as can be told",
+                "unsettled": "The event of an extension of which nobody knows whether the store was asked",
+                "position": "The event that says what was asked; `null` where nothing was sent",
+                "settled_position": "The event that says what the store answered",
+                "extended_until": "When it runs out now, as the store says",
+            ]),
+        "ChartList": ComponentNotes("Which charts there are"),
+        "ChartListItem": ComponentNotes("A chart and its figures"),
+        "ChartListFigure": ComponentNotes("A figure of a chart"),
+        "Remarks": ComponentNotes(
+            "What the log speaks of that is for a person to look at",
+            [
+                "counted_to": "Up to which position it is counted",
+                "remarks": "By kind, such as `unknown_field`; the most frequent first",
+                "unmapped_products": "Sold, and not in the catalog in force; the most frequent first",
+            ]),
+        "RemarksSeen": ComponentNotes("Something the log speaks of, and how often", ["events": "How many speak of it"]),
         "ChartName": ComponentNotes("A chart"),
         "ChartStep": ComponentNotes("How long the intervals of a chart are, in UTC"),
         "ChartInterval": ComponentNotes("A stretch of time of which each line has one number"),

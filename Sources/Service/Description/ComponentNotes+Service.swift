@@ -42,6 +42,24 @@ extension ComponentNotes {
         "Preview": ComponentNotes(
             "What a command would change",
             ["customers": "Whoever the command names, before and after it", "known_at": "The position it rests on"]),
+        "ForgetRequest": ComponentNotes(
+            "Who is to be forgotten",
+            [
+                "dry_run": "Answers what would be erased, and erases nothing",
+                "confirm": "The customer's id again; required unless `dry_run` is `true`",
+            ]),
+        "Forgetting": ComponentNotes(
+            "What forgetting somebody erases",
+            [
+                "identities": "How many ids: of customers, account tokens and app transactions",
+                "evidence": "How many pieces",
+                "shared_app_transactions": "Ids that stay, because other customers' statements bear them, too",
+                "shared_mail_addresses": "Addresses by which nothing is erased, because they are other customers', too",
+                "positions": "The events that say so",
+            ]),
+        "ForgettingCharge": ComponentNotes(
+            "A subscription that goes on being charged: nobody can look it up by the customer afterwards",
+            ["by": "`app_store` or `stripe`: where it is ended"]),
         "Console": ComponentNotes(
             "Who is signed in to the console", ["session": "`null` where nobody is"]),
         "ConsoleSession": ComponentNotes(

@@ -106,17 +106,39 @@ extension APIOperation {
         answer: .document(PreviewDocument.self, Example.preview),
         codes: [.ownershipConflict, .unprocessable, .notFound])
 
+    static let forgetCustomer = APIOperation(
+        "forgetCustomer", .customers, "Forget a customer",
+        "Erases who somebody is, and the evidence that says so, [for good](privacy.md): it is not undone. The events stay, and with "
+            + "them every hash. It takes a role that owns the tables: with an embedded database, or where "
+            + "`migrate_database_url` is configured. It takes no `Idempotency-Key`; sent again, it finds nobody.",
+        [.customer],
+        body: Body(ForgetRequest.self, #"{"confirm":"c-1"}"#),
+        answer: .document(
+            ForgettingDocument.self,
+            """
+            {"object":"forgetting","dry_run":false,"identities":2,"evidence":5,"shared_app_transactions":0,
+             "shared_mail_addresses":0,"charges":[{"original_transaction_id":"2000000123456780",
+              "environment":"production","product_id":"com.example.pro.yearly","by":"app_store"}],"positions":[1235]}
+            """), codes: [.notFound, .unprocessable])
+
+    static let exportCustomer = APIOperation(
+        "exportCustomer", .customers, "Export a customer",
+        "Everything known about a customer, as the file that `rightful export` writes: events with their facts and evidence, "
+            + "identities, catalogs, and a signed checkpoint that binds them.",
+        [.customer, .exportEnvironment],
+        answer: .foreign("A customer's export", #"{"object":"customer_export"}"#), codes: [.notFound])
+
     static let findCustomers = APIOperation(
         "findCustomers", .customers, "Find whose a purchase is",
-        "Whoever has a purchase that bears it now. Exactly one of the three is named; "
+        "Whoever has a purchase that bears it now. Exactly one of the four is named; "
             + "see [whose a purchase is](#whose-a-purchase-is).",
-        [.transactionID, .appAccountToken, .appTransactionID],
+        [.transactionID, .appAccountToken, .appTransactionID, .orderID],
         answer: .document(
             ListDocument<CustomerMatchDocument>.self,
             """
             {"object":"list","items":[{"customer_id":"c-1","environment":"production",
              "original_transaction_id":"2000000123456780"}],"has_more":false,"next_after":null}
-            """))
+            """), codes: [.unprocessable])
 
     static let readRevenueCatSubscriber = APIOperation(
         "readRevenueCatSubscriber", .customers, "Read as RevenueCat does",

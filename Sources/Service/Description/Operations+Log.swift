@@ -16,6 +16,25 @@ extension APIOperation {
         answer: .document(StoreCheckDocument.self, Example.storeCheck),
         codes: [.notFound, .unprocessable, .wrongEnvironment])
 
+    static let extendSubscription = APIOperation(
+        "extendSubscription", .purchases, "Extend a subscription",
+        "Asks the App Store to move a subscription's renewal date, as `rightful extend` does: what was asked is an event before it "
+            + "is sent, and what the store answered is another. Of the same wish, sent again because no answer came, the store "
+            + "carries out one. With `dry_run` nothing is sent, and `doubts` says why the store will refuse.",
+        [.original, .environment, .idempotencyKey],
+        body: Body(
+            ExtensionRequest.self,
+            #"{"days":7,"reason_code":"service_issue","reason":"the outage of May","dry_run":true}"#),
+        answer: .document(
+            ExtensionDocument.self,
+            """
+            {"object":"renewal_extension","original_transaction_id":"2000000123456780","app":"com.example.app",
+             "environment":"production","product_id":"com.example.pro.yearly","days":7,"reason_code":"service_issue",
+             "expires_at":"2027-01-01T00:00:00.000Z","would_expire_at":"2027-01-08T00:00:00.000Z",
+             "extended_within_year":0,"doubts":[],"unsettled":null,"position":null,"settled_position":null,
+             "extended_until":null}
+            """), codes: [.notFound, .unprocessable])
+
     static let signOffer = APIOperation(
         "signOffer", .purchases, "Sign a promotional offer",
         "Signs a [promotional offer](#promotional-offers) for a device, with the app's key from App Store Connect.",
@@ -40,6 +59,13 @@ extension APIOperation {
         [.environment, .driftClass, .resolved, .after, .limit],
         answer: .document(DriftListDocument.self, Example.drift))
 
+    static let listCharts = APIOperation(
+        "listCharts", .purchases, "List charts", "Which charts there are, and what [figures](charts.md) each has.",
+        answer: .document(
+            ChartListDocument.self,
+            #"{"object":"list","items":[{"name":"refunds","figures":[{"name":"refunded","counted":"within"}]}]}"#),
+        headers: [])
+
     static let readChart = APIOperation(
         "readChart", .purchases, "Read a chart",
         "Figures over time: [what each of them counts](charts.md); as a table where `format` or `Accept` says so. At most 400 "
@@ -51,6 +77,18 @@ extension APIOperation {
         codes: [.notFound, .positionNotReached, .unprocessable])
 
     // MARK: - The log
+
+    static let listRemarks = APIOperation(
+        "listRemarks", .log, "List what is not known",
+        "Kinds of things in what stores sent that this version does not know, and products that were sold and of which the "
+            + "catalog in force knows nothing: at most 1000 together, of every app and environment.",
+        answer: .document(
+            RemarksDocument.self,
+            """
+            {"object":"remarks","counted_to":1234,
+             "remarks":[{"name":"unknown_field","events":3,"first_position":15,"last_position":1201}],
+             "unmapped_products":[{"name":"com.example.new","events":1,"first_position":1201,"last_position":1201}]}
+            """))
 
     static let listEvents = APIOperation(
         "listEvents", .log, "List events", "The log as a cursor feed.", [.after, .limit],

@@ -86,6 +86,10 @@ struct Parameter: Sendable {
         "environment", in: .query, words(StoreEnvironment.self),
         "The key's own where that is left out, else `production`"
     ).of(StoreEnvironment.self)
+    static let exportEnvironment = Parameter(
+        "environment", in: .query, words(StoreEnvironment.self),
+        "The key's own where that is left out, else both"
+    ).of(StoreEnvironment.self)
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
         "known_at", in: .query, .oneOf([.integer(0...Int64.max), .instant]),
@@ -114,6 +118,9 @@ struct Parameter: Sendable {
         "app_account_token", in: .query, text(limit: identifierLimit), "What signed statements bear")
     static let appTransactionID = Parameter(
         "app_transaction_id", in: .query, text(limit: identifierLimit), "What signed statements bear")
+    static let orderID = Parameter(
+        "order_id", in: .query, text(limit: 64),
+        "Of the receipt that Apple sent the customer: the store is asked what it is an order of")
     static let size = Parameter(
         "size", in: .query, .integer(0...Int64.max), "How many events the tree covers; all where left out")
     static let from = Parameter(

@@ -26,6 +26,9 @@ package struct Application: Sendable {
         package var explanationTime = Duration.seconds(8)
         /// How long a catalog is tried at a time; less than the server's deadline for a handler.
         package var catalogTrial = Duration.seconds(6)
+        /// How long everything that names somebody who is to be forgotten is looked for; less than the server's deadline
+        /// for a handler.
+        package var forgettingSearch = Duration.seconds(6)
         /// How long the store may take to answer a check; less than the server's deadline for a handler.
         package var storePatience = Duration.seconds(8)
         /// How long a list of products waits for prices that were never read.
@@ -87,6 +90,8 @@ package struct Application: Sendable {
     let webhooks: Webhooks?
     /// `nil`: there is no console.
     let console: ConsoleSessions?
+    /// `nil`: nobody is forgotten by it.
+    let forgetting: Forgetting?
     /// Where reconciliations that can be answered again are left for the event loop.
     let launches = Mailbox<RememberedLaunch>(limit: 1024)
     let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
@@ -111,6 +116,7 @@ package struct Application: Sendable {
     ///   - shops: where it is sold on the web, by environment.
     ///   - webhooks: the endpoints that are told of changes; `nil`: there are none here.
     ///   - console: the sessions of the console; `nil`: there is none here.
+    ///   - forgetting: what erases who somebody is; `nil`: nothing here does.
     ///   - now: the clock.
     package init(
         writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
@@ -123,7 +129,7 @@ package struct Application: Sendable {
         streams: StreamsReading? = nil, streamEars: StreamEars = StreamEars(),
         stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
         shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, console: ConsoleSessions? = nil,
-        now: @escaping @Sendable () -> Timestamp
+        forgetting: Forgetting? = nil, now: @escaping @Sendable () -> Timestamp
     ) {
         self.writer = writer
         self.reader = reader
@@ -149,6 +155,7 @@ package struct Application: Sendable {
         self.stripeLookups = stripeLookups
         self.webhooks = webhooks
         self.console = console
+        self.forgetting = forgetting
         self.shops = StripeShops(shops, logger: logger, now: now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(

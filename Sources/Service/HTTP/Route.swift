@@ -66,8 +66,10 @@ struct Route: Sendable {
     /// - Throws: `not_found`, or `method_not_allowed` where another method would do.
     static func find(_ request: HTTPRequest) throws(Problem) -> (route: Route, parameters: [String: String]) {
         var allowed: [String] = []
+        // People type a slash behind the console's address.
+        let path = request.pathSegments == ["console", ""] ? ["console"] : request.pathSegments
         for route in all {
-            guard let parameters = route.parameters(in: request.pathSegments) else { continue }
+            guard let parameters = route.parameters(in: path) else { continue }
             if route.method == request.method { return (route, parameters) }
             allowed.append(route.method)
             if route.method == "GET" { allowed.append("HEAD") }
@@ -113,6 +115,12 @@ struct Route: Sendable {
         Route("POST", "/v1/customers/{id}/actions/preview", .scope(.customersWrite), .preview, reach: .everyApp) {
             try await $0.preview($1)
         },
+        Route("POST", "/v1/customers/{id}/actions/forget", .scope(.admin), .forgetCustomer, reach: .everything) {
+            try await $0.forgetCustomer($1)
+        },
+        Route("GET", "/v1/customers/{id}/export", .scope(.eventsRead), .exportCustomer, reach: .everyApp) {
+            try await $0.exportCustomer($1)
+        },
         Route("GET", "/v1/customers", .scope(.customersRead), .findCustomers) { try await $0.customers($1) },
         Route("GET", "/v1/products", .shop, .listProducts) { try await $0.products($1) },
         Route("GET", "/v1/subscriptions/{original_transaction_id}", .scope(.customersRead), .readSubscription) {
@@ -122,9 +130,17 @@ struct Route: Sendable {
             "POST", "/v1/subscriptions/{original_transaction_id}/actions/check", .scope(.customersWrite),
             .checkSubscription
         ) { try await $0.checkSubscription($1) },
+        Route(
+            "POST", "/v1/subscriptions/{original_transaction_id}/actions/extend", .scope(.customersWrite),
+            .extendSubscription
+        ) { try await $0.extendSubscription($1) },
         Route("POST", "/v1/offer_signatures", .scope(.customersWrite), .signOffer) { try await $0.signOffer($1) },
         Route("GET", "/v1/streams", .scope(.eventsRead), .listStreams) { try await $0.showStreams($1) },
         Route("GET", "/v1/drift", .scope(.eventsRead), .listDrift) { try await $0.showDrift($1) },
+        Route("GET", "/v1/charts", .scope(.eventsRead), .listCharts) { try await $0.charts($1) },
+        Route("GET", "/v1/remarks", .scope(.eventsRead), .listRemarks, reach: .everything) {
+            try await $0.showRemarks($1)
+        },
         Route("GET", "/v1/charts/{name}", .scope(.eventsRead), .readChart) { try await $0.chart($1) },
         Route("GET", "/v1/events", .scope(.eventsRead), .listEvents) { try await $0.events($1) },
         Route("GET", "/v1/events/{position}", .scope(.eventsRead), .readEvent) { try await $0.event($1) },

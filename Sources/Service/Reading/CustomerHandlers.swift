@@ -55,28 +55,37 @@ extension Application {
             position: position)
     }
 
-    /// `GET /v1/customers?transaction_id`, `?app_account_token` or `?app_transaction_id`.
+    /// `GET /v1/customers?transaction_id`, `?app_account_token`, `?app_transaction_id` or `?order_id`.
     func customers(_ call: Call) async throws -> HTTPResponse {
         let lookups: [CustomerLookup?] = [
             try call.text(.transactionID).map { .transactionID($0) },
             try call.text(.appAccountToken).map { .appAccountToken($0) },
             try call.text(.appTransactionID).map { .appTransactionID($0) },
         ]
-        let given = lookups.compactMap { $0 }
-        guard given.count == 1, let lookup = given.first else {
+        let order = try call.text(.orderID)
+        var given = lookups.compactMap { $0 }
+        guard given.count + (order == nil ? 0 : 1) == 1 else {
             throw Problem(
-                .malformedRequest, "Give exactly one of transaction_id, app_account_token and app_transaction_id.")
+                .malformedRequest,
+                "Give exactly one of transaction_id, app_account_token, app_transaction_id and order_id.")
         }
+        if let order { given = try await originals(ofOrder: order, call).sorted().map { .transactionID($0) } }
         let position = try await reader.status().position
-        let found = try await reader.customers(lookup, only: call.scope)
-        let matches = found.matches.map {
-            CustomerMatchDocument(
-                customerID: $0.customerID, environment: $0.environment,
-                originalTransactionID: $0.originalTransactionID)
+        var matches: [CustomerMatch] = []
+        var hasMore = false
+        for lookup in given {
+            let found = try await reader.customers(lookup, only: call.scope)
+            for match in found.matches where !matches.contains(match) { matches.append(match) }
+            hasMore = hasMore || found.hasMore
         }
         // There is a limit, and no cursor: whoever has that many purchases is better looked up by one of them.
         return try .document(
-            ListDocument(items: matches, hasMore: found.hasMore, nextAfter: nil),
+            ListDocument(
+                items: matches.map {
+                    CustomerMatchDocument(
+                        customerID: $0.customerID, environment: $0.environment,
+                        originalTransactionID: $0.originalTransactionID)
+                }, hasMore: hasMore, nextAfter: nil),
             position: position)
     }
 

@@ -57,6 +57,26 @@ extension Application {
         }
     }
 
+    /// What an order of the App Store's is of, by the store's own word.
+    func originals(ofOrder orderID: String, _ call: Call) async throws -> Set<String> {
+        // No such order is asked about; a key of the sandbox may not learn of production.
+        guard call.scope.environment ?? .production == .production else { return [] }
+        do {
+            let scope = call.scope.app
+            let found = try await within(limits.storePatience) { [self] in
+                try await storeChecks.originals(ofOrder: orderID, only: scope, within: limits.storePatience)
+            }
+            guard let found else { throw StoreAPIError(.outOfTime, of: .order, "the store took too long") }
+            return found
+        } catch let refusal as StoreChecks.Refusal {
+            throw Problem(
+                .unprocessable, "Order ids are looked up at the store, and \(refusal).", param: Parameter.orderID.name)
+        } catch let error as StoreAPIError {
+            logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
+            throw Problem(error, now: now())
+        }
+    }
+
     private func answer(_ outcome: CheckOutcome, _ call: Call) async throws -> HTTPResponse {
         try .document(
             try await outcome.document(from: reader, only: call.scope.app), position: outcome.positions.upperBound)

@@ -175,6 +175,22 @@ package struct StoreCheck: Sendable {
     private static let endless = StoreAPIError(
         .unreadable, of: .transactionHistory, "the history does not end, after \(mostPages) pages")
 
+    /// Verifies transactions apart from the threads that tasks run on.
+    func verified(_ transactions: [UnverifiedStatement], _ environment: StoreEnvironment) async -> StoreStatements {
+        await verified(transactions.map { ($0, nil) }, environment)
+    }
+
+    private func verified(
+        _ pairs: [(transaction: UnverifiedStatement, renewal: UnverifiedStatement?)], _ environment: StoreEnvironment
+    ) async -> StoreStatements {
+        await withCheckedContinuation { continuation in
+            queue.async { [app, statements, now] in
+                continuation.resume(
+                    returning: StoreStatements(pairs, of: app, in: environment, with: statements, now: now()))
+            }
+        }
+    }
+
     /// Verifies statements and records what is news; returns whether anything was, or was not believed.
     @discardableResult
     private func take(
@@ -182,12 +198,7 @@ package struct StoreCheck: Sendable {
         _ environment: StoreEnvironment, _ finding: inout Finding
     ) async throws -> Bool {
         guard !pairs.isEmpty else { return false }
-        let stated = await withCheckedContinuation { continuation in
-            queue.async { [app, statements, now] in
-                continuation.resume(
-                    returning: StoreStatements(pairs, of: app, in: environment, with: statements, now: now()))
-            }
-        }
+        let stated = await verified(pairs, environment)
         finding.note(stated)
         var isNews = !stated.refusals.isEmpty
         guard !stated.transactions.isEmpty else { return isNews }

@@ -121,6 +121,9 @@ package struct StoreChecks: Sendable {
         )
     }
 
+    /// Every one there is.
+    var all: [StoreCheck] { checks.values.sorted { $0.app < $1.app } }
+
     /// What asks about an app; where none is named the only one there is.
     package func check(of app: String?) throws(Refusal) -> StoreCheck {
         if let app {

@@ -19,6 +19,7 @@ extension SimulatedStoreAPI {
             return try history(of: path[1], request)
         case ("GET", "inApps", let path) where path.starts(with: ["refund", "lookup"]) && path.count == 3:
             return try refunds(of: path[2], request)
+        case ("GET", "inApps", let path) where path.first == "lookup" && path.count == 2: return try order(path[1])
         case ("GET", "inApps", let path)
         where path.starts(with: ["transactions", "appTransactions"]) && path.count == 3:
             return try appTransaction(of: path[2])
@@ -197,6 +198,23 @@ extension SimulatedStoreAPI {
         try count("transaction")
         guard let statement = archive.transaction(id) else { return try error(404, 4_040_010) }
         return try document(["signedTransactionInfo": .string(try signedNow(statement))])
+    }
+
+    /// "Look Up Order ID": there are none in the sandbox.
+    private func order(_ id: String) throws -> Response {
+        try count("order")
+        guard environment == .production else { return try error(404, nil) }
+        let all = archive.originals.values.flatMap(\.transactions).filter { Self.orderID(of: $0.key) == id }
+        return try document([
+            "status": .integer(all.isEmpty ? 1 : 0),
+            "signedTransactions": .array(
+                try all.sorted { $0.key < $1.key }.map { .string(try signedNow($0.value)) }),
+        ])
+    }
+
+    /// The number in the receipt that the store sends for a transaction; each is an order of its own here.
+    package static func orderID(of transactionID: String) -> String {
+        "M" + (UInt64(transactionID).map { String($0, radix: 36, uppercase: true) } ?? transactionID)
     }
 
     private func appTransaction(of id: String) throws -> Response {

@@ -58,7 +58,8 @@ struct ForgetCommand: Command {
         try context.output.write(line)
     }
 
-    private static func ownerConninfo(_ configuration: Configuration, _ session: DatabaseSession) -> String {
+    /// How the role that owns the tables logs in.
+    static func ownerConninfo(_ configuration: Configuration, _ session: DatabaseSession) -> String {
         switch configuration.database {
         case .embedded: session.cluster?.ownerConninfo ?? session.conninfo
         case .external(let url, let migrateURL): (migrateURL ?? url).reveal()

@@ -151,6 +151,7 @@ struct ServeCommand: Command {
                 shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
                 webhooks: webhooks.handled,
                 console: configuration.hasConsole ? ConsoleSessions(pool: session.pool, keys: keys) : nil,
+                forgetting: Self.forgetting(configuration, session),
                 now: clock.now)
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
@@ -196,6 +197,25 @@ struct ServeCommand: Command {
         }
         try await session.close()
         logger.log(.info, "stopped")
+    }
+
+    /// Erases who somebody is: as the owner, for as long as that takes.
+    private static func forgetting(_ configuration: Configuration, _ session: DatabaseSession) -> Forgetting {
+        let owner = ForgetCommand.ownerConninfo(configuration, session)
+        return Forgetting(
+            preview: { try await Forgetter(pool: session.pool, now: session.clock.now).preview($0) },
+            forget: { customer, preview in
+                let pool = PostgresPool(owner, limits: PostgresPool.Limits(connections: 1))
+                do {
+                    let outcome = try await Forgetter(pool: pool, now: session.clock.now).forget(
+                        customer, known: preview)
+                    await pool.close()
+                    return outcome
+                } catch {
+                    await pool.close()
+                    throw error
+                }
+            })
     }
 
     /// Records which keys sign passes; returns what is wrong where that fails, which is no reason not to serve.

@@ -1,0 +1,95 @@
+import EntitlementAPI
+package import EntitlementCore
+import HTTPServer
+package import Ledger
+
+/// Erases who somebody is, as the role that owns the tables: the one that serves may not.
+package struct Forgetting: Sendable {
+    let preview: @Sendable (CustomerID) async throws -> ForgettingPreview?
+    let forget: @Sendable (CustomerID, ForgettingPreview) async throws -> ForgettingOutcome?
+
+    /// - Parameters:
+    ///   - preview: looks for what would be erased; may log in as the role that serves.
+    ///   - forget: erases; logs in as the owner, and only for that.
+    package init(
+        preview: @escaping @Sendable (CustomerID) async throws -> ForgettingPreview?,
+        forget: @escaping @Sendable (CustomerID, ForgettingPreview) async throws -> ForgettingOutcome?
+    ) {
+        self.preview = preview
+        self.forget = forget
+    }
+}
+
+extension Application {
+    /// `POST /v1/customers/{id}/actions/forget`: erases who somebody is, for good.
+    ///
+    /// No idempotency key is taken: what is kept under one could be found by trying ids. Sent again, it finds nobody.
+    func forgetCustomer(_ call: Call) async throws -> HTTPResponse {
+        let customer = try call.customerID()
+        let request = try call.command(ForgetRequest.self)
+        guard call.scope.isWhole else {
+            throw Problem(.forbidden, "Somebody is forgotten in every app and environment; this key is for one.")
+        }
+        guard let forgetting else {
+            throw Problem(.unprocessable, "Nobody can be forgotten by this service. \(Self.byCommand)")
+        }
+        guard request.isDryRun || request.confirm.flatMap({ CustomerID($0) })?.isExactly(customer) == true else {
+            throw Problem(
+                .unprocessable, "confirm is the customer's id again: what is forgotten does not come back.",
+                param: "confirm")
+        }
+        let found = try await within(limits.forgettingSearch) { try await forgetting.preview(customer) }
+        guard let found else {
+            throw Problem(.unprocessable, "The log is too long to be searched within a request. \(Self.byCommand)")
+        }
+        guard let preview = found else { throw Problem.nobodyToForget }
+        let charges = try await charges(of: customer)
+        guard !request.isDryRun else {
+            return try .document(
+                ForgettingDocument(
+                    dryRun: true, identities: preview.scope.identities.count,
+                    evidence: preview.scope.evidencePositions.count,
+                    sharedAppTransactions: preview.scope.sharedAppTransactions.count,
+                    sharedMailAddresses: preview.scope.sharedMailAddresses, charges: charges, positions: []))
+        }
+        do {
+            guard let outcome = try await forgetting.forget(customer, preview) else { throw Problem.nobodyToForget }
+            logger.log(
+                .info, "a customer was forgotten",
+                [
+                    ("key", .string(call.key?.id ?? "")),
+                    ("position", .integer(outcome.positions.first ?? 0)),
+                ])
+            return try .document(
+                ForgettingDocument(
+                    dryRun: false, identities: outcome.identities, evidence: outcome.evidence,
+                    sharedAppTransactions: outcome.sharedAppTransactions,
+                    sharedMailAddresses: outcome.sharedMailAddresses, charges: charges, positions: outcome.positions),
+                position: outcome.positions.last)
+        } catch let error as LedgerError where error.code == .invalid {
+            throw Problem(
+                .unprocessable, "This service's role may not erase identities and evidence. \(Self.byCommand)")
+        }
+    }
+
+    private static let byCommand = "An operator forgets somebody with `rightful forget`."
+
+    private func charges(of customer: CustomerID) async throws -> [ForgettingDocument.Charge] {
+        var charges: [ForgettingDocument.Charge] = []
+        for environment in StoreEnvironment.allCases {
+            let (facts, _) = try await reader.customerFacts(customer, environment: environment)
+            charges += facts.runningCharges(at: now()).map {
+                ForgettingDocument.Charge(
+                    originalTransactionID: $0.originalTransactionID, environment: environment,
+                    productID: $0.productID, by: $0.isOfWeb ? "stripe" : "app_store")
+            }
+        }
+        return charges
+    }
+}
+
+extension Problem {
+    fileprivate static var nobodyToForget: Problem {
+        Problem(.notFound, "The ledger knows no customer of that id (a forgotten one neither); nothing was changed.")
+    }
+}

@@ -1,0 +1,86 @@
+import AppStoreServer
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import Ledger
+
+extension Application {
+    /// `POST /v1/subscriptions/{original_transaction_id}/actions/extend`: asks the store to move a renewal date.
+    ///
+    /// Under an idempotency key the first answer is kept, and given again.
+    func extendSubscription(_ call: Call) async throws -> HTTPResponse {
+        let original = try call.storeIdentifier(.original)
+        let request = try call.command(ExtensionRequest.self)
+        let environment = try call.environment(named: request.environment)
+        let command = try commandKey(of: call)
+        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
+            return try .document(try WireJSON.decode(ExtensionDocument.self, from: kept))
+        }
+        do {
+            let known = try await StoreExtension.Subject(original, environment, reader, only: call.scope.app)
+            var document = ExtensionDocument(known, request, now: now())
+            if request.isDryRun { return try .document(document, position: known.position) }
+            let extending = StoreExtension(
+                check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api,
+                newName: { Self.newUUID() })
+            let order = StoreRequestOrder(actor: call.key?.name ?? "", reason: request.reason)
+            let outcome = try await extending.send(
+                known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
+                within: limits.storePatience / 2, now: now())
+            document.position = outcome.position
+            document.settledPosition = outcome.settled
+            document.extendedUntil = outcome.until
+            do {
+                _ = try await extending.confirm(known, within: limits.storePatience / 2)
+            } catch let error as StoreAPIError {
+                // The store's notification says the same.
+                logger.log(
+                    .info, "the store was not asked how an extended subscription stands",
+                    [("error", .string(error.description))])
+            }
+            if let command {
+                try await commandKeys.keep(
+                    try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
+            }
+            return try .document(document, position: try await reader.status().position)
+        } catch let refusal as StoreExtensionRefusal {
+            throw Problem(refusal)
+        } catch is StoreChecks.Refusal {
+            throw Problem(
+                .unprocessable,
+                "The app has no app_store_api in this service's configuration, so the store cannot be asked.")
+        }
+    }
+
+    /// A random UUID, in lower case (RFC 9562, version 4).
+    private static func newUUID() -> String {
+        var random = SystemRandomNumberGenerator()
+        var bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+        bytes[6] = bytes[6] & 0x0F | 0x40
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hex[$0].joined() }.joined(separator: "-")
+    }
+}
+
+extension ExtensionDocument {
+    fileprivate init(_ known: StoreExtension.Subject, _ request: ExtensionRequest, now: Timestamp) {
+        self.init(
+            originalTransactionID: known.original, app: known.app, environment: known.environment,
+            productID: known.productID, days: request.days, reasonCode: request.reasonCode, expiresAt: known.expiry,
+            wouldExpireAt: known.expiry.adding(milliseconds: request.days * Timestamp.millisecondsPerDay),
+            extendedWithinYear: known.extensionsWithinYear(now: now), doubts: known.doubts(now: now),
+            unsettled: known.dialogue.openExtension?.position)
+    }
+}
+
+extension Problem {
+    fileprivate init(_ refusal: StoreExtensionRefusal) {
+        let text = refusal.description.prefix(1).uppercased() + refusal.description.dropFirst() + "."
+        switch refusal.kind {
+        case .unknown: self.init(.notFound, text, param: "original_transaction_id")
+        case .unprocessable, .overtaken, .refused: self.init(.unprocessable, text)
+        case .unanswered: self = .unavailable(text)
+        }
+    }
+}

@@ -1,0 +1,250 @@
+import AppStoreServer
+package import EntitlementCore
+package import Ledger
+
+/// Why no extension was sent, or what came of it that is no success.
+package struct StoreExtensionRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Kind: Hashable, Sendable {
+        /// The ledger knows no such original transaction.
+        case unknown
+        /// It makes no sense as things stand.
+        case unprocessable
+        /// Somebody else came first.
+        case overtaken
+        /// The store took it and said no; nothing was changed.
+        case refused
+        /// Whether the store carried it out is not known.
+        case unanswered
+    }
+
+    package let kind: Kind
+    package let description: String
+
+    init(_ kind: Kind, _ description: String) {
+        self.kind = kind
+        self.description = description
+    }
+}
+
+/// The moving of one subscription's renewal date: what would be asked for, what is known against it, and the asking.
+///
+/// What was asked is an event before it is sent, and what the store answered is another. The request bears a name that stands
+/// in the first of them, under which the store carries it out once, however often it is sent.
+package struct StoreExtension: Sendable {
+    /// The subscription that is to be extended, as the ledger knows it.
+    package struct Subject: Sendable {
+        package let original: String
+        package let environment: StoreEnvironment
+        package let app: String
+        package let dialogue: StoreDialogue
+        /// Whether somebody whose it is or was, or whom it names, was forgotten.
+        package let isForgotten: Bool
+        /// Up to where the log was known when this was read.
+        package let position: Int64
+        package let productID: String
+        /// When it runs out by itself.
+        package let expiry: Timestamp
+        let key: OriginalKey
+        private let period: Period
+
+        /// - Throws: `StoreExtensionRefusal` where there is no renewal date to move.
+        package init(
+            _ original: String, _ environment: StoreEnvironment, _ reader: LedgerReader, only scope: AppScope? = nil
+        ) async throws {
+            let (known, position) = try await reader.subscription(original, environment: environment, app: scope)
+            guard let known, let app = known.state.transactions.first?.fact.bundleID else {
+                throw StoreExtensionRefusal(
+                    .unknown, "the ledger knows no original transaction \(original) in \(environment.rawValue)")
+            }
+            (self.original, self.environment, self.app) = (original, environment, app)
+            (self.position, key) = (position, known.key)
+            isForgotten = try await reader.isForgotten(known)
+            dialogue = try await reader.storeDialogue(about: key)
+            // The one that began last: one that an upgrade or a new plan has superseded may have been paid for longer.
+            let latest = known.state.chains(known.catalog).flatMap(\.periods).filter(\.isSubscription)
+                .max { ($0.start, $0.expiry) < ($1.start, $1.expiry) }
+            guard let latest else {
+                throw StoreExtensionRefusal(
+                    .unprocessable, "\(original) is no auto-renewable subscription: it has no renewal date to move")
+            }
+            (period, productID, expiry) = (latest, latest.fact.productID, latest.expiry)
+        }
+
+        /// How often it was extended within the last year, as far as known.
+        package func extensionsWithinYear(now: Timestamp) -> Int {
+            dialogue.extensions(since: now.adding(milliseconds: -RenewalExtension.year))
+        }
+
+        /// Why the store will refuse, as far as can be told.
+        package func doubts(now: Timestamp) -> [String] {
+            var doubts: [String] = []
+            if period.revokedAt != nil {
+                doubts.append("it was refunded")
+            } else if expiry <= now {
+                doubts.append("it has expired")
+            }
+            if period.fact.ownership == .known(.familyShared) { doubts.append("it came through Family Sharing") }
+            if period.fact.offer?.discount == "FREE_TRIAL" { doubts.append("it is free now") }
+            if extensionsWithinYear(now: now) >= RenewalExtension.mostWithinYear {
+                doubts.append("it was extended as often as it may be")
+            }
+            return doubts
+        }
+    }
+
+    /// What the store has done.
+    package struct Outcome: Sendable {
+        /// The event that says what was asked.
+        package let position: Int64
+        /// The event that says what the store answered.
+        package let settled: Int64
+        /// Until when it runs, as the store says.
+        package let until: Timestamp?
+        /// Whether it had been asked before under the same name.
+        package let wasAsked: Bool
+    }
+
+    private let check: StoreCheck
+    private let writer: LedgerWriter
+    private let reader: LedgerReader
+    private let source: EventSource
+    private let newName: @Sendable () -> String
+
+    /// - Parameters:
+    ///   - source: who orders it.
+    ///   - newName: makes a name that no other request has: a UUID.
+    package init(
+        check: StoreCheck, writer: LedgerWriter, reader: LedgerReader, source: EventSource,
+        newName: @escaping @Sendable () -> String
+    ) {
+        self.check = check
+        self.writer = writer
+        self.reader = reader
+        self.source = source
+        self.newName = newName
+    }
+
+    /// Asks the store, and records that and what came of it.
+    ///
+    /// - Parameters:
+    ///   - again: also where the store extended it within the last 24 hours.
+    ///   - patience: how long the store may take.
+    /// - Throws: `StoreExtensionRefusal`, or what reading and appending throw.
+    package func send(
+        _ known: Subject, days: Int64, reason: RenewalExtension.Reason, order: StoreRequestOrder, again: Bool,
+        within patience: Duration, now: Timestamp
+    ) async throws -> Outcome {
+        guard !known.isForgotten else {
+            throw StoreExtensionRefusal(
+                .unprocessable,
+                "nothing was sent: somebody whose purchase \(known.original) is or was, or whom it names, was forgotten, and "
+                    + "the store's answer would name them again")
+        }
+        let begun = try await begin(known, days: days, reason: reason, order, again: again, now: now)
+        var answered = begun.wish
+        let outcome: StoreRequestFact.Outcome
+        var refusal = "the store says that it did not succeed, and gives no reason"
+        do {
+            let answer = try await check.client.send(
+                try .extend(known.original, by: begun.wish), in: known.environment, within: patience)
+            answered.until = answer.effectiveDate.flatMap { Timestamp(storeMilliseconds: $0) }
+            outcome = answer.success ? .accepted : .refused(code: nil)
+        } catch let error as StoreAPIError {
+            guard error.isFinal else {
+                throw StoreExtensionRefusal(
+                    .unanswered,
+                    "\(error). Whether the store carried it out is not known. Send the same again: it bears the same name, "
+                        + "under which the store carries it out once (event \(begun.position))")
+            }
+            refusal = Self.words(for: error)
+            outcome = .refused(code: error.code)
+        }
+        let settled = try await writer.append(
+            EventDraft(
+                StoreRequestFact(
+                    bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(answered),
+                    outcome: outcome, settles: begun.position, order: order), in: known.environment, source: source))
+        guard outcome == .accepted else {
+            throw StoreExtensionRefusal(.refused, "\(refusal) (events \(begun.position) and \(settled.position))")
+        }
+        return Outcome(
+            position: begun.position, settled: settled.position, until: answered.until, wasAsked: begun.wasAsked)
+    }
+
+    /// Has the store say how the subscription stands now, so that the new expiry is in the ledger.
+    ///
+    /// - Returns: when it runs out, as the ledger has it then.
+    /// - Throws: `StoreAPIError`; the ledger hears of it with the store's notification in any case.
+    package func confirm(_ known: Subject, within patience: Duration) async throws -> Timestamp {
+        _ = try await check.run(known.original, in: known.environment, within: patience)
+        return try await Subject(known.original, known.environment, reader).expiry
+    }
+
+    /// Says in the log what is about to be asked, or finds that it was said before and nobody knows what came of it.
+    private func begin(
+        _ known: Subject, days: Int64, reason: RenewalExtension.Reason, _ order: StoreRequestOrder, again: Bool,
+        now: Timestamp
+    ) async throws -> (position: Int64, wish: RenewalExtension, wasAsked: Bool) {
+        if let (position, wish) = known.dialogue.openExtension {
+            guard wish.days == days, wish.reason == reason else {
+                throw StoreExtensionRefusal(
+                    .overtaken,
+                    "event \(position) was about to ask for \(wish.days) days (\(wish.reason.word)), and nobody knows "
+                        + "whether the store was asked. Ask for that again first: it is carried out once")
+            }
+            return (position, wish, true)
+        }
+        if !again { try Self.checkPause(known, now: now) }
+        let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: newName())
+        var draft = EventDraft(
+            StoreRequestFact(
+                bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(wish),
+                outcome: .pending, order: order), in: known.environment, source: source)
+        // Of several people at once one begins; each of the others would be a request of its own to the store.
+        draft.unchangedSince = UnchangedSince(known.position, originals: [known.key])
+        do {
+            return (try await writer.append(draft).position, wish, false)
+        } catch AppendRefusal.conflict {
+            let open = try await reader.storeDialogue(about: known.key).openExtension
+            let other = open.map { " by event \($0.position) (\($0.wish.days) days, \($0.wish.reason.word))" } ?? ""
+            throw StoreExtensionRefusal(
+                .overtaken,
+                "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "
+                    + "at it again first")
+        }
+    }
+
+    /// Keeps two people who answer the same complaint from giving twice.
+    private static func checkPause(_ known: Subject, now: Timestamp) throws(StoreExtensionRefusal) {
+        guard let last = known.dialogue.lastExtension,
+            last.recordedAt.adding(milliseconds: Timestamp.millisecondsPerDay) > now
+        else { return }
+        throw StoreExtensionRefusal(
+            .overtaken,
+            "nothing was sent: the store extended it by \(last.wish.days) days at \(last.recordedAt) (event "
+                + "\(last.position)), less than 24 hours ago; again extends it once more")
+    }
+
+    /// The store's refusals in plain words, beside its number.
+    private static func words(for error: StoreAPIError) -> String {
+        let reason: String? =
+            switch error.code {
+            case 4_030_004:
+                "the store does not extend it as it stands: it is free, in billing retry, past its expiry, or was extended "
+                    + "twice within 365 days"
+            case 4_030_005: "the store extended it as often as it does, twice within 365 days"
+            case 4_030_007: "it came through Family Sharing: extend the purchaser's subscription, and theirs is too"
+            case 4_040_005, 4_000_008, 4_000_187: "the store knows no subscription by this original transaction"
+            default: nil
+            }
+        return reason.map { "\($0); nothing was changed. \(error)" } ?? "\(error); nothing was changed"
+    }
+}
+
+extension Timestamp {
+    /// An instant as the store's JSON has it; `nil` where it is none.
+    fileprivate init?(storeMilliseconds value: Double) {
+        guard value.isFinite, abs(value) < 1e15 else { return nil }
+        self.init(milliseconds: Int64(value.rounded(.down)))
+    }
+}
