@@ -116,7 +116,7 @@ let consoleFiles = [
     "main.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "signin.js", "find.js", "customer.js",
     "sentence.js",
     "picture.js", "scale.js", "sliders.js", "why.js", "event.js", "proof.js", "history.js", "commands.js",
-    "overview.js",
+    "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]
 
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.

@@ -1,5 +1,10 @@
 // What is looked at, in the part of the address behind #: that is sent to no server and stands in no log of one.
 
+// The screens beside that of a customer.
+const views = ["service", "charts", "catalog"];
+// What a screen of charts is asked for, by the names that the API has for it.
+const chartParts = ["chart", "interval", "from", "to", "product_id"];
+
 export function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const at = Date.parse(parts.get("at") ?? "");
@@ -8,16 +13,21 @@ export function readAddress() {
     environment: parts.get("environment") === "sandbox" ? "sandbox" : "production",
     at: Number.isNaN(at) ? null : at,
     knownAt: parts.get("known_at") || null,
-    isOverview: parts.get("view") === "service",
+    view: views.includes(parts.get("view")) ? parts.get("view") : null,
+    chart: Object.fromEntries(chartParts.map((name) => [name, parts.get(name) || null])),
     link: parts.get("link"),
   };
 }
 
-function written({ customer, environment, at, knownAt, isOverview = false }) {
+// Where nothing is looked at.
+export const nowhere = { customer: null, environment: "production", at: null, knownAt: null };
+
+function written({ customer, environment, at = null, knownAt = null, view = null, chart = {} }) {
   const parts = new URLSearchParams();
-  if (isOverview) parts.set("view", "service");
+  if (view) parts.set("view", view);
   if (customer) parts.set("customer", customer);
   if (environment === "sandbox") parts.set("environment", environment);
+  for (const [name, value] of Object.entries(chart)) if (value) parts.set(name, value);
   if (at !== null) parts.set("at", new Date(at).toISOString());
   if (knownAt !== null) parts.set("known_at", knownAt);
   const text = parts.toString();

@@ -31,11 +31,22 @@ export function mayInEveryApp(scope) {
   return may(scope) && session.key.app === null;
 }
 
-export async function call(method, path, { query = {}, body, signal, headers = {} } = {}) {
+// Whether it may do what holds for all apps and both environments.
+export function mayEverywhere(scope) {
+  return mayInEveryApp(scope) && session.key.environment === null;
+}
+
+// Where something is, for a link as well.
+export function addressOf(path, query = {}) {
   const url = new URL(path, root);
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined) url.searchParams.set(name, value);
   }
+  return url;
+}
+
+export async function call(method, path, { query, body, signal, headers = {} } = {}) {
+  const url = addressOf(path, query);
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && session) headers["Console-Token"] = session.token;
   let response;

@@ -1,30 +1,55 @@
-// What somebody may put right: each is shown before it is done, says why, and can be undone.
+// What somebody may put right: each is shown before it is done, says why, and offers its undoing where there is one.
 
-import { call, get, may, mayInEveryApp, path, post } from "./api.js";
+import { nowhere, replace } from "./address.js";
+import { addressOf, call, get, may, mayEverywhere, mayInEveryApp, path, post } from "./api.js";
 import { announce, button, el, field, openDialog, show } from "./dom.js";
+import { unremember } from "./find.js";
 import { grouped, groupSentence } from "./sentence.js";
 import { stateShape } from "./picture.js";
-import { fieldInstant } from "./time.js";
+import { fieldInstant, millis, timeText } from "./time.js";
 import { words } from "./words.js";
 
 const say = words.commands;
 
+// So many events are offered to be told of again.
+const mostEvents = 50;
+
 // Nothing, where the key may do none of it.
 export function commands(view, held, then) {
-  if (!may("customers:write")) return null;
+  const offered = [...mayWrite(view, then), ...mayMore(view)].filter(Boolean);
+  if (offered.length === 0) return null;
+  return el("section", { class: "card", "aria-label": say.title }, el("h2", {}, say.title),
+    el("div", { class: "buttons" }, offered), el("p", { class: "soft" }, say.text));
+}
+
+function mayWrite(view, then) {
+  if (!may("customers:write")) return [];
   const originals = [...then.purchases.keys()];
   const grants = then.document.entitlements.flatMap((one) => one.intervals)
     .filter((interval) => interval.source === "grant" && interval.state === "active" && mayStillRun(interval));
-  const offered = [
+  // The App Store's ids are numbers.
+  const ofStore = originals.filter((id) => /^\d+$/.test(id));
+  return [
     mayInEveryApp("customers:write") && button(say.grant, () => grant(view), { id: "do-grant" }),
     mayInEveryApp("customers:write") && may("events:read") && grants.length > 0
       && button(say.revoke, () => revoke(view, grants), { id: "do-revoke" }),
     mayInEveryApp("customers:write") && button(say.link, () => link(view), { id: "do-link" }),
     originals.length > 0 && button(say.transfer, () => transfer(view, originals), { id: "do-transfer" }),
     originals.length > 0 && button(say.check, () => check(view, originals), { id: "do-check" }),
+    ofStore.length > 0 && button(say.extend, () => extend(view, ofStore), { id: "do-extend" }),
   ];
-  return el("section", { class: "card", "aria-label": say.title }, el("h2", {}, say.title),
-    el("div", { class: "buttons" }, offered), el("p", { class: "soft" }, say.text));
+}
+
+function mayMore(view) {
+  const own = `v1/customers/${path(view.view.customer)}`;
+  const isKnown = (view.history?.events.length ?? 0) > 0;
+  return [
+    may("admin") && isKnown && button(say.resend, () => resend(view), { id: "do-resend" }),
+    mayInEveryApp("events:read") && isKnown && el("a", {
+      class: "button", id: "do-export", download: true, href: addressOf(`${own}/export`, environment(view)),
+    }, say.export),
+    mayEverywhere("admin") && isKnown && button(say.forget, () => forget(view), { id: "do-forget" }),
+  ];
 }
 
 const mayStillRun = (interval) => interval.until === null || Date.parse(interval.until) > Date.now();
@@ -42,8 +67,9 @@ function reasonField() {
 
 // A dialog of three steps: what is to be done, what it would change, what was done.
 //
-// `preview` answers the sides, each with `before` and `after`; `run` answers them too, with `position` and maybe `undo`.
-function steps(view, title, fields, { preview, run, canUndo }) {
+// `preview` answers what shows that; `run` answers `position`, maybe `sides`, each with `before` and `after`, and `undo`.
+// `finish` is what is done in place of showing the customer anew.
+function steps(view, title, fields, { preview, run, finish = () => view.again() }) {
   const problem = el("p", { role: "alert", class: "problem" });
   const outcome = el("div", { id: "outcome", "aria-live": "polite" });
   const submit = el("button", { type: "submit", id: "preview" }, preview ? say.show : say.do);
@@ -62,8 +88,8 @@ function steps(view, title, fields, { preview, run, canUndo }) {
     const answer = await run(key);
     announce(say.done);
     show(outcome, el("p", { class: "lead" }, say.done, " ", answer.position ? say.recordedAs(answer.position) : ""),
-      answer.note && el("p", {}, answer.note), answer.sides && sides(answer.sides),
-      canUndo && answer.undo && button(say.undo, () => attempt(async () => {
+      answer.note && el("div", {}, answer.note), answer.sides && sides(answer.sides),
+      answer.undo && button(say.undo, () => attempt(async () => {
         await answer.undo();
         announce(say.undone);
         show(outcome, el("p", { class: "lead", id: "undone" }, say.undone));
@@ -71,7 +97,7 @@ function steps(view, title, fields, { preview, run, canUndo }) {
       }), { id: "undo" }));
     for (const input of form.querySelectorAll("input, select, textarea")) input.disabled = true;
     submit.hidden = true;
-    await view.again();
+    await finish();
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -83,7 +109,7 @@ function steps(view, title, fields, { preview, run, canUndo }) {
         return;
       }
       const foreseen = await preview();
-      show(outcome, el("h3", {}, say.would), sides(foreseen),
+      show(outcome, el("h3", {}, say.would), foreseen,
         button(say.do, () => attempt(() => done(key)), { id: "confirm", class: "main" }));
       document.getElementById("confirm").focus();
     });
@@ -104,7 +130,7 @@ function held(entitlements) {
 }
 
 async function preview(view, command) {
-  return (await post(own(view, "preview"), { ...command, ...environment(view) })).customers;
+  return sides((await post(own(view, "preview"), { ...command, ...environment(view) })).customers);
 }
 
 async function grant(view) {
@@ -125,7 +151,7 @@ async function grant(view) {
     field(say.entitlement, entitlement), el("datalist", { id: "entitlements" }, [...names].map((value) => el("option", { value }))),
     field(say.until, until, say.untilHint), field(say.reason, reason, say.reasonHint),
   ], {
-    preview: () => preview(view, { grant: body() }), canUndo: true,
+    preview: () => preview(view, { grant: body() }),
     run: async (key) => {
       const done = await send(own(view, "grant"), { ...body(), ...environment(view) }, key);
       return {
@@ -149,7 +175,7 @@ async function revoke(view, grants) {
   const reason = reasonField();
   const body = () => ({ grant_id: which.value, reason: reason.value });
   steps(view, say.revoke, [field(say.whichGrant, which), field(say.reason, reason, say.reasonHint)], {
-    preview: () => preview(view, { revoke_grant: body() }), canUndo: true,
+    preview: () => preview(view, { revoke_grant: body() }),
     run: async (key) => {
       const done = await send(own(view, "revoke_grant"), { ...body(), ...environment(view) }, key);
       const facts = known.find((one) => one.grant_id === which.value);
@@ -167,7 +193,7 @@ function link(view) {
   const id = el("input", { id: "linked", required: true, maxlength: 512, autocomplete: "off", spellcheck: "false" });
   const body = () => ({ [kind.value]: id.value.trim() });
   steps(view, say.link, [el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id)], {
-    preview: () => preview(view, { link: body() }), canUndo: true,
+    preview: () => preview(view, { link: body() }),
     run: async (key) => {
       const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
       return { position: done.position, undo: () => post(own(view, "link"), { undo: done.position, ...environment(view) }) };
@@ -184,7 +210,7 @@ function transfer(view, originals) {
   });
   const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
   steps(view, say.transfer, [field(say.purchase, which), field(say.to, to), field(say.reason, reason, say.reasonHint)], {
-    preview: async () => both(await post(own(view, "transfer"), { ...body(), dry_run: true })), canUndo: true,
+    preview: async () => sides(both(await post(own(view, "transfer"), { ...body(), dry_run: true }))),
     run: async (key) => {
       const done = await send(own(view, "transfer"), body(), key);
       return {
@@ -202,6 +228,89 @@ function check(view, originals) {
       const done = await send(`v1/subscriptions/${path(which.value)}/actions/check`, environment(view), key);
       const state = (one) => (one?.state ? words.states[one.state] : words.nothing);
       return { note: say.checked(state(done.before.ledger), state(done.before.store), state(done.after.ledger), done.recorded.length) };
+    },
+  });
+}
+
+function extend(view, originals) {
+  const which = choice("original", originals.map((id) => [id]));
+  const days = el("input", { type: "number", id: "days", min: 1, max: 90, required: true, value: "7" });
+  const code = choice("reason-code", Object.entries(say.extendReasons));
+  const reason = reasonField();
+  const again = el("input", { type: "checkbox", id: "again" });
+  const where = () => `v1/subscriptions/${path(which.value)}/actions/extend`;
+  const body = () => ({ days: Number(days.value), reason_code: code.value, reason: reason.value, again: again.checked, ...environment(view) });
+  const time = (text) => timeText(millis(text));
+  steps(view, say.extend, [
+    el("p", {}, say.extendText), field(say.purchase, which), field(say.days, days), field(say.extendReason, code),
+    field(say.reason, reason, say.reasonHint), el("div", { class: "field" }, el("label", {}, again, " ", say.again)),
+  ], {
+    preview: async () => {
+      const plan = await post(where(), { ...body(), dry_run: true });
+      return [
+        el("div", { class: "sides" }, el("h4", {}, plan.product_id), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
+          el("div", {}, el("h5", {}, say.after), el("p", {}, say.runsUntil(time(plan.would_expire_at))))),
+        el("p", { class: "soft" }, say.extendedBefore(plan.extended_within_year)),
+        plan.doubts.length > 0 && el("p", { class: "problem" }, say.doubts(plan.doubts)),
+        plan.unsettled !== null && el("p", { class: "problem" }, say.unsettled(plan.unsettled)),
+      ];
+    },
+    run: async (key) => {
+      const done = await send(where(), body(), key);
+      return { position: done.position, note: done.extended_until && say.extended(time(done.extended_until)) };
+    },
+  });
+}
+
+async function resend(view) {
+  const events = view.history.events.toReversed().slice(0, mostEvents);
+  const where = el("select", { id: "endpoint", required: true });
+  const which = choice("event", [["all", say.resendAll(events.length)],
+    ...events.map((event) => [String(event.position), say.eventLine(event.position, words.eventTypes[event.type] ?? event.type)])]);
+  steps(view, say.resend, [el("p", {}, say.resendText), field(say.endpoint, where), field(say.whichEvent, which)], {
+    run: async (key) => {
+      const positions = which.value === "all" ? events.map((event) => event.position).toReversed() : [Number(which.value)];
+      let count = 0;
+      for (const position of positions) {
+        const done = await send(`v1/webhook_endpoints/${path(where.value)}/actions/redeliver`, { from: position, to: position }, `${key}-${position}`);
+        count += done.deliveries;
+      }
+      return { note: say.resent(count) };
+    },
+  });
+  try {
+    const { items } = await get("v1/webhook_endpoints", { limit: 100 });
+    show(where, items.map((one) => el("option", { value: one.id }, one.url ?? one.id)));
+  } catch (error) {
+    announce(error.message);
+  }
+}
+
+function forget(view) {
+  const { customer } = view.view;
+  const typed = el("input", { id: "typed", required: true, maxlength: 1024, autocomplete: "off", spellcheck: "false", class: "id" });
+  const body = (isDryRun) => {
+    if (typed.value !== customer) throw new Error(say.typedWrong);
+    return { dry_run: isDryRun, confirm: typed.value };
+  };
+  const listed = (done) => [
+    el("ul", {}, el("li", {}, say.erases(done.identities, done.evidence)),
+      done.shared_app_transactions > 0 && el("li", {}, say.sharedAccounts(done.shared_app_transactions)),
+      done.shared_mail_addresses > 0 && el("li", {}, say.sharedMail(done.shared_mail_addresses))),
+    done.charges.length > 0 && [el("p", { class: "problem" }, say.charges), el("ul", {}, done.charges.map((one) => el("li", {},
+      el("code", {}, one.original_transaction_id), ` ${say.charge(one.product_id, one.by)}`)))],
+  ];
+  steps(view, say.forget, [el("p", { class: "problem" }, say.forgetText), field(say.typed(customer), typed)], {
+    preview: async () => listed(await post(own(view, "forget"), body(true))),
+    run: async () => {
+      const done = await post(own(view, "forget"), body(false));
+      unremember(customer);
+      return { position: done.positions[0], note: listed(done) };
+    },
+    // The screen, the address and what the browser keeps lose the id with the ledger.
+    finish: () => {
+      replace({ ...nowhere, ...environment(view) });
+      view.open(environment(view));
     },
   });
 }

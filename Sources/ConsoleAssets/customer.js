@@ -141,6 +141,7 @@ export class CustomerView {
       this.shown = { at, knownAt };
       this.showHeld(held, all, then);
       this.explain(own, moment, mine, signal);
+      this.answered = [held, then];
       show(this.right, commands(this, held, then));
     } catch (error) {
       if (error.name === "AbortError" || mine !== this.generation) return;
@@ -216,6 +217,11 @@ export class CustomerView {
     this.showMoment();
     if (!this.history) return;
     const { knownAt } = this.shown ?? this.view;
+    // Some of what may be put right is about events.
+    if (this.answered && this.history.events.length > 0 && !this.offersMore) {
+      this.offersMore = true;
+      show(this.right, commands(this, ...this.answered));
+    }
     this.history.show(knownAt === null ? this.history.events.length : this.sliders.stopIndex(knownAt));
     const nobody = document.getElementById("nobody");
     if (nobody && this.history.events.length > 0) nobody.textContent = words.heldNothing;

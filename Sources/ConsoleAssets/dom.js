@@ -42,12 +42,17 @@ export function button(text, onclick, properties) {
   return el("button", { type: "button", onclick, ...properties }, text);
 }
 
+// What may be wider than the screen: it is moved by itself, by the keyboard as well.
+export function wide(label, ...children) {
+  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, children);
+}
+
 let lastID = 0;
 
-// A label and its field, tied to one another.
-export function field(label, input, hint) {
+// A label and its field, tied to one another; `within` is what the field stands in, where that is more than itself.
+export function field(label, input, hint, within = input) {
   input.id ||= `field-${++lastID}`;
-  const parts = [el("label", { for: input.id }, label), input];
+  const parts = [el("label", { for: input.id }, label), within];
   if (hint) {
     const id = `${input.id}-hint`;
     input.setAttribute("aria-describedby", id);

@@ -1,6 +1,7 @@
 // Finding a customer by whatever a person has at hand, and those looked at lately.
 
-import { get, may, path, currentSession } from "./api.js";
+import { readAddress } from "./address.js";
+import { get, may, path, currentSession, Refusal } from "./api.js";
 import { announce, button, el, show } from "./dom.js";
 import { words } from "./words.js";
 
@@ -34,6 +35,11 @@ export function remember(id, environment) {
   write(recentKey, [one, ...read(recentKey).filter((other) => !isSame(one, other))].slice(0, mostRecent));
 }
 
+// Of somebody who was forgotten nothing is kept.
+export function unremember(id) {
+  for (const key of [recentKey, pinnedKey]) write(key, read(key).filter((one) => one.id !== id));
+}
+
 export function isPinned(id, environment) {
   return read(pinnedKey).some((one) => isSame(one, { id, environment }));
 }
@@ -55,6 +61,9 @@ export function forgetAll() {
 
 const isUUID = (text) => /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text);
 
+// Such as stands in receipts.
+const mayBeOrder = (text) => /^[a-z][a-z0-9]{6,19}$/i.test(text) && /\d/.test(text);
+
 // Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id.
 async function look(text, environment) {
   const purchases = [{ transaction_id: text }];
@@ -69,13 +78,22 @@ async function look(text, environment) {
     if (one.by) known.by.push(one.by);
     found.set(key, known);
   };
+  const noteAll = ({ items }) => {
+    for (const match of items) note({ id: match.customer_id, environment: match.environment, by: match.original_transaction_id });
+  };
   own.forEach(note);
-  for (const list of lists) {
-    for (const match of list.items) {
-      note({ id: match.customer_id, environment: match.environment, by: match.original_transaction_id });
+  lists.forEach(noteAll);
+  let problem = null;
+  if (found.size === 0 && mayBeOrder(text)) {
+    // The store is asked, and it takes only so many questions: after all else.
+    try {
+      noteAll(await get("v1/customers", { order_id: text.toUpperCase() }));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      problem = words.orderNotAsked(error.message);
     }
   }
-  return [...found.values()];
+  return { found: [...found.values()], problem };
 }
 
 // Where somebody of exactly this id is known.
@@ -106,8 +124,9 @@ export function finder(open, environment) {
     const mine = ++latest;
     show(results, el("p", { class: "soft" }, words.looking));
     let found;
+    let problem;
     try {
-      found = await look(text, environment());
+      ({ found, problem } = await look(text, environment()));
     } catch (error) {
       if (mine === latest) show(results, el("p", { class: "problem" }, error.message || words.unreachable));
       return;
@@ -121,7 +140,7 @@ export function finder(open, environment) {
       return;
     }
     show(results, found.length === 0
-      ? el("p", { class: "problem" }, words.foundNobody(text))
+      ? [el("p", { class: "problem" }, words.foundNobody(text)), problem && el("p", { class: "soft" }, problem)]
       : [el("p", {}, words.foundSeveral(found.length)), list(found, open)]);
   });
   return form;
@@ -135,10 +154,8 @@ export function environmentChoice(open, environment) {
     Object.entries(words.environments).map(([value, text]) => el("option", { value }, text)));
   choice.value = environment();
   choice.addEventListener("change", () => {
-    const address = new URLSearchParams(location.hash.slice(1));
-    open({
-      customer: address.get("customer"), environment: choice.value, isOverview: address.get("view") === "service",
-    });
+    const { customer, view, chart } = readAddress();
+    open({ customer, view, chart, environment: choice.value });
   });
   return choice;
 }

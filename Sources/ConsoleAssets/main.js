@@ -1,34 +1,55 @@
 // Puts the page together: who is signed in, what is looked at.
 
 import { currentSession, may, readSession, signIn, signOut, Unreachable } from "./api.js";
-import { goTo, readAddress, replace } from "./address.js";
+import { goTo, nowhere, readAddress, replace } from "./address.js";
 import { announce, announcer, button, el, show } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
 import { environmentChoice, finder, forgetAll, start } from "./find.js";
 import { signInForm } from "./signin.js";
 import { CustomerView } from "./customer.js";
-import { Overview } from "./overview.js";
 
 const page = document.getElementById("page");
 const main = el("main", { id: "main", tabindex: "-1" });
 let view = null;
+let drawn = 0;
+
+// The screens that are not that of a customer: who may see each, and what shows it, which comes when it is wanted.
+const screens = {
+  service: {
+    isOffered: () => may("events:read"),
+    load: async () => (await import("./overview.js")).Overview,
+  },
+  charts: {
+    isOffered: () => may("events:read"),
+    load: async () => (await import("./charts.js")).ChartsView,
+  },
+  catalog: {
+    isOffered: () => may("customers:read"),
+    load: async () => (await import("./catalog.js")).CatalogView,
+  },
+};
 
 function header() {
   const session = currentSession();
+  const { view: shown } = readAddress();
   return el("header", {},
     el("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } },
       words.skip),
     el("h1", {}, button(words.name, () => open({ customer: null }), { class: "plain" })),
     may("customers:read") && finder(open, environment), environmentChoice(open, environment),
-    el("div", { class: "account" },
-      may("events:read") && may("customers:read") && button(words.overview.link, () => open({ isOverview: true }), { class: "quiet", id: "open-overview" }),
-      button(usesUTC() ? words.timesUTC : words.timesLocal(zoneName), () => {
-        setUTC(!usesUTC());
-        draw();
-      }, { class: "quiet", title: words.timesTitle }),
-      el("span", { class: "who" }, words.signedInAs(session.key)),
-      button(words.signOut, leave, { class: "quiet" })));
+    el("div", { class: "under" },
+      el("nav", { class: "screens", "aria-label": words.screens }, Object.entries(screens).map(([name, { isOffered }]) => isOffered()
+        && button(words.screen[name].link, () => open({ view: name }), {
+          class: "quiet", id: `open-${name}`, "aria-current": name === shown ? "page" : null,
+        }))),
+      el("div", { class: "account" },
+        button(usesUTC() ? words.timesUTC : words.timesLocal(zoneName), () => {
+          setUTC(!usesUTC());
+          draw();
+        }, { class: "quiet", title: words.timesTitle }),
+        el("span", { class: "who" }, words.signedInAs(session.key)),
+        button(words.signOut, leave, { class: "quiet" }))));
 }
 
 // The environment that is looked at: the key's own where it has one.
@@ -37,7 +58,7 @@ function environment() {
 }
 
 function open(part) {
-  const now = { customer: null, environment: environment(), at: null, knownAt: null, ...part };
+  const now = { ...nowhere, environment: environment(), ...part };
   goTo(now);
   draw();
   main.focus({ preventScroll: true });
@@ -45,7 +66,7 @@ function open(part) {
 
 async function leave() {
   forgetAll();
-  replace({ customer: null, environment: "production", at: null, knownAt: null });
+  replace(nowhere);
   try {
     await signOut();
   } catch {
@@ -55,21 +76,33 @@ async function leave() {
 }
 
 function askToSignIn(notice) {
+  drawn += 1;
   view?.close();
   view = null;
   document.title = words.name;
   show(page, announcer(), signInForm(notice, draw));
 }
 
-function draw() {
+async function draw() {
+  const mine = ++drawn;
   view?.close();
   view = null;
-  const address = readAddress();
   const session = currentSession();
+  const asked = readAddress();
+  const address = { ...asked, environment: session.key.environment ?? asked.environment };
   show(page, header(), announcer(), main);
-  if (address.isOverview || !may("customers:read")) {
-    document.title = words.titleOf(words.overview.title);
-    view = new Overview(session.key.environment ?? address.environment, main, open);
+  const name = address.view ?? (may("customers:read") ? null : "service");
+  const screen = screens[name];
+  if (screen) {
+    document.title = words.titleOf(words.screen[name].title);
+    show(main, el("p", { class: "soft" }, words.loading));
+    try {
+      const Screen = await screen.load();
+      if (mine === drawn) view = new Screen(address, main, open);
+    } catch {
+      // The file of the screen did not come.
+      if (mine === drawn) show(main, el("p", { role: "alert", class: "problem" }, words.unreachable));
+    }
     return;
   }
   if (!address.customer) {
@@ -78,7 +111,7 @@ function draw() {
     return;
   }
   document.title = words.titleOf(address.customer);
-  view = new CustomerView({ ...address, environment: session.key.environment ?? address.environment }, main, open);
+  view = new CustomerView(address, main, open);
 }
 
 // "/" goes to the field, unless somebody is writing.
@@ -101,7 +134,7 @@ async function begin() {
   try {
     if (link) {
       // Gone from the address before anything else: it is good once.
-      replace({ customer: null, environment: "production", at: null, knownAt: null });
+      replace(nowhere);
       await signIn({ link });
     } else if (!currentSession()) {
       await readSession();

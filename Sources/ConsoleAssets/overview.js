@@ -1,17 +1,19 @@
 // The service as a whole: what arrives, what differs, who is told, and what comes into the log.
 
-import { get, may } from "./api.js";
-import { button, el, show } from "./dom.js";
+import { get, may, mayEverywhere, path, post } from "./api.js";
+import { announce, button, el, show, wide } from "./dom.js";
 import { openEvent } from "./event.js";
 import { readCheckpoint } from "./proof.js";
 import { millis, timeElement } from "./time.js";
+import { screenWords } from "./screenwords.js";
 import { words } from "./words.js";
 
-const say = words.overview;
+const say = screenWords.overview;
 const refreshEvery = 5000;
 // While nobody sits before it, nothing is asked: else a session would never end.
 const attentionSpan = 600000;
 const mostEvents = 60;
+const mostNames = 50;
 
 // One part of the page: a title, and what it says; each part fails by itself.
 class Part {
@@ -31,7 +33,7 @@ class Part {
 }
 
 export class Overview {
-  constructor(environment, main, open) {
+  constructor({ environment }, main, open) {
     [this.environment, this.open] = [environment, open];
     this.aborter = new AbortController();
     this.feed = [];
@@ -42,10 +44,11 @@ export class Overview {
         new Part("log", say.log, (signal) => this.log(signal)),
         new Part("streams", say.streams, (signal) => this.streams(signal)),
         new Part("drift", say.drift, (signal) => this.drift(signal)));
+      if (mayEverywhere("events:read")) this.parts.push(new Part("seen", say.seen, (signal) => this.seen(signal)));
     }
     if (may("admin")) this.parts.push(new Part("endpoints", say.endpoints, (signal) => this.endpoints(signal)));
     if (may("events:read")) this.parts.push(new Part("feed", say.feed, (signal) => this.news(signal)));
-    show(main, el("div", { class: "title" }, el("h2", { id: "overview" }, say.title)),
+    show(main, el("div", { class: "title" }, el("h2", { id: "overview" }, words.screen.service.title)),
       this.parts.length === 0 ? el("p", {}, say.mayNot) : this.parts.map((part) => part.node));
     this.onInput = () => { this.lastInput = Date.now(); };
     for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, this.onInput);
@@ -78,16 +81,24 @@ export class Overview {
       el("p", { class: "lead", id: "head" }, say.head(ledger.position)),
       el("p", { class: "soft" }, el("code", {}, ledger.hash)),
       el("p", {}, checkpoint ? say.checkpoint(checkpoint.size, checkpoint.origin) : say.noCheckpoint),
-      el("table", {}, headings(say.projectionHead), el("tbody", {}, ledger.projections.map((one) => el("tr", {},
-        el("th", { scope: "row" }, el("code", {}, one.name)), el("td", {}, one.checkpoint),
-        el("td", {}, ledger.position > one.checkpoint ? say.behind(ledger.position - one.checkpoint) : say.upToDate))))),
+      this.views(ledger),
     ];
+  }
+
+  // How far each view has read; opened by itself where one is behind by more than a moment.
+  views({ position, projections }) {
+    const behind = Math.max(0, ...projections.map((one) => position - one.checkpoint));
+    const wasOpen = document.getElementById("views")?.open;
+    return el("details", { id: "views", open: wasOpen ?? behind > 1000 }, el("summary", {}, behind > 0 ? say.viewsBehind(behind) : say.viewsCurrent),
+      el("table", {}, headings(say.projectionHead), el("tbody", {}, projections.map((one) => el("tr", {},
+        el("th", { scope: "row" }, el("code", {}, one.name)), el("td", {}, one.checkpoint),
+        el("td", {}, position > one.checkpoint ? say.behind(position - one.checkpoint) : say.upToDate))))));
   }
 
   async streams(signal) {
     const { items } = await get("v1/streams", {}, signal);
     if (items.length === 0) return el("p", { class: "soft" }, say.noStreams);
-    return el("div", { class: "wide" }, el("table", {}, headings(say.streamHead), el("tbody", {}, items.map((one) => el("tr", {},
+    return wide(say.streams, el("table", {}, headings(say.streamHead), el("tbody", {}, items.map((one) => el("tr", {},
       el("th", { scope: "row" }, one.app ?? words.sources.web_checkout, " · ", words.environments[one.environment]),
       el("td", {}, one.silent ? el("strong", { class: "no" }, say.silent)
         : one.last_heard_at ? el("span", { class: "yes" }, say.heard) : el("span", { class: "soft" }, say.notYet)),
@@ -111,15 +122,42 @@ export class Overview {
     ];
   }
 
+  // What the log speaks of and nobody has told the ledger what to make of.
+  async seen(signal) {
+    const { counted_to: countedTo, remarks, unmapped_products: products } = await get("v1/remarks", {}, signal);
+    const list = (items, text) => el("ul", {}, items.slice(0, mostNames).map((one) => el("li", {}, text(one), " ", el("span", { class: "soft" },
+      say.seenEvents(one.events)), " ", button(`#${one.last_position}`, () => openEvent(one.last_position), { class: "link" }))));
+    return [
+      el("p", { class: "lead" }, remarks.length + products.length === 0 ? say.nothingSeen : say.seenSome(remarks.length + products.length)),
+      products.length > 0 && [el("h3", {}, say.unmapped), list(products, (one) => el("code", {}, one.name))],
+      remarks.length > 0 && [el("h3", {}, say.remarks), list(remarks, (one) => say.remarkWords[one.name] ?? el("code", {}, one.name))],
+      el("p", { class: "soft" }, say.countedTo(countedTo)),
+    ];
+  }
+
   async endpoints(signal) {
     const { items } = await get("v1/webhook_endpoints", { limit: 100 }, signal);
     if (items.length === 0) return el("p", { class: "soft" }, say.noEndpoints);
-    return el("div", { class: "wide" }, el("table", {}, headings(say.endpointHead), el("tbody", {}, items.map((one) => el("tr", {},
+    return wide(say.endpoints, el("table", {}, headings(say.endpointHead), el("tbody", {}, items.map((one) => el("tr", {},
       el("th", { scope: "row" }, one.url ?? one.id), el("td", {}, say.endpointStates[one.status] ?? one.status),
       el("td", {}, one.failing_since
         ? el("strong", { class: "no" }, say.failing, " ", timeElement(millis(one.failing_since))) : el("span", { class: "yes" }, say.fine),
       one.held_until && el("p", {}, say.held, " ", timeElement(millis(one.held_until)))),
-      el("td", {}, one.waiting), el("td", {}, one.failed))))));
+      el("td", {}, one.waiting), el("td", {}, one.failed, one.failed > 0 && [" ", this.resending(one.id)]))))));
+  }
+
+  // What was given up is sent again, some ten thousand messages at a time.
+  resending(id) {
+    const again = button(say.resend, async () => {
+      again.disabled = true;
+      try {
+        const done = await post(`v1/webhook_endpoints/${path(id)}/actions/redeliver`, { failed: true });
+        announce(say.resent(done.deliveries));
+      } catch (error) {
+        announce(error.message || words.unreachable);
+      }
+    }, { class: "quiet resend", id: `resend-${id}` });
+    return again;
   }
 
   // The last events, newest first; those that came since are put on top.

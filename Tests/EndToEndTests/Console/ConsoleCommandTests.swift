@@ -13,12 +13,6 @@ struct ConsoleCommandTests {
         return held.filter { $0["gives_access"] as? Bool == true }.compactMap { $0["id"] as? String }
     }
 
-    private func fill(_ browser: Browser, _ fields: [(String, String)]) async throws {
-        for (selector, text) in fields { try await browser.type(text, into: selector) }
-        try await browser.click("#preview")
-        try await browser.wait("document.activeElement?.id === 'confirm'")
-    }
-
     @Test("a grant is shown before it is given, says why, changes the screen, and is undone")
     func grant() async throws {
         try await ConsoleStage.with { stage in
@@ -27,7 +21,7 @@ struct ConsoleCommandTests {
             try await stage.show(stage.cleo.id)
             let head = try await stage.client.head()
             try await browser.click("#do-grant")
-            try await fill(browser, [("#entitlement", "premium"), ("#reason", "made good for an outage")])
+            try await stage.foresee([("#entitlement", "premium"), ("#reason", "made good for an outage")])
             #expect(try await browser.text("#outcome")?.contains("They have premium without an end") == true)
             #expect(try await stage.client.head() == head, "a preview records nothing")
             try await browser.click("#confirm")
@@ -60,7 +54,7 @@ struct ConsoleCommandTests {
             try await browser.click("#do-revoke")
             try await browser.wait("document.querySelector('#grant')")
             #expect(try await browser.text("#grant") == "premium: <b>goodwill</b>")
-            try await fill(browser, [("#reason", "given by mistake")])
+            try await stage.foresee([("#reason", "given by mistake")])
             try await browser.click("#confirm")
             try await browser.wait("document.querySelector('#undo')")
             #expect(try await held(stage, stage.cleo.id).isEmpty)
@@ -79,7 +73,7 @@ struct ConsoleCommandTests {
             try await stage.show(stage.ann.id)
             let head = try await stage.client.head()
             try await browser.click("#do-transfer")
-            try await fill(browser, [("#to", "c-2"), ("#reason", "changed their account")])
+            try await stage.foresee([("#to", "c-2"), ("#reason", "changed their account")])
             let sides = try await browser.texts("#outcome .sides")
             #expect(sides.count == 2 && sides[0].contains(stage.ann.id) && sides[1].contains("c-2"), "\(sides)")
             #expect(sides[1].contains("Nothing."), "\(sides)")
@@ -96,7 +90,7 @@ struct ConsoleCommandTests {
             try await stage.show("c-3")
             try await browser.wait("document.querySelector('#do-link')")
             try await browser.click("#do-link")
-            try await fill(browser, [("#linked", stage.bob.id)])
+            try await stage.foresee([("#linked", stage.bob.id)])
             #expect(try await browser.text("#outcome")?.contains("grace period") == true)
             try await browser.click("#confirm")
             try await browser.wait("document.querySelector('#undo')")

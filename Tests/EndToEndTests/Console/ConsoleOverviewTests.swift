@@ -13,7 +13,7 @@ struct ConsoleOverviewTests {
             let made = try await stage.client.send(
                 "POST", "/v1/webhook_endpoints", body: Array(#"{"url":"https://example.com/<b>told</b>"}"#.utf8))
             #expect(made.status == 200, "\(made.text)")
-            try await browser.click("#open-overview")
+            try await browser.click("#open-service")
             let head = try await stage.client.head()
             try await browser.wait("#head", says: "\(head) events")
             try await browser.wait("#streams", says: stage.installation.world.bundleID)
@@ -43,7 +43,8 @@ struct ConsoleOverviewTests {
             #expect(try await browser.count("#endpoints") == 0, "that takes admin")
             try await browser.send("DELETE", "cookie", nil)
             try await stage.signIn(try await stage.key("customers:read"))
-            #expect(try await browser.count("#open-overview") == 0)
+            #expect(try await browser.count("#open-service") == 0)
+            #expect(try await browser.count("#open-catalog") == 1)
         }
     }
 }

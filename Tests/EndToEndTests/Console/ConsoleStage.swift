@@ -34,11 +34,21 @@ struct ConsoleStage {
     /// With a key that may everything.
     let client: HTTPClient
     let admin: String
+    /// Signs what the App Store tells.
+    let sign: @Sendable (StoreNotification) throws -> String
 
     /// Sets a stage for a test and clears it away, whatever becomes of the test.
     static func with(_ play: (ConsoleStage) async throws -> Void) async throws {
         let installation = try await Installation()
         defer { installation.remove() }
+        try await with(installation, sign: { try installation.authority.sign($0) }, play)
+    }
+
+    /// The same on an installation that is there, with what signs for its store.
+    static func with(
+        _ installation: Installation, sign: @escaping @Sendable (StoreNotification) throws -> String,
+        _ play: (ConsoleStage) async throws -> Void
+    ) async throws {
         let admin = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let service = try await ServiceProcess.start(installation)
@@ -46,7 +56,7 @@ struct ConsoleStage {
         let browser = try await Browser.start()
         let stage = ConsoleStage(
             installation: installation, service: service, browser: browser,
-            client: HTTPClient(service.url, key: admin), admin: admin)
+            client: HTTPClient(service.url, key: admin), admin: admin, sign: sign)
         do {
             try await stage.tell()
             try await play(stage)
@@ -70,8 +80,14 @@ struct ConsoleStage {
         story.refund(third, at: daysAgo(2))
         let fourth = story.subscribe(dan.account, to: plan, at: daysAgo(40))
         story.failToRenew(fourth, at: story.expiry(fourth) ?? Self.now)
-        for notification in story.notifications.sorted(by: { $0.signedDate < $1.signedDate }) {
-            #expect(try await client.notify(installation.authority.sign(notification)).status == 200)
+        try await tell(story.notifications.sorted { $0.signedDate < $1.signedDate })
+    }
+
+    /// Has the store tell of something.
+    func tell(_ notifications: [StoreNotification]) async throws {
+        for notification in notifications {
+            let answer = try await client.notify(sign(notification))
+            #expect(answer.status == 200, "\(answer.text)")
         }
     }
 
@@ -128,6 +144,19 @@ struct ConsoleStage {
 }
 
 extension ConsoleStage {
+    /// Fills in a dialog and has it show what it would change.
+    func foresee(_ fields: [(String, String)]) async throws {
+        for (selector, text) in fields { try await browser.type(text, into: selector) }
+        try await browser.click("#preview")
+        try await browser.wait("document.activeElement?.id === 'confirm'")
+    }
+
+    /// Closes the dialog that is open.
+    func closeDialog() async throws {
+        try await browser.press(Browser.Keys.escape)
+        try await browser.wait("!document.querySelector('dialog')")
+    }
+
     /// Waits until a checkpoint covers the whole log.
     func waitForCheckpoint() async throws {
         let head = try await client.head()

@@ -1,0 +1,332 @@
+// The catalog: which product gives what. A change is tried on everybody first, and then put in place of what it was made from.
+
+import { call, get, mayEverywhere, Refusal, Unreachable } from "./api.js";
+import { announce, button, el, field, openDialog, paged, show, wide } from "./dom.js";
+import { stateShape, patterns } from "./picture.js";
+import { millis, timeText } from "./time.js";
+import { screenWords } from "./screenwords.js";
+import { words } from "./words.js";
+
+const say = screenWords.catalog;
+// So many times it is asked to go on: the whole of a ledger that is tried within some minutes.
+const mostRounds = 60;
+
+const copy = (value) => JSON.parse(JSON.stringify(value));
+// Members may stand in any order.
+const sorted = (_, value) => (value && typeof value === "object" && !Array.isArray(value)
+  ? Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))) : value);
+const isSame = (one, other) => JSON.stringify(one, sorted) === JSON.stringify(other, sorted);
+const content = ({ products, policy }) => copy({ products, policy });
+
+export class CatalogView {
+  constructor(address, main, open) {
+    [this.main, this.open] = [main, open];
+    this.mayChange = mayEverywhere("catalog:write");
+    this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
+    this.table = el("div", { id: "products" });
+    this.policy = el("div", { id: "policy" });
+    this.change = el("section", { class: "card", id: "change", "aria-label": say.change, "aria-live": "polite", hidden: true });
+    show(main, patterns(), el("div", { class: "title" }, el("h2", { id: "catalog" }, words.screen.catalog.title), this.origin = el("span", { class: "tag" })),
+      el("p", { class: "soft" }, this.mayChange ? say.text : say.readOnly), this.problem, this.change,
+      el("section", { class: "card", "aria-label": say.products }, el("h2", {}, say.products), this.table),
+      el("section", { class: "card", "aria-label": say.policy }, el("h2", {}, say.policy), this.policy));
+    this.load();
+  }
+
+  close() {
+    this.isClosed = true;
+    this.aborter?.abort();
+  }
+
+  async load() {
+    await this.attempt(async () => {
+      this.current = await get("v1/catalog");
+      this.draft = content(this.current);
+      this.draw();
+    });
+  }
+
+  async attempt(work) {
+    this.problem.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      if (error.name === "AbortError" || this.isClosed) return;
+      this.problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
+    }
+  }
+
+  // What was drafted becomes what is tried next.
+  edit(draft) {
+    this.draft = draft;
+    this.trial = null;
+    this.aborter?.abort();
+    this.draw();
+  }
+
+  draw() {
+    this.origin.textContent = this.current.position > 0 ? say.since(this.current.position) : say.none;
+    const before = new Map(this.current.products.map((one) => [one.product_id, one]));
+    const after = new Set(this.draft.products.map((one) => one.product_id));
+    const rows = [
+      ...this.draft.products.map((product) => {
+        const known = before.get(product.product_id);
+        return { product, mark: !known ? "added" : isSame(known, product) ? null : "changed" };
+      }),
+      ...this.current.products.filter((one) => !after.has(one.product_id)).map((product) => ({ product, mark: "removed" })),
+    ];
+    show(this.table, rows.length === 0 ? el("p", { class: "soft" }, say.empty)
+      : paged(rows, 50, words, (shown) => el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say.products },
+        el("table", {}, el("thead", {}, el("tr", {}, [...say.head, ...(this.mayChange ? [say.do] : [])].map((text) => el("th", { scope: "col" }, text)))),
+          el("tbody", {}, shown.map((row) => this.row(row)))))),
+    this.mayChange && el("div", { class: "buttons" },
+      button(say.add, () => this.editProduct(null), { id: "add-product" }), button(say.paste, () => this.pasteWhole(), { id: "paste" })));
+    this.drawPolicy();
+    this.drawChange();
+  }
+
+  row({ product, mark }) {
+    const { product_id: id, entitlements, duration, stripe } = product;
+    const sold = [product.app_store === false ? null : words.sources.app_store, stripe ? say.stripe(stripe) : null].filter(Boolean);
+    return el("tr", { class: mark, "data-product": id },
+      el("th", { scope: "row" }, el("span", { class: "id" }, id), " ", mark && el("span", { class: "tag" }, say.marks[mark])),
+      el("td", {}, entitlements.length === 0 ? words.nothing : entitlements.join(", ")),
+      el("td", {}, duration ?? say.asSold), el("td", {}, sold.join(", ")),
+      this.mayChange && el("td", {}, el("div", { class: "buttons" }, mark === "removed"
+        ? button(say.putBack, () => this.edit({ ...this.draft, products: [...this.draft.products, copy(product)] }), { class: "quiet" })
+        : [button(say.edit, () => this.editProduct(product), { class: "quiet", "aria-label": say.editOf(id) }),
+          button(say.remove, () => this.edit({ ...this.draft, products: this.draft.products.filter((one) => one.product_id !== id) }),
+            { class: "quiet", "aria-label": say.removeOf(id) })])));
+  }
+
+  editProduct(product) {
+    const text = (id, value, more) => el("input", { id, value: value ?? "", autocomplete: "off", spellcheck: "false", ...more });
+    const id = text("product-id", product?.product_id, { required: true, maxlength: 512 });
+    const gives = text("gives", product?.entitlements.join(", "), { maxlength: 4000 });
+    const duration = text("duration", product?.duration, { maxlength: 40 });
+    const appStore = el("input", { type: "checkbox", id: "app-store", checked: product?.app_store !== false });
+    const price = text("price", product?.stripe?.price, { maxlength: 255 });
+    const problem = el("p", { role: "alert", class: "problem" });
+    const form = el("form", { class: "body" }, field(say.productID, id), field(say.gives, gives, say.givesHint),
+      field(say.duration, duration, say.durationHint), el("div", { class: "field" }, el("label", {}, appStore, " ", say.appStore)),
+      field(say.price, price, say.priceHint), problem, el("button", { type: "submit", class: "main", id: "take" }, say.take));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const name = id.value.trim();
+      const others = this.draft.products.filter((one) => one !== product);
+      if (others.some((one) => one.product_id === name)) {
+        problem.textContent = say.twice(name);
+        return;
+      }
+      const made = { ...product, product_id: name, entitlements: gives.value.split(",").map((one) => one.trim()).filter(Boolean) };
+      const put = (member, value) => {
+        if (value === undefined) delete made[member];
+        else made[member] = value;
+      };
+      put("duration", duration.value.trim() || undefined);
+      put("app_store", appStore.checked ? undefined : false);
+      put("stripe", price.value.trim() ? { mode: "subscription", ...product?.stripe, price: price.value.trim() } : undefined);
+      const products = product ? this.draft.products.map((one) => (one === product ? made : one)) : [...this.draft.products, made];
+      dialog.close();
+      this.edit({ ...this.draft, products });
+    });
+    const dialog = openDialog(product ? say.editTitle : say.add, words.close, form, "command");
+  }
+
+  // The whole of it, as a file has it.
+  pasteWhole() {
+    const input = el("textarea", { id: "whole", rows: 16, class: "id", spellcheck: "false", value: JSON.stringify(this.draft, null, 1) });
+    const problem = el("p", { role: "alert", class: "problem" });
+    const form = el("form", { class: "body" }, field(say.whole, input, say.wholeHint), problem,
+      el("button", { type: "submit", class: "main", id: "take" }, say.take));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      try {
+        const { products, policy } = JSON.parse(input.value);
+        if (!Array.isArray(products)) throw new SyntaxError();
+        dialog.close();
+        this.edit({ products, policy: { ...this.current.policy, ...policy } });
+      } catch (error) {
+        problem.textContent = say.noCatalog(error.message);
+      }
+    });
+    const dialog = openDialog(say.paste, words.close, form, "command");
+  }
+
+  drawPolicy() {
+    const change = (name, value) => this.edit({ ...this.draft, policy: { ...this.draft.policy, [name]: value } });
+    show(this.policy, el("div", { class: "controls" }, Object.entries(this.draft.policy).map(([name, value]) => {
+      const shared = { id: `policy-${name}`, disabled: !this.mayChange };
+      const label = say.policies[name] ?? name;
+      if (typeof value === "boolean") {
+        return el("div", { class: "field" }, el("label", {}, el("input", {
+          type: "checkbox", ...shared, checked: value, onchange: (event) => change(name, event.target.checked),
+        }), " ", label));
+      }
+      if (typeof value === "number") {
+        return field(label, el("input", { type: "number", min: 0, ...shared, value, onchange: (event) => change(name, Number(event.target.value)) }));
+      }
+      const select = el("select", { ...shared, onchange: () => change(name, select.value) },
+        (say.policyWords[name] ? Object.entries(say.policyWords[name]) : [[value, value]]).map(([word, text]) => el("option", { value: word }, text)));
+      select.value = value;
+      return field(label, select);
+    })));
+  }
+
+  drawChange() {
+    const isChanged = !isSame(this.draft, content(this.current));
+    this.change.hidden = !isChanged && !this.done;
+    if (this.change.hidden) return;
+    if (!isChanged) {
+      show(this.change, el("h2", {}, say.change), el("p", { class: "lead", id: "applied" }, this.done.text),
+        this.done.former && button(words.commands.undo, () => this.undo(), { id: "undo" }));
+      return;
+    }
+    this.done = null;
+    show(this.change, el("h2", {}, say.change), el("p", {}, say.changeText),
+      el("div", { class: "buttons" }, button(say.try, () => this.try(), { id: "try", class: this.trial ? null : "main" }),
+        button(say.drop, () => this.edit(content(this.current)), { id: "drop", class: "quiet" })),
+      this.progress = el("p", { class: "soft", role: "status" }),
+      this.trial && this.outcome(this.trial),
+      this.trial?.complete && button(say.apply, () => this.apply(), { id: "apply", class: "main" }));
+  }
+
+  async try() {
+    this.aborter?.abort();
+    const { signal } = (this.aborter = new AbortController());
+    const draft = this.draft;
+    await this.attempt(async () => {
+      const whole = { customers: new Map(), effects: new Map(), complete: false };
+      let after;
+      let at;
+      let knownAt;
+      for (let round = 0; round < mostRounds && !whole.complete; round += 1) {
+        const part = await call("POST", "v1/catalog/actions/try", { body: draft, query: { after, at, known_at: knownAt }, signal });
+        // All of it at one moment, as one knew it at the first.
+        [after, at, knownAt, whole.complete] = [part.next_after, part.at, part.known_at, part.complete];
+        [whole.difference, whole.position] = [part.difference, part.catalog_position];
+        add(whole, part);
+        const seen = [...whole.customers.values()].reduce((sum, count) => sum + count, 0);
+        this.progress.textContent = whole.complete ? "" : say.triedSoFar(seen);
+      }
+      if (draft !== this.draft || this.isClosed) return;
+      this.trial = whole;
+      this.drawChange();
+      document.getElementById(whole.complete ? "apply" : "try")?.focus();
+      announce(say.tried);
+      if (whole.position !== this.current.position) await this.overtaken();
+    });
+  }
+
+  outcome({ customers, effects, difference, complete }) {
+    const list = (text, names) => names.length > 0 && el("li", {}, text, ": ", names.slice(0, 20).join(", "), names.length > 20 && ` ${words.andMore(names.length - 20)}`);
+    const reading = (one) => (one === null ? words.nothing : [stateShape(one.state), " ", say.reading(
+      words.states[one.state] ?? one.state, one.gives_access, one.until === null ? null : timeText(millis(one.until)))]);
+    return el("div", { id: "trial" },
+      el("h3", {}, say.differs), el("ul", {}, [
+        ["products_added", say.productsAdded], ["products_changed", say.productsChanged], ["products_removed", say.productsRemoved],
+        ["entitlements_added", say.entitlementsAdded], ["entitlements_removed", say.entitlementsRemoved],
+      ].map(([member, text]) => list(text, difference[member])), difference.policy_changed && el("li", {}, say.policyChanged)),
+      el("h3", {}, say.effects),
+      el("p", { class: "soft" }, [...customers].map(([environment, count]) => say.lookedAt(count, words.environments[environment])).join(" "),
+        !complete && ` ${say.notAll}`),
+      effects.size === 0 ? el("p", { class: "lead" }, say.nobody)
+        : el("ul", { class: "effects" }, [...effects.values()].map((one) => el("li", { "data-effect": `${one.environment} ${one.entitlement} ${one.effect}` },
+          el("p", { class: "lead" }, say.effect[one.effect](one.customers, one.entitlement), " ",
+            el("span", { class: "tag" }, words.environments[one.environment])),
+          el("ul", {}, one.examples.map((example) => el("li", {},
+            button(example.customer_id, () => this.open({ customer: example.customer_id, environment: one.environment }), { class: "link id" }),
+            ": ", reading(example.before), " → ", reading(example.after))))))));
+  }
+
+  // Puts a catalog in the place of the one that is known here; whatever came in between is found.
+  async put(catalog, expected) {
+    return call("PUT", "v1/catalog", { body: catalog, headers: { "If-Match": `"${expected}"` } });
+  }
+
+  async apply() {
+    await this.attempt(async () => {
+      const former = content(this.current);
+      try {
+        this.current = await this.put(this.draft, this.current.position);
+      } catch (error) {
+        if (!(error instanceof Refusal) || error.code !== "precondition_failed") throw error;
+        await this.overtaken();
+        return;
+      }
+      this.settle(say.applied(this.current.position), former);
+    });
+  }
+
+  async undo() {
+    await this.attempt(async () => {
+      try {
+        this.current = await this.put(this.done.former, this.current.position);
+      } catch (error) {
+        if (!(error instanceof Refusal) || error.code !== "precondition_failed") throw error;
+        this.done = null;
+        await this.load();
+        this.problem.textContent = say.undoOvertaken;
+        return;
+      }
+      this.settle(say.undone(this.current.position), null);
+    });
+  }
+
+  settle(text, former) {
+    this.done = { text, former };
+    this.draft = content(this.current);
+    this.trial = null;
+    announce(text);
+    this.draw();
+  }
+
+  // Somebody else changed it: the new one is offered, with what was changed here on top of it.
+  async overtaken() {
+    const latest = await get("v1/catalog");
+    if (this.isClosed || latest.position === this.current.position) return;
+    this.trial = null;
+    show(this.change, el("h2", {}, say.change), el("p", { class: "lead problem", id: "overtaken" }, say.overtaken(latest.position)),
+      el("div", { class: "buttons" },
+        button(say.rebase, () => {
+          const draft = merged(content(this.current), this.draft, content(latest));
+          this.current = latest;
+          this.edit(draft);
+        }, { id: "rebase", class: "main" }),
+        button(say.takeNew, () => {
+          this.current = latest;
+          this.edit(content(latest));
+        }, { id: "take-new" })));
+    document.getElementById("rebase").focus();
+  }
+}
+
+// Adds what was found of some customers to what was found of others.
+function add(whole, part) {
+  for (const { environment, count } of part.customers) whole.customers.set(environment, (whole.customers.get(environment) ?? 0) + count);
+  for (const effect of part.effects) {
+    const key = `${effect.environment} ${effect.entitlement} ${effect.effect}`;
+    const known = whole.effects.get(key);
+    if (!known) whole.effects.set(key, { ...effect });
+    else {
+      known.customers += effect.customers;
+      known.examples = [...known.examples, ...effect.examples].slice(0, 10);
+    }
+  }
+}
+
+// What was changed from `base` to `mine`, done to `theirs`.
+function merged(base, mine, theirs) {
+  const byID = ({ products }) => new Map(products.map((one) => [one.product_id, one]));
+  const [before, after] = [byID(base), byID(mine)];
+  const isMine = (id) => !isSame(before.get(id) ?? null, after.get(id) ?? null);
+  const kept = theirs.products.flatMap((one) => {
+    if (!isMine(one.product_id)) return [one];
+    return after.has(one.product_id) ? [after.get(one.product_id)] : [];
+  });
+  const known = new Set(theirs.products.map((one) => one.product_id));
+  const added = mine.products.filter((one) => !known.has(one.product_id) && isMine(one.product_id));
+  const policy = { ...theirs.policy };
+  for (const [name, value] of Object.entries(mine.policy)) if (base.policy[name] !== value) policy[name] = value;
+  return { products: [...kept, ...added], policy };
+}

@@ -1,0 +1,311 @@
+import EntitlementCore
+import Foundation
+import StoreSimulator
+import TestSupport
+import Testing
+
+/// The console in a real browser, of a service that may ask the App Store and Stripe.
+@Suite("The console in a browser: what stores are asked", .serialized, .timeLimit(.minutes(10)))
+struct ConsoleStoreTests {
+    /// A console stage beside a simulated store and a simulated Stripe.
+    private struct Shops {
+        let console: ConsoleStage
+        let store: StoreAPIStage
+        let web: WebLife
+
+        func deliver(_ event: StripeEventEntry) async throws {
+            let body = event.json(.recent).json
+            let answer = try await console.client.send(
+                "POST", "/v1/notifications/stripe", body: body,
+                headers: [
+                    "Content-Type": "application/json",
+                    "Stripe-Signature": StripeSigner.header(body, secrets: [StripeStage.secret], at: StoreAPIStage.now),
+                ])
+            #expect(answer.status == 200, "\(event.id): \(answer.text)")
+        }
+    }
+
+    private func with(_ play: (Shops) async throws -> Void) async throws {
+        let web = WebLife.recent(
+            seed: 7, customers: ["web-1", "web-2"], until: StoreAPIStage.now + 25 * Span.day, isReadable: true)
+        let stripe = SimulatedStripe(.production, key: StripeStage.key, lives: [web], now: { StoreAPIStage.now })
+        let server = try HTTPServerBox(stripe)
+        let settings = StripeStage.settings(at: server.url).merging(
+            ["webhooks": ["allow_private_addresses": true] as [String: any Sendable]]) { $1 }
+        let store = try await StoreAPIStage(world: .standardOnWeb, settings: settings)
+        try StripeStage.writeSecrets(of: store.installation)
+        do {
+            try await ConsoleStage.with(store.installation, sign: { try store.send($0) }) { console in
+                try await play(Shops(console: console, store: store, web: web))
+            }
+        } catch {
+            await server.stop()
+            await store.remove()
+            throw error
+        }
+        await server.stop()
+        await store.remove()
+    }
+
+    private func until(_ stage: ConsoleStage, _ id: String) async throws -> String? {
+        let answer = try await stage.client.send("GET", "/v1/customers/\(id)/entitlements")
+        return (answer.json["entitlements"] as? [[String: Any]])?.first?["until"] as? String
+    }
+
+    private func original(_ stage: ConsoleStage, _ id: String) async throws -> String {
+        let events = try await stage.client.send("GET", "/v1/customers/\(id)/events")
+        let items = try #require(events.json["items"] as? [[String: Any]])
+        return try #require(items.compactMap { $0["original_transaction_id"] as? String }.first)
+    }
+
+    @Test("days are given after they were shown, with who did it and why; what the store will not do is said before")
+    func extend() async throws {
+        try await with { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            try await stage.signIn()
+            try await stage.show(stage.ann.id)
+            let before = try #require(try await until(stage, stage.ann.id))
+            let head = try await stage.client.head()
+            try await browser.click("#do-extend")
+            try await stage.foresee([("#days", "5"), ("#reason", "the outage of May")])
+            #expect(try await browser.texts("#outcome .sides").count == 1)
+            #expect(try await browser.text("#outcome")?.contains("extended 0 times") == true)
+            #expect(try await stage.client.head() == head, "nothing was sent")
+            try await browser.click("#confirm")
+            try await browser.wait("#outcome", says: "Recorded as event \(head + 1)")
+            let after = try #require(try await until(stage, stage.ann.id))
+            let span =
+                try #require(Timestamp(rfc3339: after)).milliseconds - #require(Timestamp(rfc3339: before)).milliseconds
+            #expect(span == 5 * Span.day)
+            let facts = try await stage.client.send("GET", "/v1/events/\(head + 1)").json["facts"] as? [String: Any]
+            #expect(
+                "\(facts ?? [:])".contains("the outage of May") && "\(facts ?? [:])".contains("test"), "\(facts ?? [:])"
+            )
+            try await stage.closeDialog()
+            // Two people who answer one complaint do not give twice, unless they say so.
+            try await browser.click("#do-extend")
+            try await stage.foresee([("#reason", "once more")])
+            try await browser.click("#confirm")
+            try await browser.wait("dialog .problem", says: "less than 24 hours ago")
+            #expect(try await until(stage, stage.ann.id) == after)
+            try await stage.closeDialog()
+            try await stage.show(stage.cleo.id)
+            try await browser.click("#do-extend")
+            try await stage.foresee([("#reason", "she asked")])
+            #expect(try await browser.text("#outcome .problem")?.contains("it was refunded") == true)
+            try await stage.expectCleanConsole(allowing: ["status of 422"])
+        }
+    }
+
+    @Test("what the store was not heard to say is asked for, recorded and shown")
+    func check() async throws {
+        try await with { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            var story = Storyteller(world: .standardOnWeb, seed: 99)
+            let person = ConsoleStage.Person(9)
+            let key = story.subscribe(
+                person.account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - 40 * Span.day)
+            story.renew(key)
+            let told = story.notifications.sorted { $0.signedDate < $1.signedDate }
+            try await stage.tell([told[0]])
+            for lost in told.dropFirst() { _ = try shops.store.send(lost) }
+            try await stage.signIn()
+            try await stage.show(person.id)
+            #expect(try await browser.text("#answer")?.contains("They have had no") == true)
+            try await browser.click("#do-check")
+            try await browser.click("#preview")
+            try await browser.wait("#outcome", says: "recorded")
+            #expect(try await browser.text("#outcome")?.contains("The store says: paid") == true)
+            try await browser.wait("#answer", says: "It renews by itself then.")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("the order id of a receipt finds whose the purchase is, by the store's word")
+    func orders() async throws {
+        try await with { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            try await stage.signIn()
+            let order = SimulatedStoreAPI.orderID(of: try await original(stage, stage.bob.id))
+            try await stage.find(order.lowercased())
+            try await browser.wait("document.querySelector('#customer')?.textContent === arguments[0]", [stage.bob.id])
+            try await stage.find("MVX000000")
+            try await browser.wait("#found", says: "Nobody and nothing is known by “MVX000000”")
+            let bound = HTTPClient(
+                stage.service.url, key: try await stage.key("customers:read", "--environment", "sandbox"))
+            let hidden = try await bound.send("GET", "/v1/customers", query: ["order_id": order])
+            #expect(hidden.status == 200 && (hidden.json["items"] as? [Any])?.isEmpty == true, "\(hidden.text)")
+            let twice = try await stage.client.send(
+                "GET", "/v1/customers", query: ["order_id": order, "transaction_id": "1"])
+            #expect(twice.status == 400)
+            try await stage.expectCleanConsole()
+        }
+        try await ConsoleStage.with { stage in
+            try await stage.signIn()
+            try await stage.find("MVX000000")
+            try await stage.browser.wait("#found", says: "no app has app_store_api")
+            try await stage.expectCleanConsole(allowing: ["status of 422"])
+        }
+    }
+
+    @Test("what was bought on the web is found by Stripe's ids, drawn, explained, and asked about at Stripe")
+    func web() async throws {
+        try await with { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            for event in shops.web.events where event.created < StoreAPIStage.now { try await shops.deliver(event) }
+            let buyer = try #require(
+                shops.web.record.customers.first {
+                    !shops.web.record.customer($0).answer(at: StoreAPIStage.now).isEmpty
+                })
+            let held = try #require(shops.web.record.customer(buyer).answer(at: StoreAPIStage.now).first)
+            try await stage.signIn()
+            let customer = buyer.customerID
+            try await stage.find(held.originalTransactionID)
+            try await browser.wait("document.querySelector('#customer')?.textContent === arguments[0]", [customer])
+            try await stage.settle()
+            let answer = try await stage.client.send("GET", "/v1/customers/\(customer)/entitlements")
+            let names = try #require(answer.json["entitlements"] as? [[String: Any]]).compactMap { $0["id"] as? String }
+            for name in names { #expect(try await browser.count("[data-entitlement='\(name)']") == 1, "\(name)") }
+            #expect(try await browser.text(".timeline")?.contains(held.originalTransactionID) == true)
+            #expect(try await browser.count("#explanation .why") > 0)
+            try await browser.click("#events button")
+            try await browser.wait("dialog", says: "What it states")
+            try await stage.closeDialog()
+            try await browser.click("#do-check")
+            try await browser.click("#preview")
+            try await browser.wait("#outcome", says: "The store says:")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("webhooks are sent again about one event, and of everything that was given up")
+    func resend() async throws {
+        let receiver = try HostileServer { _, _ in .answer(200, "") }
+        defer { receiver.stop() }
+        try await with { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            let made = try await stage.client.send(
+                "POST", "/v1/webhook_endpoints", body: Array(#"{"url":"\#(receiver.url)/hook"}"#.utf8))
+            #expect(made.status == 200, "\(made.text)")
+            _ = try await stage.client.send(
+                "POST", "/v1/customers/\(stage.ann.id)/actions/grant",
+                body: Array(#"{"entitlement":"archive","reason":"r"}"#.utf8))
+            let head = try await stage.client.head()
+            func received() -> Int { receiver.requests.count { $0.body.contains("archive") } }
+            let end = ContinuousClock.now + Browser.patience
+            while received() == 0, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
+            try await Task.sleep(for: .seconds(1))
+            let before = received()
+            #expect(before > 0)
+            try await stage.signIn()
+            try await stage.show(stage.ann.id)
+            try await browser.click("#do-resend")
+            try await browser.wait("document.querySelector('#endpoint option')")
+            try await browser.run("document.querySelector('#event').value = arguments[0]", ["\(head)"])
+            try await browser.click("#preview")
+            try await browser.wait("#outcome", says: "sent again")
+            while received() == before, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
+            #expect(received() > before)
+            // Of what was given up as well, wherever it is said how much that is.
+            try await stage.installation.asOwner("UPDATE webhook_delivery SET state = 3, due_at = NULL")
+            try await stage.closeDialog()
+            let then = received()
+            try await browser.click("#open-service")
+            try await browser.click("#endpoints .resend")
+            while received() == then, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
+            #expect(received() > then)
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test(
+        "somebody is exported, then forgotten for good: the id is typed again, and nothing of it stays, in the browser neither"
+    )
+    func forgetting() async throws {
+        try await with { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            try await stage.signIn()
+            try await stage.show(stage.bob.id)
+            try await browser.click("#pin")
+            try await browser.wait("document.querySelector('#do-forget')")
+            let export = try await browser.send(
+                "POST", "execute/async",
+                [
+                    "script": """
+                    const done = arguments[arguments.length - 1];
+                    fetch(document.querySelector("#do-export").href).then((answer) => answer.json()).then(done);
+                    """, "args": [Any](),
+                ])
+            let file = try #require(export as? [String: Any])
+            #expect(file["object"] as? String == "customer_export" && file["customer_id"] as? String == stage.bob.id)
+            let events = try await stage.client.send("GET", "/v1/customers/\(stage.bob.id)/events")
+            #expect(try #require(file["events"] as? [Any]).count >= (events.json["items"] as? [Any])?.count ?? 1)
+
+            let head = try await stage.client.head()
+            try await browser.click("#do-forget")
+            #expect(try await browser.text("dialog")?.contains("cannot be undone") == true)
+            try await browser.type("somebody else", into: "#typed")
+            try await browser.click("#preview")
+            try await browser.wait("dialog .problem[role=alert]", says: "not the id")
+            try await stage.foresee([("#typed", stage.bob.id)])
+            #expect(try await browser.text("#outcome")?.contains("2 pieces of evidence") == true)
+            #expect(
+                try await browser.text("#outcome")?.contains("by the App Store") == true, "he goes on being charged")
+            #expect(try await stage.client.head() == head)
+            try await browser.click("#confirm")
+            try await browser.wait("#outcome", says: "Recorded as event \(head + 1)")
+            #expect(try await browser.count("#undo") == 0)
+            try await stage.closeDialog()
+            let kept =
+                try await browser.run(
+                    "return [document.documentElement.outerHTML, JSON.stringify(localStorage), location.href].join()")
+                as? String
+            #expect(kept?.contains(stage.bob.id) == false)
+            let held = try await stage.client.send("GET", "/v1/customers/\(stage.bob.id)/entitlements")
+            #expect((held.json["entitlements"] as? [Any])?.isEmpty == true)
+            let type = try await stage.client.send("GET", "/v1/events/\(head + 1)").json["type"] as? String
+            #expect(type == "forgotten")
+            try await stage.find(stage.bob.id)
+            try await browser.wait("#found", says: "Nobody and nothing is known")
+            #expect(try await stage.installation.rightful("verify").contains("verified"))
+            try await stage.expectCleanConsole()
+
+            // Nobody may do that whose key is not for everything.
+            try await browser.send("DELETE", "cookie", nil)
+            try await stage.signIn(try await stage.key("customers:read,customers:write,events:read"))
+            try await stage.show(stage.ann.id)
+            try await browser.wait("document.querySelector('#do-export')")
+            #expect(try await browser.count("#do-forget, #do-resend") == 0)
+        }
+    }
+
+    @Test("what is not known is on the overview, with an event of it, and a slash behind the address does not matter")
+    func unknown() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            var story = Storyteller(world: stage.installation.world, seed: 5)
+            _ = story.subscribe(
+                ConsoleStage.Person(8).account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - Span.day)
+            var odd = try #require(story.notifications.first)
+            odd.payload["notificationType"] = .string("A_NEW_ONE")
+            try await stage.tell([odd])
+            let without = #"{"products":[{"product_id":"com.example.another","entitlements":["premium"]}]}"#
+            #expect(try await stage.client.send("PUT", "/v1/catalog", body: Array(without.utf8)).status == 200)
+            let slash = try #require(URL(string: "\(stage.console)/"))
+            try await stage.signIn(at: slash)
+            #expect(try await browser.run("return location.pathname") as? String == "/console")
+            try await browser.click("#open-service")
+            try await browser.wait("#seen", says: "Notifications of an unknown type")
+            try await browser.wait("#seen", says: StoreWorld.ProductID.proMonthly)
+            let said = try await stage.client.send("GET", "/v1/remarks").json
+            let products = try #require(said["unmapped_products"] as? [[String: Any]])
+            #expect(try await browser.count("#seen code") == products.count)
+            try await browser.click("#seen ul:last-of-type button")
+            try await browser.wait("dialog", says: "What it states")
+            try await stage.expectCleanConsole()
+            let bound = HTTPClient(
+                stage.service.url, key: try await stage.key("events:read", "--app", stage.installation.world.bundleID))
+            #expect(try await bound.send("GET", "/v1/remarks").status == 403)
+        }
+    }
+}
