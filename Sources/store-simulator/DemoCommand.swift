@@ -12,6 +12,7 @@ struct DemoCommand {
         let authority = try directory.authority()
         try await shop?.open(deliveringTo: store.url)
         if directory.isPlayed {
+            try await DemoReceivers(store).open(at: shop?.url)
             say("The demo was played before; nothing is sent again.")
         } else {
             try await play(authority, now: now)
@@ -42,6 +43,13 @@ struct DemoCommand {
                 if let line = step.line { tell(line, step.event.type, at: step.event.created, receipt) }
             }
         }
+        let crowd = DemoCrowd(now: try directory.storyInstant(now: now))
+        for payload in try directory.signed("demo.crowd", crowd.notifications, authority) {
+            _ = try await store.deliver(payload)
+        }
+        say("They report of \(crowd.count) others as well, so that the console has something to show.")
+        try await DemoReceivers(store).open(at: shop?.url)
+        if store.canAsk { try await DemoTrouble(store, directory).play(authority, now: now) }
         try directory.markPlayed()
     }
 

@@ -4,12 +4,15 @@ import StoreSimulator
 /// The simulated Stripe of the demo, which `store-simulator stripe` serves from the same directory.
 struct DemoShop {
     let webhookSecret: String
+    /// Where it is served.
+    let url: String
     private let key: String
     private let client: StoreClient
     private let isPlayed: Bool
 
     /// - Parameter url: where it is served.
     init(_ directory: DemoDirectory, url: String) throws {
+        self.url = url
         client = try StoreClient(url: url)
         key = try Self.kept(StripeCommand.keyFile, in: directory)
         webhookSecret = try Self.kept(StripeCommand.webhookSecretFile, in: directory)

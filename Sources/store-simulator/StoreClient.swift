@@ -87,6 +87,24 @@ struct StoreClient: Sendable {
         _ = try await answer(to: request)
     }
 
+    /// Posts JSON as somebody with the API key.
+    @discardableResult
+    func post(_ path: String, _ method: String = "POST", json: [String: PayloadValue]) async throws -> Data {
+        var request = URLRequest(url: url.appending(path: path), timeoutInterval: 30)
+        request.httpMethod = method
+        if let apiKey { request.setValue("Bearer \(apiKey)", forHTTPHeaderField: "Authorization") }
+        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        request.httpBody = Data(try PayloadValue.object(json).encoded())
+        return try await answer(to: request)
+    }
+
+    /// What the service answers to somebody with the API key.
+    func get(_ path: String) async throws -> Data {
+        var request = URLRequest(url: url.appending(path: path), timeoutInterval: 30)
+        if let apiKey { request.setValue("Bearer \(apiKey)", forHTTPHeaderField: "Authorization") }
+        return try await answer(to: request)
+    }
+
     /// Tries once to deliver a signed notification.
     ///
     /// - Returns: what came of it, whether the service knew it already, and what went wrong, for people.

@@ -39,6 +39,9 @@ struct StripePages: Sendable {
             guard let now = try? directory.storyInstant(now: StoreSimulatorProgram.currentMilliseconds()) else { break }
             stripe.tell(asOf: DemoWebStory.seed) { DemoWebStory(now: now).tell(&$0) }
             return HTTPResponse(status: 200, headers: [("Content-Type", "text/plain")])
+        case ("POST", "told", 1):
+            // A receiver of the demo's outgoing webhooks, which takes everything.
+            return HTTPResponse(status: 200, headers: [("Content-Type", "text/plain")])
         default: break
         }
         return page("Not found", "<p>There is no such page.</p>", status: 404)
