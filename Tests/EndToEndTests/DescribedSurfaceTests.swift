@@ -90,7 +90,7 @@ struct DescribedSurfaceTests {
         _ = try await Self.ask(client, "GET", "/v1/ledger/consistency", ["from": "1", "to": "\(head)"])
         for path in [
             "/v1/events", "/v1/ledger", "/v1/ledger/checkpoint", "/v1/catalog", "/v1/products", "/v1/streams",
-            "/v1/drift",
+            "/v1/drift", "/v1/remarks", "/v1/charts",
             "/metrics", "/healthz", "/readyz", "/.well-known/rightful-keys", "/.well-known/rightful-log-key",
         ] {
             _ = try await Self.ask(client, "GET", path)
@@ -104,6 +104,25 @@ struct DescribedSurfaceTests {
             let table = try await Self.ask(client, "GET", "/v1/charts/\(chart)", ["format": "csv"])
             #expect(table.text.hasPrefix("from,until,figure,"))
         }
+        let plan = #"{"days":3,"reason_code":"other","reason":"described","dry_run":true}"#
+        var isExtended = false
+        for original in Set(life.notifications.compactMap(\.originalTransactionID)).sorted() where !isExtended {
+            let answer = try await client.send(
+                "POST", "/v1/subscriptions/\(original)/actions/extend", query: environment, body: Array(plan.utf8))
+            #expect([200, 404, 422].contains(answer.status), "\(answer.text)")
+            isExtended = answer.status == 200
+        }
+        #expect(isExtended, "a subscription is in every life")
+        _ = try await Self.ask(
+            client, "GET", "/v1/customers", ["order_id": SimulatedStoreAPI.orderID(of: original)])
+        _ = try await Self.ask(client, "GET", "\(path)/export", environment)
+        let foreseen = try await Self.ask(client, "POST", "\(path)/actions/forget", body: #"{"dry_run":true}"#)
+        #expect(foreseen.json["dry_run"] as? Bool == true && foreseen.json["positions"] as? [Int] == [])
+        let wrong = try await client.send("POST", "\(path)/actions/forget", body: Array(#"{"confirm":"x"}"#.utf8))
+        #expect(wrong.status == 422, "\(wrong.text)")
+        _ = try await Self.ask(client, "POST", "\(path)/actions/forget", body: #"{"confirm":"\#(customer)"}"#)
+        let gone = try await client.send("GET", "\(path)/export", query: environment)
+        #expect(gone.status == 404, "\(gone.text)")
         await stage.remove()
     }
 

@@ -22,6 +22,8 @@ struct ConsoleAccessibilityTests {
 
     /// What the checker finds that is serious or critical, each with where it is.
     private static func faults(_ browser: Browser, _ checker: String) async throws -> [String] {
+        // What is about to be replaced is drawn fainter for a moment.
+        try await browser.wait("!document.querySelector('[aria-busy=true]')")
         if try await browser.run("return typeof window.axe") as? String != "object" { try await browser.run(checker) }
         let found = try await browser.send(
             "POST", "execute/async",

@@ -79,7 +79,7 @@ struct DocumentationTests {
             "RIGHTFUL_LISTEN": "127.0.0.1:\(try DocumentationPage.freePort())",
             "PATH": "\(installation.directory.path()):\(ProcessInfo.processInfo.environment["PATH"] ?? "")",
         ]
-        let first = try await Self.deployRun(environment)
+        let first = try await RunningDemo.start(environment)
         let shown = Self.undated(first.output)
         for line in try #require(blocks.first { $0.language == "text" }).text.split(separator: "\n") {
             #expect(shown.contains(Self.undated(line)), "not shown: \(line)")
@@ -92,7 +92,7 @@ struct DocumentationTests {
         #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
 
         let key = try String(contentsOf: installation.dataDirectory.appending(path: "api-key"), encoding: .utf8)
-        let second = try await Self.deployRun(environment)
+        let second = try await RunningDemo.start(environment)
         #expect(second.output.contains(key.trimmingCharacters(in: .whitespacesAndNewlines)))
         #expect(!second.output.contains("SUBSCRIBED"), "the demo is played once")
         #expect(second.output.contains("Bob") && second.output.contains("Eve"))
@@ -115,40 +115,5 @@ struct DocumentationTests {
         let file = directory.appending(path: "swift")
         try Data(script.utf8).write(to: file)
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path())
-    }
-
-    private struct Running {
-        let process: Process
-        let output: String
-
-        func stop() {
-            process.terminate()
-            process.waitUntilExit()
-        }
-    }
-
-    /// Starts deploy/run and waits until it has said all it has to say.
-    private static func deployRun(_ environment: [String: String]) async throws -> Running {
-        let process = Process()
-        process.executableURL = DocumentationPage.root.appending(path: "deploy/run")
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        process.standardError = pipe
-        try await process.runWithAllSignals()
-        let (chunks, continuation) = AsyncStream<String>.makeStream()
-        let handle = pipe.fileHandleForReading
-        Thread.detachNewThread {
-            while case let data = handle.availableData, !data.isEmpty {
-                continuation.yield(String(decoding: data, as: UTF8.self))
-            }
-            continuation.finish()
-        }
-        var output = ""
-        for await chunk in chunks {
-            output += chunk
-            if output.contains("Ctrl-C stops it") { return Running(process: process, output: output) }
-        }
-        throw CommandFailure(arguments: ["deploy/run"], status: -1, errors: output)
     }
 }
