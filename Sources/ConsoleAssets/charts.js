@@ -173,9 +173,12 @@ export class ChartsView {
     const currencies = [...new Set(document.lines.map((line) => line.currency ?? null))].sort();
     const shares = Object.entries(say.shares).filter(([key]) => key.startsWith(`${document.name}.`));
     this.names = this.named();
-    const panels = (currencies.length === 0 ? [null] : currencies).flatMap((currency) => listed.map(({ name, counted }) =>
-      this.panel(name, counted, currency, document.lines.filter((line) =>
-        line.figure === name && (line.currency ?? null) === currency))));
+    const isMoney = currencies.some((currency) => currency !== null);
+    const panels = (currencies.length === 0 ? [null] : currencies).flatMap((currency) => listed.flatMap(({ name, counted }) => {
+      const lines = document.lines.filter((line) => line.figure === name && (line.currency ?? null) === currency);
+      // Of money, what there is none of in a currency is not drawn.
+      return isMoney && lines.length === 0 ? [] : [this.panel(name, counted, currency, lines)];
+    }));
     const drawn = shares.map(([key, { part, of, title }]) => this.share(key, part, of, title));
     this.panels = [...panels, ...drawn];
     return [this.names.length > 1 && legend(this.names), this.panels.map((panel) => panel.node)];
@@ -200,7 +203,8 @@ export class ChartsView {
       const own = nameOf(line, this.split);
       const name = names.includes(own) ? own : names.at(-1);
       const sum = groups.get(name) ?? document.intervals.map(() => 0);
-      groups.set(name, sum.map((value, index) => value + Number(line.values[index])));
+      // Amounts come in thousandths of their unit.
+      groups.set(name, sum.map((value, index) => value + line.values[index] / (currency ? 1000 : 1)));
     }
     const series = names.flatMap((name, fill) => (groups.has(name) ? [{ name, values: groups.get(name), fill }] : []));
     if (series.length === 0) series.push({ name: say.all, values: document.intervals.map(() => 0) });

@@ -191,14 +191,21 @@ async function revoke(view, grants) {
 function link(view) {
   const kind = choice("kind", Object.entries(say.linkKinds));
   const id = el("input", { id: "linked", required: true, maxlength: 512, autocomplete: "off", spellcheck: "false" });
-  const body = () => ({ [kind.value]: id.value.trim() });
-  steps(view, say.link, [el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id)], {
+  const reason = reasonField();
+  const body = () => ({ [kind.value]: id.value.trim(), reason: reason.value });
+  steps(view, say.link, [
+    el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id), field(say.reason, reason, say.reasonHint),
+  ], {
     preview: () => preview(view, { link: body() }),
     run: async (key) => {
       const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
-      return { position: done.position, undo: () => post(own(view, "link"), { undo: done.position, ...environment(view) }) };
+      return { position: done.position, undo: () => takeBack(view, "link", done.position) };
     },
   });
+}
+
+function takeBack(view, action, position) {
+  return post(own(view, action), { undo: position, reason: say.undoReason(position), ...environment(view) });
 }
 
 function transfer(view, originals) {
@@ -215,7 +222,7 @@ function transfer(view, originals) {
       const done = await send(own(view, "transfer"), body(), key);
       return {
         position: done.position, sides: both(done),
-        undo: () => post(own(view, "transfer"), { undo: done.position, ...environment(view) }),
+        undo: () => takeBack(view, "transfer", done.position),
       };
     },
   });

@@ -116,6 +116,8 @@ export const screenWords = {
       "renewals.made_of_due": "Renewed, by the day they were due",
       "billing_retry.entered": "Charge failed", "billing_retry.recovered": "Paid after all", "billing_retry.lost": "Never paid",
       "refunds.refunded": "Refunded", "refunds.refunded_in_part": "Refunded in part", "refunds.disputed": "Disputed",
+      "revenue.charged": "Charged", "revenue.refunded": "Given back", "revenue.disputed": "Disputed",
+      "revenue.unpriced": "Payments without a known price",
       "churn.subscribed": "Subscribed", "churn.begun": "Begun", "churn.resumed": "Taken up again", "churn.churned": "Ended",
     },
     shares: {

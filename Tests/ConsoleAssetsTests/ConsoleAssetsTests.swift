@@ -87,6 +87,13 @@ struct ConsoleAssetsTests {
         #expect(try Self.reached(andLater: true) == Set(Self.scripts.keys))
     }
 
+    @Test("the page asks at once for every module that a customer needs, so that none is found out about later")
+    func preloads() throws {
+        let page = try #require(ConsoleAssets.all.first { $0.name == ConsoleAssets.page })
+        let preloaded = Self.text(page).matches(of: /rel="modulepreload" href="console\/assets\/([a-z]+\.js)"/)
+        #expect(Set(preloaded.map { String($0.1) } + ["main.js"]) == (try Self.reached(andLater: false)))
+    }
+
     @Test("texts for people stand in two files: elsewhere no quoted text is a sentence")
     func words() {
         for asset in ConsoleAssets.all where asset.name.hasSuffix(".js") && !asset.name.hasSuffix("words.js") {

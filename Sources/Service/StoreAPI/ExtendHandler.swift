@@ -23,7 +23,7 @@ extension Application {
             let extending = StoreExtension(
                 check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api,
                 newName: { Self.newUUID() })
-            let order = StoreRequestOrder(actor: call.key?.name ?? "", reason: request.reason)
+            let order = StoreRequestOrder(actor: call.actor ?? "", reason: request.reason)
             let outcome = try await extending.send(
                 known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
                 within: limits.storePatience / 2, now: now())

@@ -92,12 +92,40 @@ struct ConsoleChartTests {
                 guard name != "retention", name != "revenue" else { continue }
                 try await expectSame(stage, name, ["interval": "month"], "by month")
             }
+            try await expectAmounts(stage)
             for interval in ["day", "week"] {
                 try await show(stage, "renewals", "&interval=\(interval)")
                 try await expectSame(stage, "renewals", ["interval": interval], interval)
             }
             #expect(try await browser.count("#panels .bar") > 0)
             try await stage.expectCleanConsole()
+        }
+    }
+
+    /// Amounts of money, each currency by itself; the API has them in thousandths.
+    private func expectAmounts(_ stage: ConsoleStage) async throws {
+        try await show(stage, "revenue", "&interval=month")
+        let browser = stage.browser
+        try await browser.run("document.querySelectorAll('#panels details').forEach((one) => { one.open = true; })")
+        try await browser.wait(
+            "[...document.querySelectorAll('#panels details')].every((one) => one.querySelector('tbody tr'))")
+        let answer = try await stage.client.send("GET", "/v1/charts/revenue", query: ["interval": "month"])
+        var sums: [String: [Int64]] = [:]
+        for line in try #require(answer.json["lines"] as? [[String: Any]]) {
+            let values = try #require(line["values"] as? [NSNumber]).map(\.int64Value)
+            let figure = try #require(line["figure"] as? String)
+            let name = (line["currency"] as? String).map { "\(figure)-\($0)" } ?? figure
+            sums[name] = zip(sums[name] ?? values.map { _ in 0 }, values).map { $0 + $1 }
+        }
+        #expect(sums.keys.contains { $0.hasPrefix("charged-") }, "\(answer.text)")
+        #expect(try await browser.count("#panels .panel") == sums.count)
+        for (name, values) in sums {
+            let cells = try await browser.texts("[data-figure='\(name)'] tbody tr > :last-child")
+            let shown = cells.map { Double($0.filter { $0.isNumber || $0 == "." || $0 == "-" }) ?? .nan }
+            let told = values.map { Double($0) / (name.contains("-") ? 1000 : 1) }
+            #expect(
+                shown.count == told.count && zip(shown, told).allSatisfy { abs($0 - $1) < 0.006 },
+                "\(name): \(shown) \(told)")
         }
     }
 
