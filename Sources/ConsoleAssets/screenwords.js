@@ -88,7 +88,7 @@ export const screenWords = {
     inCurrency: (title, currency) => `${title}, in ${currency.toUpperCase()}`,
     amount: (value, currency) => {
       try {
-        return new Intl.NumberFormat("en-GB", { style: "currency", currency }).format(value);
+        return new Intl.NumberFormat("en-GB", { style: "currency", currency, maximumFractionDigits: 3 }).format(value);
       } catch {
         return `${value} ${currency}`;
       }
