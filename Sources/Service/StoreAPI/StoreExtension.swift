@@ -153,8 +153,8 @@ package struct StoreExtension: Sendable {
             guard error.isFinal else {
                 throw StoreExtensionRefusal(
                     .unanswered,
-                    "\(error). Whether the store carried it out is not known. Send the same again: it bears the same name, "
-                        + "under which the store carries it out once (event \(begun.position))")
+                    "\(error). Whether the store carried it out is not known. \(repetition): it is sent under the same name, "
+                        + "which the store carries out once (event \(begun.position))")
             }
             refusal = Self.words(for: error)
             outcome = .refused(code: error.code)
@@ -180,6 +180,12 @@ package struct StoreExtension: Sendable {
         return try await Subject(known.original, known.environment, reader).expiry
     }
 
+    /// Whether somebody asks for it by the command line.
+    private var isCommand: Bool { source == .operatorCommand }
+
+    /// How somebody sends it once more.
+    private var repetition: String { isCommand ? "Run the same command again" : "Send the same request again" }
+
     /// Says in the log what is about to be asked, or finds that it was said before and nobody knows what came of it.
     private func begin(
         _ known: Subject, days: Int64, reason: RenewalExtension.Reason, _ order: StoreRequestOrder, again: Bool,
@@ -194,7 +200,7 @@ package struct StoreExtension: Sendable {
             }
             return (position, wish, true)
         }
-        if !again { try Self.checkPause(known, now: now) }
+        if !again { try checkPause(known, now: now) }
         let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: newName())
         var draft = EventDraft(
             StoreRequestFact(
@@ -215,14 +221,15 @@ package struct StoreExtension: Sendable {
     }
 
     /// Keeps two people who answer the same complaint from giving twice.
-    private static func checkPause(_ known: Subject, now: Timestamp) throws(StoreExtensionRefusal) {
+    private func checkPause(_ known: Subject, now: Timestamp) throws(StoreExtensionRefusal) {
         guard let last = known.dialogue.lastExtension,
             last.recordedAt.adding(milliseconds: Timestamp.millisecondsPerDay) > now
         else { return }
         throw StoreExtensionRefusal(
             .overtaken,
             "nothing was sent: the store extended it by \(last.wish.days) days at \(last.recordedAt) (event "
-                + "\(last.position)), less than 24 hours ago; again extends it once more")
+                + "\(last.position)), less than 24 hours ago; \(isCommand ? "--again" : "again: true") extends it once more"
+        )
     }
 
     /// The store's refusals in plain words, beside its number.
