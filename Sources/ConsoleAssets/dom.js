@@ -29,13 +29,28 @@ export function svg(tag, properties, ...children) {
   return fill(document.createElementNS(svgNamespace, tag), properties, children);
 }
 
-// Puts other children in the place of those that are there; what has the focus keeps it, by its id.
+// Finds a control again after what it stands in was made anew: by its id, or as the one that says the same, at the same
+// place among its like.
+function successor(node) {
+  const home = node?.closest?.("[id]");
+  if (!home) return () => node;
+  const alike = (root) => [...root.querySelectorAll(node.localName)].filter((one) => one.textContent === node.textContent);
+  const place = alike(home).indexOf(node);
+  return () => {
+    if (node.isConnected) return node;
+    const now = document.getElementById(home.id);
+    return home === node || !now ? now : alike(now)[place];
+  };
+}
+
+// Puts other children in the place of those that are there; what has the focus keeps it.
 export function show(node, ...children) {
-  const focused = node.contains(document.activeElement) ? document.activeElement.id : "";
+  const held = node !== document.activeElement && node.contains(document.activeElement) ? document.activeElement : null;
+  const find = successor(held);
   const made = document.createDocumentFragment();
   add(made, children);
   node.replaceChildren(made);
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  if (held) find()?.focus({ preventScroll: true });
 }
 
 export function button(text, onclick, properties) {
@@ -93,13 +108,14 @@ export function paged(items, size, words, render) {
 
 // A dialog; whoever opened it has the focus again when it is closed.
 export function openDialog(title, closeText, body, name) {
-  const opener = document.activeElement;
+  const opener = successor(document.activeElement);
   const id = `dialog-${++lastID}`;
   const dialog = el("dialog", { class: name, "aria-labelledby": id },
     el("div", { class: "bar" }, el("h2", { id }, title), button(closeText, () => dialog.close(), { class: "quiet" })), body);
   dialog.addEventListener("close", () => {
     dialog.remove();
-    opener?.focus?.();
+    // It may have been made anew in the meantime, as everything is that shows the present.
+    (opener() ?? document.getElementById("main"))?.focus?.();
   });
   document.body.append(dialog);
   dialog.showModal();

@@ -88,7 +88,12 @@ final class Browser {
     func reload() async throws { try await send("POST", "refresh", [:]) }
 
     func click(_ selector: String) async throws {
-        try await send("POST", "element/\(try await element(selector))/click", [:])
+        do {
+            try await send("POST", "element/\(try await element(selector))/click", [:])
+        } catch let failure as Failure where failure.code == "stale element reference" {
+            // The page made it anew between the two requests; a person's hand would find it where it was.
+            try await send("POST", "element/\(try await element(selector))/click", [:])
+        }
     }
 
     /// Writes into a field in place of what is there.

@@ -148,9 +148,13 @@ final class ServiceProcess: Sendable {
     private let process: Process
     private let collector: LogCollector
 
+    /// The longest that a service may take to start, or to end.
+    private static let patience = Duration.seconds(120)
+
     /// Starts the service and waits until it says where it listens.
     ///
     /// - Parameter prefix: a program, and its arguments, that becomes the service.
+    /// - Throws: `CommandFailure` where it ends before, or has to be killed because it says nothing for two minutes.
     static func start(_ installation: Installation, through prefix: [String] = []) async throws -> ServiceProcess {
         let process = Process()
         let command =
@@ -178,6 +182,12 @@ final class ServiceProcess: Sendable {
             }
             continuation.finish()
         }
+        let watch = Task {
+            try await Task.sleep(for: patience)
+            collector.append("it is killed: it has not said in \(patience) where it listens")
+            kill(process.processIdentifier, SIGKILL)
+        }
+        defer { watch.cancel() }
         for await line in lines {
             guard let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
                 let text = object["url"] as? String, let url = URL(string: text)
@@ -211,7 +221,17 @@ final class ServiceProcess: Sendable {
     @discardableResult
     func end(by signal: Int32) -> Int32 {
         kill(process.processIdentifier, signal)
-        process.waitUntilExit()
+        let end = ContinuousClock.now + Self.patience
+        while process.isRunning {
+            if ContinuousClock.now > end {
+                Issue.record(
+                    "process \(processIdentifier) runs \(Self.patience) after signal \(signal): \(logText.suffix(2000))"
+                )
+                kill(process.processIdentifier, SIGKILL)
+                process.waitUntilExit()
+            }
+            usleep(5000)
+        }
         return process.terminationStatus
     }
 
