@@ -130,14 +130,23 @@ struct RevenueTests {
 
     // MARK: - The web
 
-    private static func figures(_ told: [WebTold]) -> [String: [Int64: Int64]] {
+    private static func figures(_ told: [WebTold]) -> [String: [Int64: Int64]] { figures(state(told)) }
+
+    /// A line, or a payment, as a period of it is shown.
+    private static func fact(_ transactionID: String) -> TransactionFact {
+        TransactionFact(
+            payloadHash: .zero, signedDate: day(0), transactionID: transactionID, originalTransactionID: "sub_1",
+            productID: "pro", bundleID: "", kind: nil, purchaseDate: day(0))
+    }
+
+    private static func state(_ told: [WebTold]) -> OriginalState {
         var state = OriginalState()
         for (index, told) in told.enumerated() {
             guard let original = told.fact.originalTransactionID else { continue }
             state.join(
                 .web(told.fact), originalTransactionID: original, source: .serverAPI, position: Int64(index + 1))
         }
-        return figures(state)
+        return state
     }
 
     @Test(
@@ -156,6 +165,35 @@ struct RevenueTests {
                 "charged prod_pro USD": [1: 6667], "charged prod_news USD": [1: 3333],
                 "refunded prod_pro USD": [5: 2000], "refunded prod_news USD": [5: 1000],
             ])
+    }
+
+    @Test("what is told of a line is what charts count: its share of what was paid, and of what went back")
+    func shares() {
+        let lines = (
+            line("1", "pro", from: 0, to: 30, amount: 1400),
+            line("2", "news", from: 0, to: 30, item: "si_2", amount: 600),
+            line("3", "old", from: 0, to: 30, item: "si_3", proration: true, amount: -500)
+        )
+        let invoice = paid("1", lines.0, lines.1, lines.2, at: 1, amount: 1000, by: "pi_1")
+        let free = paid("2", lines.0, lines.1, at: 1, amount: 0, by: "pi_1")
+        let unpriced = invoice.with { $0.invoices[0].amountPaid = nil }
+        func told(_ told: WebTold...) -> [[Int64?]] {
+            let state = Self.state(told)
+            func fact(_ id: String) -> TransactionFact { Self.fact("il_\(id)") }
+            return [
+                ["1", "2", "3"].map { state.price(of: fact($0))?.thousandths },
+                ["1", "2", "3"].map { state.refunded(of: fact($0))?.thousandths },
+            ]
+        }
+        #expect(told(invoice) == [[7000, 3000, 0], [nil, nil, nil]])
+        #expect(told(invoice, refunded(at: 5, 300)) == [[7000, 3000, 0], [2100, 900, 0]])
+        #expect(told(invoice, refunded(at: 5, 300), refunded("2", at: 6, 700)) == [[7000, 3000, 0], [7000, 3000, 0]])
+        #expect(told(invoice, refunded(at: 5, 300, status: "failed")) == [[7000, 3000, 0], [nil, nil, nil]])
+        #expect(told(free) == [[0, 0, nil], [nil, nil, nil]])
+        #expect(told(unpriced) == [[nil, nil, nil], [nil, nil, nil]])
+        let once = Self.state([paidOnce(at: 2), refunded(at: 5, 1999, of: "pi_1")])
+        let payment = Self.fact("pi_1")
+        #expect(once.price(of: payment)?.thousandths == 49_990 && once.refunded(of: payment)?.thousandths == 19_990)
     }
 
     @Test("a dispute holds money back until it is won")

@@ -264,6 +264,32 @@ struct EventTrapTests {
         #expect(amounts(.cancellation) == [[.double(-9.99), .double(-9.99), .string("USD")]])
     }
 
+    @Test(
+        "the trap of sums: a part that went back is told as that part, on the web too, and a family's share costs nobody twice"
+    )
+    func partsOfPrices() throws {
+        let price = Money(thousandths: 9990, currency: "USD")
+        var log = TestLog()
+        log.stripe(at: 1) {
+            $0.invoices = paidLine("1", from: 1, to: 31, currency: "usd")
+            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+        }
+        log.stripe(at: 2) {
+            $0.refunds = [
+                WebRefund(
+                    refundID: "re_1", amount: 333, currency: "usd", status: .known(.succeeded), created: day(2),
+                    paymentIntent: "pi_1", charge: nil)
+            ]
+        }
+        log.notified(purchase("3000", from: 3, to: 33, ownership: .familyShared, original: "3000", price: price))
+        let told = try log.told(by: 4)
+        let amounts = told.map { event in ["price", "price_in_purchased_currency"].map { event[$0] } }
+        #expect(told.map(\.type).prefix(2) == [.initialPurchase, .cancellation], "\(told.map(\.type))")
+        #expect(amounts.first == [.double(9.99), .double(9.99)])
+        #expect(amounts.dropFirst().first == [.double(-3.33), .double(-3.33)])
+        #expect(amounts.last == [.int(0), .int(0)] && told.last?.type == .initialPurchase)
+    }
+
     @Test("an unknown price is null, and 0 only where nothing was due")
     func prices() throws {
         var log = TestLog()

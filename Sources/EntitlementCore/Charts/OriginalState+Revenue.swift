@@ -28,7 +28,7 @@ extension OriginalState {
 
 extension WebOriginal {
     fileprivate func addRevenue(to cells: inout ChartCells) {
-        let invoices = Dictionary(grouping: lines, by: \.value.invoiceID).mapValues(ChargedInvoice.init)
+        let invoices = chargedInvoices
         for invoice in invoices.values {
             guard let amount = invoice.amount else {
                 cells.note(.unpriced, invoice.product, app: "", at: invoice.paidAt)
@@ -47,17 +47,12 @@ extension WebOriginal {
         func addReturn(
             _ amount: Money?, as figure: ChartFigure, of subjects: [WebPaymentGroups.Subject], at instant: Timestamp
         ) {
-            // Of a payment for several invoices nobody says which of them the money was for.
-            var invoice = invoices.values.max { $0.isEarlier(than: $1) }
-            switch subjects.first {
-            case .invoice(let id): invoice = invoices[id] ?? invoice
-            case .payment: invoice = nil
-            case nil: break
-            }
+            let invoice = invoice(of: subjects, among: invoices)
             guard let amount else {
                 return cells.note(.unpriced, invoice?.product ?? bought, app: "", at: instant)
             }
-            cells.add(invoice?.shares(of: amount) ?? [(bought, amount)], as: figure, at: instant)
+            guard let invoice else { return cells.add(amount, as: figure, bought, app: "", at: instant) }
+            cells.add(invoice.shares(of: amount), as: figure, at: instant)
         }
         for (refund, subjects) in refundsMade {
             addReturn(Money(refund.amount, refund.currency), as: .paidBack, of: subjects, at: refund.created)
@@ -76,51 +71,6 @@ extension WebOriginal {
     private var paidOnceAt: Timestamp? { whatWasPaid.at }
 }
 
-/// A paid invoice, put together from those of its lines that are known.
-private struct ChargedInvoice {
-    private let lines: [WebLine]
-    let paidAt: Timestamp
-    /// What was paid for all of it.
-    let amount: Money?
-
-    init(_ stated: [WebStated<WebPaidLine>]) {
-        lines = stated.map(\.value.line)
-        let newest = stated.max { $0.precedes($1) }?.value
-        paidAt = newest?.paidAt ?? lines.map(\.start).min() ?? .earliest
-        amount = Money(newest?.amountPaid, newest?.currency)
-    }
-
-    func isEarlier(than other: ChargedInvoice) -> Bool {
-        paidAt != other.paidAt ? paidAt < other.paidAt : (dearest?.lineID ?? "") < (other.dearest?.lineID ?? "")
-    }
-
-    /// What most of it was paid for.
-    var product: ChartProduct { ChartProduct(web: nil, dearest?.product) }
-
-    private var dearest: WebLine? {
-        lines.max { ($0.amount, $1.lineID) < ($1.amount, $0.lineID) }
-    }
-
-    /// Divides an amount among what was sold, in proportion to the lines.
-    ///
-    /// So discounts, taxes and what was credited fall on each alike. What is left over by rounding is counted with the dearest.
-    func shares(of amount: Money) -> [(ChartProduct, Money)] {
-        let sold = lines.filter { $0.amount > 0 }
-        let whole = sold.reduce(0.0) { $0 + Double($1.amount) }
-        var rest = amount.thousandths
-        var shares: [(ChartProduct, Money)] = []
-        for line in sold where line.lineID != dearest?.lineID {
-            let share = Int64(Double(amount.thousandths) * (Double(line.amount) / whole))
-            rest -= share
-            if let money = Money(thousandths: share, currency: amount.currency) {
-                shares.append((ChartProduct(web: nil, line.product), money))
-            }
-        }
-        if let money = Money(thousandths: rest, currency: amount.currency) { shares.append((product, money)) }
-        return shares
-    }
-}
-
 extension ChartCells {
     /// An amount at an instant.
     fileprivate mutating func add(
@@ -130,7 +80,16 @@ extension ChartCells {
         add(amount.thousandths, to: series, day: instant.daysSinceEpoch)
     }
 
-    fileprivate mutating func add(_ shares: [(ChartProduct, Money)], as figure: ChartFigure, at instant: Timestamp) {
-        for (product, amount) in shares { add(amount, as: figure, product, app: "", at: instant) }
+    fileprivate mutating func add(
+        _ shares: [(line: WebLine, amount: Money)], as figure: ChartFigure, at instant: Timestamp
+    ) {
+        for (line, amount) in shares {
+            add(amount, as: figure, ChartProduct(web: nil, line.product), app: "", at: instant)
+        }
     }
+}
+
+extension ChargedInvoice {
+    /// What most of it was paid for.
+    fileprivate var product: ChartProduct { ChartProduct(web: nil, dearest?.product) }
 }

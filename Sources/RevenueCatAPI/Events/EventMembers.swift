@@ -81,7 +81,9 @@ struct EventMembers {
     private static func price(of event: PurchaseEvent) -> (inDollars: WireValue, inOwnCurrency: WireValue) {
         let view = event.view
         // What costs nothing is known, whether it was stated or not.
-        if view.periodType == .trial || view.periodType == .promotional { return (.int(0), .int(0)) }
+        let isFree = view.periodType == .trial || view.periodType == .promotional
+        // A family member's share was paid for by somebody else.
+        if isFree || view.isFamilyShare { return (.int(0), .int(0)) }
         var amount = view.price.map { $0.units }
         if case .cancellation(.customerSupport) = event.detail { amount = view.refund.map { -$0.units } }
         let value = amount.map(WireValue.double) ?? .null

@@ -56,7 +56,7 @@ struct PurchaseStandings {
     private func view(
         _ fact: TransactionFact, transactionID: String, _ access: Access?, isOfWeb: Bool
     ) -> PurchaseView {
-        let price = facts.originals[fact.originalTransactionID]?.price(of: fact)
+        let state = facts.originals[fact.originalTransactionID]
         return PurchaseView(
             productID: fact.productID, entitlementIDs: entitlements(of: fact.productID),
             periodType: EventPeriodType(PeriodType(fact.offer)), store: isOfWeb ? .stripe : .appStore,
@@ -64,8 +64,8 @@ struct PurchaseStandings {
             originalTransactionID: fact.originalTransactionID, purchasedAt: fact.purchaseDate,
             expiresAt: access.flatMap { $0.end == .endless ? nil : $0.end },
             isFamilyShare: fact.ownership == .known(.familyShared),
-            offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil, price: price,
-            refund: price.flatMap { fact.revocation?.part(of: $0) })
+            offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil,
+            price: state?.price(of: fact), refund: state?.refunded(of: fact))
     }
 
     /// Apple's `offerType` of an offer code.

@@ -16,17 +16,18 @@ final class DeliveriesUnderWay: Sendable {
     private struct State {
         var underWay: [String: Int] = [:]
         var count = 0
-        var paces = DeliveryPaces()
+        var paces: DeliveryPaces
         var results: [AttemptResult] = []
         var left: [(endpoint: String, number: Int64)] = []
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
+
+    /// - Parameter limit: the most that may be under way.
+    init(limit: Int) { state = Mutex(State(paces: DeliveryPaces(limit: limit))) }
 
     /// The endpoints of which nothing more may be taken.
-    ///
-    /// - Parameter limit: the most that is under way of all.
-    func full(limit: Int) -> [String] { state.withLock { $0.paces.full(beside: $0.underWay, limit: limit) } }
+    func full() -> [String] { state.withLock { $0.paces.full(beside: $0.underWay) } }
 
     /// How many more may be taken of one that is not full.
     func room(of endpoint: String) -> Int {

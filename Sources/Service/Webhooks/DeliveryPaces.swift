@@ -1,40 +1,53 @@
 import Ledger
 
-/// How many deliveries an endpoint may have under way: more with each that it takes quickly, fewer with each that it does not.
+/// How many deliveries an endpoint may have under way: more with each that it takes, fewer with each that it does not.
 ///
-/// So those that are slow, or hang, hold few of the places that all share, and the others find one.
+/// Those that are slow share half of all places, so that the others find one. Slow is not wrong: a receiver that does its work
+/// before it answers is sent as many at once as there are places for it, or it would fall behind.
 struct DeliveryPaces: Sendable {
+    private struct Pace {
+        var window: Int
+        var isSlow: Bool
+    }
+
     /// What an endpoint may have of which nothing is known: little, since after a start that is true of those that hang, too.
     static let first = 2
-    /// What counts as quick.
-    static let quick = Duration.seconds(1)
+    /// From which duration on an attempt was slow.
+    static let slow = Duration.seconds(1)
     /// The most endpoints of which something is remembered; beyond it all begin anew.
     private static let remembered = 20_000
 
-    private var windows: [String: Int] = [:]
+    /// All places.
+    private let limit: Int
+    private var paces: [String: Pace] = [:]
+    private var slowCount = 0
+
+    /// - Parameter limit: the most that may be under way of all endpoints.
+    init(limit: Int) { self.limit = limit }
 
     /// How many an endpoint may have under way.
-    func window(of endpoint: String) -> Int { windows[endpoint] ?? Self.first }
+    func window(of endpoint: String) -> Int {
+        guard let pace = paces[endpoint] else { return Self.first }
+        return pace.isSlow ? min(pace.window, max(1, limit / 2 / slowCount)) : pace.window
+    }
 
     /// Learns from an attempt.
     mutating func note(_ endpoint: String, isTaken: Bool, after duration: Duration) {
-        let window = window(of: endpoint)
-        let next = isTaken && duration < Self.quick ? min(DeliveryDesk.endpointLimit, 2 * window) : max(1, window / 2)
-        if windows.count >= Self.remembered { windows.removeAll() }
-        windows[endpoint] = next == Self.first ? nil : next
+        if paces.count >= Self.remembered { (paces, slowCount) = ([:], 0) }
+        let former = paces[endpoint] ?? Pace(window: Self.first, isSlow: false)
+        let window = isTaken ? min(DeliveryDesk.endpointLimit, 2 * former.window) : max(1, former.window / 2)
+        let pace = Pace(window: window, isSlow: duration >= Self.slow)
+        slowCount += (pace.isSlow ? 1 : 0) - (former.isSlow ? 1 : 0)
+        paces[endpoint] = pace
     }
 
     /// Those that may have no more.
     ///
-    /// Those that are slow get no more than half of all places together, however many they are.
-    ///
-    /// - Parameters:
-    ///   - underWay: of each endpoint.
-    ///   - limit: all places.
-    func full(beside underWay: [String: Int], limit: Int) -> [String] {
+    /// - Parameter underWay: of each endpoint.
+    func full(beside underWay: [String: Int]) -> [String] {
         let full = underWay.filter { $0.value >= window(of: $0.key) }.map(\.key)
-        let slow = underWay.reduce(0) { window(of: $1.key) == 1 ? $0 + $1.value : $0 }
+        let slow = underWay.reduce(0) { paces[$1.key]?.isSlow == true ? $0 + $1.value : $0 }
         guard slow >= max(1, limit / 2) else { return full }
-        return full + windows.filter { $0.value == 1 && underWay[$0.key] == nil }.map(\.key)
+        return Array(Set(full).union(paces.lazy.filter(\.value.isSlow).map(\.key)))
     }
 }

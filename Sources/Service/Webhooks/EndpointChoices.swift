@@ -99,11 +99,15 @@ package enum EndpointChoices {
     }
 
     /// The types of messages by their names; none means all.
+    ///
+    /// Test messages are sent to every endpoint; whoever names them alone is sent nothing else.
     static func types(_ names: [String], in format: EndpointFormat) throws(Refusal) -> Set<MessageType> {
         var types: Set<MessageType> = []
         for name in names {
-            guard let type = format.types.first(where: { $0.rawValue == name }) else {
-                let known = format.types.map(\.rawValue).joined(separator: ", ")
+            let choices = format.types + [.test]
+            let isTest = format == .revenueCat && name == MessageType.revenueCatTest
+            guard let type = isTest ? .test : choices.first(where: { $0.rawValue == name }) else {
+                let known = choices.map(\.rawValue).joined(separator: ", ")
                 throw Refusal(
                     member: "types",
                     reason: "There is no type \(name) in the format \(format.rawValue); there are \(known).")

@@ -17,11 +17,14 @@ package struct EndpointURL: Sendable, Hashable {
     /// - Parameter allowsPrivate: also plain http, and hosts that are no address of the public internet. A name is looked
     ///   at only when a connection is made.
     package init(_ text: String, allowsPrivate: Bool) throws(Refusal) {
-        guard (1...EndpointLimits.url).contains(text.utf8.count), let parts = URLComponents(string: text),
+        guard (1...EndpointLimits.url).contains(text.utf8.count),
+            let parts = URLComponents(string: text, encodingInvalidCharacters: false),
             let url = parts.url, let scheme = parts.scheme?.lowercased(), let host = parts.host, !host.isEmpty
         else {
             throw Refusal(
-                reason: "url is an address of 1 to \(EndpointLimits.url) bytes, such as https://example.com/webhooks.")
+                reason:
+                    "url is an address of 1 to \(EndpointLimits.url) bytes, such as https://example.com/webhooks, in "
+                    + "which what is not plain ASCII is percent-encoded.")
         }
         guard scheme == "https" || (scheme == "http" && allowsPrivate) else {
             throw Refusal(

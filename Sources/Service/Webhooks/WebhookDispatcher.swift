@@ -87,7 +87,7 @@ package struct WebhookDispatcher: Sendable {
 
     /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next, at once.
     package func run() async {
-        let work = DeliveriesUnderWay()
+        let work = DeliveriesUnderWay(limit: underWayLimit)
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await noteOutcomes(of: work) }
             group.addTask { await prune() }
@@ -117,7 +117,7 @@ package struct WebhookDispatcher: Sendable {
         do {
             try await endpoints.refresh()
             let due = try await desk.take(
-                full: work.full(limit: underWayLimit), limit: Self.endpointsTaken, total: room
+                full: work.full(), limit: Self.endpointsTaken, total: room
             ) { work.room(of: $0) }
             guard !due.isEmpty else { return intervals.idle }
             work.begin(due)
@@ -270,9 +270,12 @@ package struct WebhookDispatcher: Sendable {
     /// How long an answer asks to be left alone, in milliseconds (RFC 9110, "Retry-After": seconds, or a date).
     private func wish(_ answer: OutgoingAnswer) -> Int64 {
         guard let text = answer.header("Retry-After") else { return 0 }
+        // Whoever says more than a number can hold means long, too.
+        let seconds = !text.isEmpty && text.allSatisfy { ("0"..."9").contains($0) } ? Int64(text) ?? .max : nil
         let wished =
-            Int64(text).map { min(max(0, $0), Self.longestWish) * 1000 }
-            ?? HTTPDate.milliseconds(text).map { $0 - now().milliseconds } ?? 0
+            seconds.map { min($0, Self.longestWish) * 1000 } ?? HTTPDate.milliseconds(text).map {
+                $0 - now().milliseconds
+            } ?? 0
         return min(max(0, wished), Self.longestWish * 1000)
     }
 

@@ -4,29 +4,37 @@ import Testing
 
 @Suite("How many deliveries an endpoint may have under way")
 struct DeliveryPacesTests {
-    @Test("more with each that is taken quickly, fewer with each that is slow or is not taken, and never none")
+    @Test("more with each that is taken, slowly or quickly, fewer with each that is not, and never none")
     func window() {
-        var paces = DeliveryPaces()
+        var paces = DeliveryPaces(limit: 1024)
         #expect(paces.window(of: "a") == DeliveryPaces.first)
         for _ in 0..<10 { paces.note("a", isTaken: true, after: .milliseconds(20)) }
         #expect(paces.window(of: "a") == 64)
-        paces.note("a", isTaken: true, after: .seconds(2))
-        #expect(paces.window(of: "a") == 32)
+        for _ in 0..<10 { paces.note("a", isTaken: true, after: .seconds(2)) }
+        #expect(paces.window(of: "a") == 64, "it is slow, and takes everything")
         paces.note("a", isTaken: false, after: .zero)
-        #expect(paces.window(of: "a") == 16)
-        for _ in 0..<10 { paces.note("a", isTaken: true, after: .seconds(14)) }
+        #expect(paces.window(of: "a") == 32)
+        for _ in 0..<10 { paces.note("a", isTaken: false, after: .seconds(15)) }
         #expect(paces.window(of: "a") == 1)
         #expect(paces.window(of: "b") == DeliveryPaces.first, "each by itself")
+        for _ in 0..<10 { paces.note("b", isTaken: true, after: .seconds(1.2)) }
+        #expect(paces.window(of: "b") == 64, "one that was slow from the first")
     }
 
-    @Test("what is under way counts, and slow ones get no more than half of all places together")
-    func full() {
-        var paces = DeliveryPaces()
-        for number in 0..<10 { for _ in 0..<4 { paces.note("slow\(number)", isTaken: true, after: .seconds(14)) } }
-        paces.note("quick", isTaken: true, after: .zero)
-        #expect(paces.full(beside: ["quick": 3, "new": 2, "slow0": 1], limit: 8).sorted() == ["new", "slow0"])
-        let slow = Dictionary(uniqueKeysWithValues: (0..<4).map { ("slow\($0)", 1) })
-        let full = paces.full(beside: slow, limit: 8)
-        #expect(Set(full) == Set((0..<10).map { "slow\($0)" }) && full.count == 10)
+    @Test("the slow share half of all places, and get no more of them together")
+    func shares() {
+        var paces = DeliveryPaces(limit: 64)
+        for number in 0..<8 { for _ in 0..<10 { paces.note("slow\(number)", isTaken: true, after: .seconds(14)) } }
+        for _ in 0..<10 { paces.note("quick", isTaken: true, after: .zero) }
+        #expect(paces.window(of: "slow0") == 4 && paces.window(of: "quick") == 64)
+        #expect(paces.full(beside: ["quick": 63, "new": 2, "slow0": 4, "slow1": 3]).sorted() == ["new", "slow0"])
+        for _ in 0..<10 { paces.note("slow7", isTaken: true, after: .zero) }
+        #expect(paces.window(of: "slow7") == 64, "it is slow no more")
+        #expect(paces.window(of: "slow0") == 4, "32 places, and 7 of them")
+        for number in 8..<100 { for _ in 0..<10 { paces.note("slow\(number)", isTaken: true, after: .seconds(14)) } }
+        #expect(paces.window(of: "slow0") == 1)
+        let underWay = Dictionary(uniqueKeysWithValues: (8..<40).map { ("slow\($0)", 1) })
+        let full = paces.full(beside: underWay)
+        #expect(full.count == 99 && !full.contains("slow7"), "32 places are taken: no other slow one gets any")
     }
 }

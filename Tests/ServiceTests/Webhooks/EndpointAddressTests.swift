@@ -46,7 +46,10 @@ struct EndpointAddressTests {
             ("https://a.LOCALHOST/", "this machine"), ("https://example.com:0/", "port"),
             ("https://example.com:99999/", "port"), ("https://*/", "by its name"), ("https://.../", "by its name"),
             ("https://ex%0aample.com/", "by its name"), ("https://[fe80::1%25eth0]/", "by its name"),
-            ("https://", "address of 1 to"), ("https://example.com/" + String(repeating: "a", count: 2040), "bytes"),
+            ("https://", "address of 1 to"), ("https://example.com/x y", "percent-encoded"),
+            ("https://example.com/é", "percent-encoded"), ("https://example.com/%2F/%zz", "percent-encoded"),
+            ("https://example.com/?a=\"b\"", "percent-encoded"),
+            ("https://example.com/" + String(repeating: "a", count: 2040), "bytes"),
         ])
     func refusedURLs(text: String, reason: String) {
         let refusal = #expect(throws: EndpointURL.Refusal.self) { try EndpointURL(text, allowsPrivate: false) }

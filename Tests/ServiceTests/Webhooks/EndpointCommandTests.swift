@@ -101,7 +101,7 @@ struct EndpointCommandTests {
         let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
         for (body, param) in [
             (#"{"app":"com.other"}"#, "app"), (#"{"format":"revenuecat"}"#, "format"),
-            (#"{"types":["test"]}"#, "types"), (#"{"url":"nowhere"}"#, "url"),
+            (#"{"types":["nothing"]}"#, "types"), (#"{"url":"nowhere"}"#, "url"),
             (#"{"authorization_header":"a"}"#, "authorization_header"),
         ] {
             let refused = try await rig.patch(path, body)

@@ -39,6 +39,39 @@ struct WebhookTroubleTests {
         #expect(try await rig.get(path).json["held_until"] == .null)
     }
 
+    @Test("whoever asks to be left alone for longer than a number can say is left alone for six hours")
+    func longHold() async throws {
+        let rig = try await ServiceRig.make()
+        let receiver = try Receiver { _, _ in .answer(503, headers: ["Retry-After: 999999999999999999999"], "") }
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(try await rig.endpoint(receiver, "")))"
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        try await rig.telling {
+            var held: WireValue?
+            while held == nil || held == .null {
+                try await Task.sleep(for: .milliseconds(5))
+                held = try await rig.get(path).json["held_until"]
+            }
+            guard case .string(let text)? = held else { return #expect(Bool(false), "no instant") }
+            let hours = (Double(try instant(text).milliseconds) / 1000 - Date().timeIntervalSince1970) / 3600
+            #expect(hours > 5.9 && hours < 6.1)
+        }
+    }
+
+    @Test("an endpoint may name test messages alone, by the name of its format, and is sent nothing else")
+    func testsAlone() async throws {
+        let rig = try await ServiceRig.make()
+        for (format, name) in [("standard", "test"), ("revenuecat", "TEST")] {
+            let receiver = try Receiver()
+            let made = try await rig.endpoint(receiver, #","format":"\#(format)","types":["\#(name)"]"#)
+            _ = try await rig.command("grant", "c-\(format)", Self.grant)
+            let tried = try await rig.send(
+                "POST", "/v1/webhook_endpoints/\(try ServiceRig.id(made))/actions/test", key: rig.admin)
+            #expect(tried.status == 200)
+            try await rig.telling { try await receiver.wait("the test") { $0.count == 1 } }
+            #expect(receiver.requests[0].body.contains(#""\#(name)""#))
+        }
+    }
+
     @Test(
         "the log has one line when a receiver has taken nothing for a while, one when it is well, and one for what is given up"
     )

@@ -1,0 +1,123 @@
+// What was paid on the web and what went back, divided among what was sold.
+
+extension OriginalState {
+    /// What was paid for one of its periods or purchases; `nil` where nobody stated it.
+    package func price(of fact: TransactionFact) -> Money? {
+        guard let web else { return fact.price }
+        return web.price(of: fact.transactionID)
+    }
+
+    /// What was refunded of it, all refunds together; `nil` where there is none, or nobody stated how much.
+    package func refunded(of fact: TransactionFact) -> Money? {
+        guard let web else {
+            guard let price = fact.price, fact.revocation?.kind != .known(.familyRevoke) else { return nil }
+            return fact.revocation?.part(of: price)
+        }
+        return web.refunded(of: fact.transactionID)
+    }
+}
+
+extension WebOriginal {
+    /// The invoices that were paid, by their ids.
+    var chargedInvoices: [String: ChargedInvoice] {
+        Dictionary(grouping: lines, by: \.value.invoiceID).mapValues(ChargedInvoice.init)
+    }
+
+    /// What was paid in all for a one-time purchase.
+    var amountPaidOnce: Money? {
+        payments.compactMap { Money($0.value.amount, $0.value.currency) }.max { $0.thousandths < $1.thousandths }
+    }
+
+    /// Which invoice an amount that went back was paid on; `nil` for a one-time payment.
+    ///
+    /// Of a payment for several invoices nobody says which of them the money was for.
+    ///
+    /// - Parameter subjects: what the amount was paid for.
+    func invoice(
+        of subjects: [WebPaymentGroups.Subject], among invoices: [String: ChargedInvoice]
+    ) -> ChargedInvoice? {
+        let first = invoices.values.max { $0.isEarlier(than: $1) }
+        switch subjects.first {
+        case .invoice(let id): return invoices[id] ?? first
+        case .payment: return nil
+        case nil: return first
+        }
+    }
+
+    /// What was paid for a line of an invoice, or for the one-time payment.
+    fileprivate func price(of id: String) -> Money? {
+        guard let invoiceID = lines.first(where: { $0.value.line.lineID == id })?.value.invoiceID else {
+            return id == originalTransactionID ? amountPaidOnce : nil
+        }
+        let invoice = ChargedInvoice(lines.filter { $0.value.invoiceID == invoiceID })
+        return invoice.amount.flatMap { invoice.share(ofLine: id, in: $0) }
+    }
+
+    fileprivate func refunded(of id: String) -> Money? {
+        let made = refundsMade
+        if made.isEmpty { return nil }
+        let invoices = chargedInvoices
+        var sum: Money?
+        for (refund, subjects) in made {
+            guard let amount = Money(refund.amount, refund.currency) else { continue }
+            let invoice = invoice(of: subjects, among: invoices)
+            let part = invoice.map { $0.share(ofLine: id, in: amount) } ?? (id == originalTransactionID ? amount : nil)
+            guard let part else { continue }
+            // What was paid is in one currency, and so is what goes back.
+            sum =
+                sum.map { Money(thousandths: $0.thousandths + part.thousandths, currency: part.currency) ?? $0 } ?? part
+        }
+        return sum
+    }
+}
+
+/// A paid invoice, put together from those of its lines that are known.
+struct ChargedInvoice {
+    private let lines: [WebLine]
+    let paidAt: Timestamp
+    /// What was paid for all of it.
+    let amount: Money?
+
+    init(_ stated: [WebStated<WebPaidLine>]) {
+        lines = stated.map(\.value.line)
+        let newest = stated.max { $0.precedes($1) }?.value
+        paidAt = newest?.paidAt ?? lines.map(\.start).min() ?? .earliest
+        amount = Money(newest?.amountPaid, newest?.currency)
+    }
+
+    func isEarlier(than other: ChargedInvoice) -> Bool {
+        paidAt != other.paidAt ? paidAt < other.paidAt : (dearest?.lineID ?? "") < (other.dearest?.lineID ?? "")
+    }
+
+    /// What most of it was paid for.
+    var dearest: WebLine? {
+        lines.max { ($0.amount, $1.lineID) < ($1.amount, $0.lineID) }
+    }
+
+    /// Divides an amount among what was sold, in proportion to the lines.
+    ///
+    /// So discounts, taxes and what was credited fall on each alike. What is left over by rounding is counted with the dearest.
+    func shares(of amount: Money) -> [(line: WebLine, amount: Money)] {
+        guard let dearest else { return [] }
+        let others = lines.filter { $0.amount > 0 && $0.lineID != dearest.lineID }
+        let whole = others.reduce(Double(dearest.amount)) { $0 + Double($1.amount) }
+        var rest = amount.thousandths
+        var shares: [(WebLine, Money)] = []
+        for line in others {
+            let share = Int64(Double(amount.thousandths) * (Double(line.amount) / whole))
+            rest -= share
+            if let money = Money(thousandths: share, currency: amount.currency) { shares.append((line, money)) }
+        }
+        if let money = Money(thousandths: rest, currency: amount.currency) { shares.append((dearest, money)) }
+        return shares
+    }
+
+    /// The part of an amount that is a line's; nothing for what was free, or is a credit.
+    ///
+    /// - Returns: `nil` where the line is not of this invoice.
+    func share(ofLine id: String, in amount: Money) -> Money? {
+        guard lines.contains(where: { $0.lineID == id }) else { return nil }
+        return shares(of: amount).first { $0.line.lineID == id }?.amount
+            ?? Money(thousandths: 0, currency: amount.currency)
+    }
+}
