@@ -35,6 +35,7 @@ actor EntitlementReceiver {
     }
 
     struct Kept: Sendable {
+        let endpoint: String
         let sequence: Int
         let entitlements: [Entitlement]
         /// Whether it was read, because something was missed.
@@ -51,6 +52,8 @@ actor EntitlementReceiver {
     ///
     /// What was forgotten at the end of the process is read again, because to an empty table every message comes after a hole.
     private(set) var customers: [Customer: Kept] = [:]
+    /// Messages of one customer are taken one after the other.
+    private var turns: [Customer: Task<Void, any Error>] = [:]
 
     init(secret: String, rightful: URL, key: String) throws {
         let prefix = "whsec_"
@@ -96,12 +99,14 @@ actor EntitlementReceiver {
     private struct Change: Decodable {
         let customerID: String
         let environment: String
+        let endpoint: String
         let sequence: Int
+        let before: [Entitlement]
         let after: [Entitlement]
         let forgotten: Bool?
 
         enum CodingKeys: String, CodingKey {
-            case environment, sequence, after, forgotten
+            case environment, endpoint, sequence, before, after, forgotten
             case customerID = "customer_id"
         }
     }
@@ -124,17 +129,30 @@ actor EntitlementReceiver {
 
     private func take(_ change: Change) async throws {
         let customer = Customer(id: change.customerID, environment: change.environment)
-        let known = customers[customer]?.sequence ?? 0
-        guard change.sequence > known else { return }  // It came before.
-        var kept = Kept(sequence: change.sequence, entitlements: change.after, isRead: false)
-        if change.sequence > known + 1 {
-            // After a hole something was missed, so what holds now is read.
-            kept = Kept(sequence: change.sequence, entitlements: try await entitlements(of: customer), isRead: true)
-            // It may have come once more meanwhile.
-            guard change.sequence > customers[customer]?.sequence ?? 0 else { return }
+        let former = turns[customer]
+        let turn = Task {
+            _ = await former?.result
+            try await keep(change, of: customer)
         }
-        // After the last about them nothing is kept; should they come back, they are counted from 1.
-        customers[customer] = change.forgotten == true ? nil : kept
+        turns[customer] = turn
+        defer { if turns[customer] == turn { turns[customer] = nil } }
+        try await turn.value
+    }
+
+    private func keep(_ change: Change, of customer: Customer) async throws {
+        let known = customers[customer]
+        let held = known?.entitlements ?? []
+        let isSame = change.endpoint == known?.endpoint ?? change.endpoint
+        let sequence = known?.sequence ?? 0
+        if isSame, change.sequence == sequence, change.after == held { return }  // It came before.
+        let isForgotten = change.forgotten == true
+        let isNext = isSame && change.sequence == sequence + 1 && change.before == held && !isForgotten
+        // Whatever is not the next one tells that something was missed, came late, or began anew: so what holds now is read.
+        let now = isNext ? change.after : try await entitlements(of: customer)
+        customers[customer] =
+            isForgotten && now.isEmpty
+            ? nil
+            : Kept(endpoint: change.endpoint, sequence: change.sequence, entitlements: now, isRead: !isNext)
     }
 
     /// What a customer is entitled to, read from Rightful.

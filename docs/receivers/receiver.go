@@ -38,7 +38,9 @@ type entitlement struct {
 type change struct {
 	CustomerID  string        `json:"customer_id"`
 	Environment string        `json:"environment"`
+	Endpoint    string        `json:"endpoint"`
 	Sequence    int64         `json:"sequence"`
+	Before      []entitlement `json:"before"`
 	After       []entitlement `json:"after"`
 	Forgotten   bool          `json:"forgotten"`
 }
@@ -46,8 +48,21 @@ type change struct {
 type customer struct{ id, environment string }
 
 type kept struct {
-	sequence     int64
-	entitlements []entitlement
+	endpoint string
+	sequence int64
+	held     []entitlement
+}
+
+func same(one, other []entitlement) bool {
+	if len(one) != len(other) {
+		return false
+	}
+	for i := range one {
+		if one[i] != other[i] {
+			return false
+		}
+	}
+	return true
 }
 
 type receiver struct {
@@ -114,22 +129,27 @@ func (r *receiver) take(c change) error {
 	name := customer{c.CustomerID, c.Environment}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	known := r.customers[name].sequence
-	if c.Sequence <= known {
+	known, isKnown := r.customers[name]
+	if !isKnown {
+		known.endpoint = c.Endpoint
+	}
+	isSame := c.Endpoint == known.endpoint
+	if isSame && c.Sequence == known.sequence && same(c.After, known.held) {
 		return nil // It came before.
 	}
 	held, how := c.After, "kept"
-	if c.Sequence > known+1 {
-		// After a hole something was missed, so what holds now is read.
+	if !isSame || c.Sequence != known.sequence+1 || !same(c.Before, known.held) || c.Forgotten {
+		// Whatever is not the next one tells that something was missed, came late, or began anew: so what holds now is read.
 		var err error
 		if held, err = r.now(name); err != nil {
 			return err
 		}
 		how = "read"
 	}
-	r.customers[name] = kept{c.Sequence, held}
-	if c.Forgotten {
-		delete(r.customers, name) // The last about them; should they come back, they are counted from 1.
+	if c.Forgotten && len(held) == 0 {
+		delete(r.customers, name)
+	} else {
+		r.customers[name] = kept{c.Endpoint, c.Sequence, held}
 	}
 	var open []string
 	for _, one := range held {

@@ -5,15 +5,18 @@
 // The key needs the scope customers:read. Put a proxy that speaks TLS before it.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
+import { isDeepStrictEqual } from "node:util";
 
 const LARGEST = 8 << 20; // bytes of a message
 const TOLERANCE = 300; // seconds
 const { WEBHOOK_SECRET, RIGHTFUL_URL, RIGHTFUL_KEY } = process.env;
 const key = Buffer.from(WEBHOOK_SECRET.replace(/^whsec_/, ""), "base64");
 
-// In place of a table of your database, by customer and environment: { sequence, entitlements }. What was forgotten at the end
+// In place of a table of your database, by customer and environment: { endpoint, sequence, held }. What was forgotten at the end
 // of the process is read again, because to an empty table every message comes after a hole.
 const customers = new Map();
+// Messages of one customer are taken one after the other.
+const turns = new Map();
 
 function isSigned(headers, body) {
   const { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signatures } = headers;
@@ -38,18 +41,29 @@ async function entitlementsNow(customer, environment) {
   return (await answer.json()).entitlements;
 }
 
-async function take({ customer_id: customer, environment, sequence, after, forgotten }) {
+async function take({ customer_id: customer, environment, endpoint, sequence, before, after, forgotten }) {
   const name = `${customer} ${environment}`;
-  const known = () => customers.get(name)?.sequence ?? 0;
-  if (sequence <= known()) return; // It came before.
-  const isNext = sequence === known() + 1;
-  // After a hole something was missed, so what holds now is read.
+  const known = customers.get(name) ?? { endpoint, sequence: 0, held: [] };
+  const isSame = endpoint === known.endpoint;
+  if (isSame && sequence === known.sequence && isDeepStrictEqual(after, known.held)) return; // It came before.
+  const isNext = isSame && sequence === known.sequence + 1 && isDeepStrictEqual(before, known.held) && !forgotten;
+  // Whatever is not the next one tells that something was missed, came late, or began anew: so what holds now is read.
   const held = isNext ? after : await entitlementsNow(customer, environment);
-  if (sequence <= known()) return; // It came once more meanwhile.
-  customers.set(name, { sequence, entitlements: held });
-  if (forgotten) customers.delete(name); // The last about them; should they come back, they are counted from 1.
+  if (forgotten && held.length === 0) customers.delete(name);
+  else customers.set(name, { endpoint, sequence, held });
   const open = held.filter((entitlement) => entitlement.gives_access).map((entitlement) => entitlement.id);
   console.log(`${name} ${sequence} ${isNext ? "kept" : "read"}: ${open.sort().join(" ")}`);
+}
+
+async function takeInTurn(change) {
+  const name = `${change.customer_id} ${change.environment}`;
+  const turn = (turns.get(name) ?? Promise.resolve()).catch(() => {}).then(() => take(change));
+  turns.set(name, turn);
+  try {
+    await turn;
+  } finally {
+    if (turns.get(name) === turn) turns.delete(name);
+  }
 }
 
 async function receive(request) {
@@ -63,7 +77,7 @@ async function receive(request) {
   const body = Buffer.concat(parts); // byte for byte as it was signed
   if (!isSigned(request.headers, body)) return 400;
   const message = JSON.parse(body);
-  if (message.type === "entitlements.changed") await take(message.data);
+  if (message.type === "entitlements.changed") await takeInTurn(message.data);
   return 204;
 }
 

@@ -23,7 +23,7 @@ webhook = Webhook(os.environ["WEBHOOK_SECRET"])
 lock = threading.Lock()
 database = sqlite3.connect(os.environ.get("DATABASE", "entitlements.sqlite"), check_same_thread=False)
 database.execute(
-    "CREATE TABLE IF NOT EXISTS customer (id TEXT, environment TEXT, sequence INTEGER, entitlements TEXT,"
+    "CREATE TABLE IF NOT EXISTS customer (id TEXT, environment TEXT, endpoint TEXT, sequence INTEGER, entitlements TEXT,"
     " PRIMARY KEY (id, environment))"
 )
 
@@ -38,20 +38,24 @@ def entitlements_now(customer, environment):
 
 def take(change):
     """Keeps what a message says; returns once it is on the disk."""
-    key, sequence = (change["customer_id"], change["environment"]), change["sequence"]
+    key, endpoint, sequence = (change["customer_id"], change["environment"]), change["endpoint"], change["sequence"]
     with lock:
         with database:  # one transaction
-            row = database.execute("SELECT sequence FROM customer WHERE id = ? AND environment = ?", key).fetchone()
-            known = row[0] if row else 0
-            if sequence <= known:
+            row = database.execute(
+                "SELECT endpoint, sequence, entitlements FROM customer WHERE id = ? AND environment = ?", key
+            ).fetchone()
+            known, held = ((row[0], row[1]), json.loads(row[2])) if row else ((endpoint, 0), [])
+            if (endpoint, sequence) == known and change["after"] == held:
                 return  # It came before.
-            # After a hole something was missed, so what holds now is read.
-            held = change["after"] if sequence == known + 1 else entitlements_now(*key)
-            database.execute("REPLACE INTO customer VALUES (?, ?, ?, ?)", (*key, sequence, json.dumps(held)))
-            if change.get("forgotten"):  # The last about them; should they come back, they are counted from 1.
+            is_next = (endpoint, sequence - 1) == known and change["before"] == held and not change.get("forgotten")
+            # Whatever is not the next one tells that something was missed, came late, or began anew: so what holds now is read.
+            held = change["after"] if is_next else entitlements_now(*key)
+            if change.get("forgotten") and not held:
                 database.execute("DELETE FROM customer WHERE id = ? AND environment = ?", key)
+            else:
+                database.execute("REPLACE INTO customer VALUES (?, ?, ?, ?, ?)", (*key, endpoint, sequence, json.dumps(held)))
         open_now = " ".join(sorted(entitlement["id"] for entitlement in held if entitlement["gives_access"]))
-        print(f"{key[0]} {key[1]} {sequence} {'kept' if sequence == known + 1 else 'read'}: {open_now}", flush=True)
+        print(f"{key[0]} {key[1]} {sequence} {'kept' if is_next else 'read'}: {open_now}", flush=True)
 
 
 class Handler(BaseHTTPRequestHandler):
