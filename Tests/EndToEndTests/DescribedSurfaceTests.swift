@@ -97,7 +97,7 @@ struct DescribedSurfaceTests {
         }
         let trial = try await Self.ask(client, "POST", "/v1/catalog/actions/try", body: #"{"products":[]}"#)
         #expect((trial.json["effects"] as? [Any])?.isEmpty == false && trial.json["complete"] as? Bool == true)
-        for chart in ["active", "trials", "renewals", "billing_retry", "refunds", "churn", "retention"] {
+        for chart in ["active", "trials", "renewals", "billing_retry", "refunds", "churn", "retention", "revenue"] {
             let answer = try await Self.ask(
                 client, "GET", "/v1/charts/\(chart)", environment.merging(["interval": "month"]) { $1 })
             #expect(answer.json["name"] as? String == chart)

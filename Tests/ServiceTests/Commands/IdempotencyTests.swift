@@ -18,6 +18,8 @@ struct IdempotencyTests {
         "POST /v1/customers/{id}/portal": "a page that is opened; nothing is recorded",
         "POST /v1/customers/{id}/actions/preview": "nothing is recorded",
         "POST /v1/catalog/actions/try": "nothing is recorded",
+        "POST /v1/customers/{id}/actions/forget":
+            "what is kept under a key could be found by trying ids; sent again, it finds nobody",
         "POST /v1/offer_signatures": "a signature with a nonce of its own; nothing is recorded",
         "POST /console/session": "what is shown is good once, or a key",
         "DELETE /console/session": "what has ended has ended",
@@ -26,6 +28,7 @@ struct IdempotencyTests {
     /// Those of which the stage is somebody else's service.
     private static let provenElsewhere: [String: String] = [
         "POST /v1/subscriptions/{original_transaction_id}/actions/check": "CheckHandlerTests",
+        "POST /v1/subscriptions/{original_transaction_id}/actions/extend": "ExtendHandlerTests",
         "POST /v1/customers/{id}/checkout": "CheckoutTests",
     ]
 

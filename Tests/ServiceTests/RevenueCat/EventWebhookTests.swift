@@ -209,7 +209,7 @@ struct EventWebhookTests {
         let rig = try await ServiceRig.make()
         let url = "https://example.com/hook"
         for (more, param) in [
-            (#","types":["entitlements.changed"]"#, "types"), (#","types":["TEST"]"#, "types"),
+            (#","types":["entitlements.changed"]"#, "types"), (#","types":["EXPIRED"]"#, "types"),
             (#","authorization_header":" a""#, "authorization_header"),
             (#","authorization_header":"ü""#, "authorization_header"), (#","app":"revenuecat/com.example""#, "app"),
         ] {

@@ -201,7 +201,7 @@ struct WebhookTests {
         for (members, status, param) in [
             ("", 400, "url"), (#""url":"nowhere""#, 422, "url"), (#""url":"https://a:b@example.com/""#, 422, "url"),
             (#""url":"https://example.com","types":["entitlements.chnged"]"#, 422, "types"),
-            (#""url":"https://example.com","types":["test"]"#, 422, "types"),
+            (#""url":"https://example.com","types":["TEST"]"#, 422, "types"),
             (#""url":"https://example.com","format":"soap""#, 422, "format"),
             (#""url":"https://example.com","environment":"moon""#, 400, "environment"),
         ] {

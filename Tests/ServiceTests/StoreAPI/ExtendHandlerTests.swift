@@ -1,0 +1,81 @@
+import EntitlementAPI
+import EntitlementCore
+import HTTPServer
+import StoreSimulator
+import Testing
+
+@testable import Service
+
+/// `POST /v1/subscriptions/{id}/actions/extend`, with a simulated store that is asked in this process.
+@Suite("Giving days over HTTP", .serialized, .timeLimit(.minutes(5)))
+struct ExtendHandlerTests {
+    private static let id = "2000000000000001"
+    private static let bought = HeldTransaction(id: id, until: 365, token: "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0")
+
+    private static func stage() async throws -> (rig: ServiceRig, store: SimulatedStoreAPI) {
+        let rig = try await ServiceRig.withCatalog(asksStore: true)
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        let renewal = HeldRenewal(signed: 0.2)
+        try await rig.notify(bought, renewal, uuid: "n1")
+        try store.remember(bought.members, renewal.members)
+        return (rig, store)
+    }
+
+    private static func body(days: Int = 5, again: Bool = false) -> String {
+        #"{"days":\#(days),"reason_code":"service_issue","reason":"the outage","again":\#(again)}"#
+    }
+
+    @Test(
+        "under an idempotency key days are given once, also where they were to be given again, and the answer is the same"
+    )
+    func idempotency() async throws {
+        let (rig, store) = try await Self.stage()
+        let body = Self.body(again: true)
+        let first = try await rig.extend(Self.id, body, idempotencyKey: "k")
+        #expect(first.status == 200, "\(first.text)")
+        #expect(try first.json["extended_until"] != .null)
+        let head = try await rig.head()
+        for _ in 0..<3 {
+            rig.clock.now = rig.clock.now.adding(milliseconds: 3_600_000)
+            let again = try await rig.extend(Self.id, body, idempotencyKey: "k")
+            #expect(again.status == 200 && again.text == first.text, "\(again.text)")
+        }
+        #expect(try await rig.head() == head && store.count(of: "extend") == 1)
+        let other = try await rig.extend(Self.id, Self.body(days: 6, again: true), idempotencyKey: "k")
+        #expect(other.verdict == "409 idempotency_conflict")
+        #expect(store.count(of: "extend") == 1)
+    }
+
+    @Test(
+        "of several who give days at once one does, and nobody is answered that more were given", arguments: [nil, "k"])
+    func atOnce(key: String?) async throws {
+        let (rig, _) = try await Self.stage()
+        let before = try await rig.expiry(of: Self.id)
+        let answers = try await withThrowingTaskGroup(of: HTTPResponse.self) { group in
+            for _ in 0..<5 {
+                group.addTask { try await rig.extend(Self.id, Self.body(), idempotencyKey: key) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.allSatisfy { [200, 422].contains($0.status) }, "\(answers.map(\.text))")
+        #expect(answers.contains { $0.status == 200 })
+        // Whoever finds a request of which nobody knows what came sends it again under its name, which the store carries out once.
+        let after = try await rig.expiry(of: Self.id)
+        #expect(after.milliseconds - before.milliseconds == 5 * Timestamp.millisecondsPerDay, "\(answers.map(\.text))")
+    }
+}
+
+extension ServiceRig {
+    fileprivate func extend(_ id: String, _ body: String, idempotencyKey: String?) async throws -> HTTPResponse {
+        try await send(
+            "POST", "/v1/subscriptions/\(id)/actions/extend", key: admin,
+            headers: idempotencyKey.map { [("Idempotency-Key", $0)] } ?? [], body: Array(body.utf8))
+    }
+
+    /// When a subscription of one period runs out.
+    fileprivate func expiry(of id: String) async throws -> Timestamp {
+        let shown = try await get("/v1/subscriptions/\(id)").json
+        guard case .string(let text)? = shown["periods"]?[0]?["expires_at"] else { throw CancellationError() }
+        return try #require(Timestamp(rfc3339: text))
+    }
+}
