@@ -67,6 +67,9 @@ function open(part) {
 async function leave() {
   forgetAll();
   replace(nowhere);
+  // What is under way ends first: it would be refused.
+  view?.close();
+  view = null;
   try {
     await signOut();
   } catch {

@@ -13,15 +13,16 @@ let receiver = try EntitlementReceiver(
     secret: variable("WEBHOOK_SECRET"), rightful: rightful, key: variable("RIGHTFUL_KEY"))
 
 /// What was said of each customer already; held while something is said, so that it is said in order.
-let said = Mutex<[EntitlementReceiver.Customer: Int]>([:])
+let said = Mutex<[EntitlementReceiver.Customer: String]>([:])
 
 @Sendable func say() async {
     let customers = await receiver.customers
     said.withLock { said in
-        for (customer, kept) in customers where kept.sequence > said[customer] ?? 0 {
-            said[customer] = kept.sequence
-            let open = kept.entitlements.filter(\.givesAccess).map(\.id).sorted().joined(separator: " ")
+        for (customer, kept) in customers {
             let how = kept.isRead ? "read" : "kept"
+            let what = "\(kept.endpoint) \(kept.sequence) \(how)"
+            guard said.updateValue(what, forKey: customer) != what else { continue }
+            let open = kept.entitlements.filter(\.givesAccess).map(\.id).sorted().joined(separator: " ")
             let line = "\(customer.id) \(customer.environment) \(kept.sequence) \(how): \(open)\n"
             FileHandle.standardOutput.write(Data(line.utf8))
         }

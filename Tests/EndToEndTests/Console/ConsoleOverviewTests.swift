@@ -11,14 +11,14 @@ struct ConsoleOverviewTests {
             let browser = stage.browser
             try await stage.signIn()
             let made = try await stage.client.send(
-                "POST", "/v1/webhook_endpoints", body: Array(#"{"url":"https://example.com/<b>told</b>"}"#.utf8))
+                "POST", "/v1/webhook_endpoints", body: Array(#"{"url":"https://example.com/%3Cb%3Etold"}"#.utf8))
             #expect(made.status == 200, "\(made.text)")
             try await browser.click("#open-service")
             let head = try await stage.client.head()
             try await browser.wait("#head", says: "\(head) events")
             try await browser.wait("#streams", says: stage.installation.world.bundleID)
             try await browser.wait("#unexplained", says: "No difference is unexplained.")
-            try await browser.wait("#endpoints", says: "https://example.com/<b>told</b>")
+            try await browser.wait("#endpoints", says: "https://example.com/%3Cb%3Etold")
             let views = try await stage.client.send("GET", "/v1/ledger").json["projections"] as? [[String: Any]]
             #expect(try await browser.count("#log tbody tr") == views?.count)
             try await browser.wait("#feed li", says: "webhook endpoint made")
