@@ -151,6 +151,24 @@ extension ConsoleStage {
         try await browser.wait("document.activeElement?.id === 'confirm'")
     }
 
+    /// Confirms what a dialog has shown, and returns the event that it was recorded as.
+    ///
+    /// The service may record others at any time, such as what it asks a store about.
+    func confirm() async throws -> (position: Int64, event: [String: Any]) {
+        try await browser.click("#confirm")
+        try await browser.wait("#outcome", says: "Recorded as event ")
+        let text = try await browser.text("#outcome") ?? ""
+        let digits = text.components(separatedBy: "Recorded as event ").last?.prefix { $0.isNumber }
+        let position = try #require(digits.flatMap { Int64($0) }, "\(text)")
+        return (position, try await client.send("GET", "/v1/events/\(position)").json)
+    }
+
+    /// How many events the log has of a type.
+    func count(_ type: String) async throws -> Int {
+        let list = try await client.send("GET", "/v1/events", query: ["limit": "1000"])
+        return try #require(list.json["items"] as? [[String: Any]]).count { $0["type"] as? String == type }
+    }
+
     /// Closes the dialog that is open.
     func closeDialog() async throws {
         try await browser.press(Browser.Keys.escape)
