@@ -67,7 +67,7 @@ package struct ExtensionDocument: Codable, Hashable, Sendable, NamedDocument {
     /// How often it was extended within 365 days, as far as known; the store does it twice.
     package let extendedWithinYear: Int
     /// Why the store will refuse, as far as can be told.
-    package let doubts: [String]
+    package var doubts: [String]
     /// The event of an extension of which nobody knows whether the store was asked.
     @Nullable package private(set) var unsettled: Int64?
     /// The event that says what was asked; `null` where nothing was sent.

@@ -19,6 +19,9 @@ extension Application {
         do {
             let known = try await StoreExtension.Subject(original, environment, reader, only: call.scope.app)
             var document = ExtensionDocument(known, request, now: now())
+            if request.isDryRun, (try? storeChecks.check(of: known.app)) == nil {
+                document.doubts.append("this service has no app_store_api for the app, so the store cannot be asked")
+            }
             if request.isDryRun { return try .document(document, position: known.position) }
             let extending = StoreExtension(
                 check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api,
