@@ -115,7 +115,7 @@ let consoleFiles = [
     "index.html", "console.css", "icon.svg",
     "main.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "signin.js", "find.js", "customer.js",
     "sentence.js",
-    "picture.js", "scale.js", "sliders.js", "why.js", "event.js", "proof.js", "history.js", "commands.js",
+    "picture.js", "scale.js", "sliders.js", "why.js", "event.js", "proof.js", "history.js", "lanes.js", "commands.js",
     "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]
 

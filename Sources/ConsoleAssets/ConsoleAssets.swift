@@ -41,6 +41,7 @@ package enum ConsoleAssets {
         ConsoleAsset("why.js", PackageResources.why_js),
         ConsoleAsset("event.js", PackageResources.event_js),
         ConsoleAsset("proof.js", PackageResources.proof_js),
+        ConsoleAsset("lanes.js", PackageResources.lanes_js),
         ConsoleAsset("history.js", PackageResources.history_js),
         ConsoleAsset("commands.js", PackageResources.commands_js),
         ConsoleAsset("overview.js", PackageResources.overview_js),

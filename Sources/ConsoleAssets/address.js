@@ -48,6 +48,9 @@ export function adjust(view) {
   pending = setTimeout(() => history.replaceState(null, "", written(view)), 120);
 }
 
+// Who goes back has left the view that was still to be written.
+window.addEventListener("popstate", () => clearTimeout(pending));
+
 export function replace(view) {
   clearTimeout(pending);
   history.replaceState(null, "", written(view));

@@ -1,5 +1,7 @@
 // Speaks to the service. Everything is relative to the page, so that it may stand behind a path prefix.
 
+import { words } from "./words.js";
+
 const root = new URL("./", document.baseURI);
 
 // An answer that is no success.
@@ -71,6 +73,7 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   if (response.status === 401 && path !== "console/session") {
     session = null;
     document.dispatchEvent(new Event("signed-out"));
+    throw new Refusal(response.status, { ...json, detail: words.sessionOver });
   }
   throw new Refusal(response.status, json);
 }
@@ -80,6 +83,7 @@ export const post = (path, body, query) => call("POST", path, { body, query });
 
 // A path of segments, each encoded.
 export function path(...segments) {
+  if (segments.includes(".") || segments.includes("..")) throw new Refusal(404, { detail: words.noDots });
   return segments.map((segment) => encodeURIComponent(segment)).join("/");
 }
 

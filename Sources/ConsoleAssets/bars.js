@@ -106,13 +106,20 @@ export class Bars {
     const { intervals, isStanding, unit, whole: all } = this.model;
     if (unit === "share") return this.text(all);
     if (!isStanding) return this.text(intervals.reduce((sum, _, index) => sum + (this.total(index) ?? 0), 0));
-    const over = intervals.findLastIndex((one) => Date.parse(one.from) <= this.model.now);
-    return this.text(intervals.length === 0 ? 0 : this.total(Math.max(over, 0)));
+    return this.text(intervals.length === 0 ? 0 : this.total(this.last()));
+  }
+
+  // The last interval that has begun.
+  last() {
+    return Math.max(this.model.intervals.findLastIndex((one) => Date.parse(one.from) <= this.model.now), 0);
   }
 
   headlineNote() {
-    const { isStanding, unit } = this.model;
-    return unit === "share" ? say.shareOfAll : isStanding ? say.atTheEnd : say.together;
+    const { intervals, isStanding, now, step, unit } = this.model;
+    if (unit === "share") return say.shareOfAll;
+    const last = intervals[this.last()];
+    if (!isStanding || !last) return say.together;
+    return say.atTheEnd(intervalText(last, step), Date.parse(last.until) > now);
   }
 
   describe(index) {

@@ -15,7 +15,8 @@ const say = words.commands;
 const mostEvents = 50;
 
 // Nothing, where the key may do none of it.
-export function commands(view, held, then) {
+export function commands(view) {
+  const [, , then] = view.answered;
   const offered = [...mayWrite(view, then), ...mayMore(view)].filter(Boolean);
   if (offered.length === 0) return null;
   return el("section", { class: "card", "aria-label": say.title }, el("h2", {}, say.title),
@@ -24,9 +25,9 @@ export function commands(view, held, then) {
 
 function mayWrite(view, then) {
   if (!may("customers:write")) return [];
-  const originals = [...then.purchases.keys()];
-  const grants = then.document.entitlements.flatMap((one) => one.intervals)
-    .filter((interval) => interval.source === "grant" && interval.state === "active" && mayStillRun(interval));
+  const originals = [...then.purchases.keys(), ...[...then.others].filter(([, purchase]) => purchase).map(([id]) => id)];
+  const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()))
+    .map((one) => one.facts);
   // The App Store's ids are numbers.
   const ofStore = originals.filter((id) => /^\d+$/.test(id));
   return [
@@ -51,8 +52,6 @@ function mayMore(view) {
     mayEverywhere("admin") && isKnown && button(say.forget, () => forget(view), { id: "do-forget" }),
   ];
 }
-
-const mayStillRun = (interval) => interval.until === null || Date.parse(interval.until) > Date.now();
 
 const own = (view, action) => `v1/customers/${path(view.view.customer)}/actions/${action}`;
 const environment = (view) => ({ environment: view.view.environment });
@@ -151,7 +150,10 @@ async function grant(view) {
     field(say.entitlement, entitlement), el("datalist", { id: "entitlements" }, [...names].map((value) => el("option", { value }))),
     field(say.until, until, say.untilHint), field(say.reason, reason, say.reasonHint),
   ], {
-    preview: () => preview(view, { grant: body() }),
+    preview: async () => [
+      names.size > 0 && !names.has(body().entitlement) && el("p", { class: "problem" }, say.noProductGives(body().entitlement)),
+      await preview(view, { grant: body() }),
+    ],
     run: async (key) => {
       const done = await send(own(view, "grant"), { ...body(), ...environment(view) }, key);
       return {
@@ -164,13 +166,7 @@ async function grant(view) {
 
 const send = (where, body, key) => call("POST", where, { body, headers: { "Idempotency-Key": key } });
 
-async function revoke(view, grants) {
-  const positions = [...new Set(grants.flatMap((interval) => interval.positions))];
-  const known = [];
-  for (const position of positions.slice(0, 50)) {
-    const event = await get(`v1/events/${position}`);
-    if (event.facts.grant_id && !known.some((one) => one.grant_id === event.facts.grant_id)) known.push(event.facts);
-  }
+function revoke(view, known) {
   const which = choice("grant", known.map((one) => [one.grant_id, say.grantLine(one.entitlement, one.reason)]));
   const reason = reasonField();
   const body = () => ({ grant_id: which.value, reason: reason.value });
@@ -204,6 +200,38 @@ function link(view) {
   });
 }
 
+// What undoes an event that somebody ordered, for as long as that is possible; `null` where nothing does.
+export function undoing(view, event) {
+  if (!view || !mayInEveryApp("customers:write")) return null;
+  const { position, facts } = event;
+  const reason = reasonField();
+  const given = { ...environment(view) };
+  const undo = {
+    linked: ["link", () => ({ undo: position })],
+    transferred: ["transfer", () => ({ undo: position })],
+    granted: ["revoke_grant", () => ({ grant_id: facts.grant_id })],
+    grant_revoked: ["grant", () => {
+      const grant = view.answered?.[2].grants?.find((one) => one.facts.grant_id === facts.grant_id)?.facts;
+      return grant && { entitlement: grant.entitlement, until: grant.until };
+    }],
+  }[event.type];
+  const command = undo?.[1]();
+  if (!command) return null;
+  const [action] = undo;
+  const body = () => ({ ...command, reason: reason.value, ...given });
+  return button(say.undo, () => steps(view, say.undoTitle(position), [field(say.reason, reason, say.reasonHint)], {
+    preview: async () => (action === "transfer"
+      ? sides(both(await post(own(view, action), { ...body(), dry_run: true })))
+      : preview(view, { [action]: { ...command, reason: reason.value } })),
+    run: async (key) => {
+      const done = await send(own(view, action), body(), key);
+      return { position: done.position };
+    },
+  }), { id: "undo-event" });
+}
+
+const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
+
 function takeBack(view, action, position) {
   return post(own(view, action), { undo: position, reason: say.undoReason(position), ...environment(view) });
 }
@@ -215,7 +243,6 @@ function transfer(view, originals) {
   const body = () => ({
     original_transaction_id: which.value, to: to.value.trim(), reason: reason.value, ...environment(view),
   });
-  const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
   steps(view, say.transfer, [field(say.purchase, which), field(say.to, to), field(say.reason, reason, say.reasonHint)], {
     preview: async () => sides(both(await post(own(view, "transfer"), { ...body(), dry_run: true }))),
     run: async (key) => {
@@ -300,7 +327,9 @@ function forget(view) {
     if (typed.value !== customer) throw new Error(say.typedWrong);
     return { dry_run: isDryRun, confirm: typed.value };
   };
+  const names = view.history?.names() ?? [];
   const listed = (done) => [
+    names.length > 0 && el("p", { class: "problem" }, say.oneCustomer([customer, ...names])),
     el("ul", {}, el("li", {}, say.erases(done.identities, done.evidence)),
       done.shared_app_transactions > 0 && el("li", {}, say.sharedAccounts(done.shared_app_transactions)),
       done.shared_mail_addresses > 0 && el("li", {}, say.sharedMail(done.shared_mail_addresses))),
@@ -311,7 +340,7 @@ function forget(view) {
     preview: async () => listed(await post(own(view, "forget"), body(true))),
     run: async () => {
       const done = await post(own(view, "forget"), body(false));
-      unremember(customer);
+      for (const id of [customer, ...names]) unremember(id);
       return { position: done.positions[0], note: listed(done) };
     },
     // The screen, the address and what the browser keeps lose the id with the ledger.

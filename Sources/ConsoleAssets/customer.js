@@ -11,10 +11,10 @@ import { grouped, groupSentence } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
 import { commands } from "./commands.js";
+import { boundaries, lanesOf, purchaseEnds, span } from "./lanes.js";
 import { explanation } from "./why.js";
 import { words } from "./words.js";
 
-const day = 86400000;
 const mostPurchases = 40;
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
 const refreshEvery = 30000;
@@ -28,7 +28,7 @@ export class CustomerView {
     this.generation = 0;
     this.timelines = new Map();
     this.lastInput = Date.now();
-    const opened = may("events:read") ? (position) => openEvent(position) : () => announce(words.mayNotReadEvents);
+    const opened = may("events:read") ? (position) => openEvent(position, this) : () => announce(words.mayNotReadEvents);
     this.openEvent = opened;
     this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: opened });
     this.sliders = new Sliders({ at: (at) => this.set({ at }), knownAt: (knownAt) => this.set({ knownAt }) });
@@ -38,6 +38,9 @@ export class CustomerView {
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
     this.history = may("events:read")
       ? new History(view.customer, view.environment, { openEvent: opened, loaded: () => this.showKnown() }) : null;
+    // What events state, by their positions: of those that are needed for what is drawn.
+    this.facts = new Map();
+    this.alsoKnown = el("p", { class: "soft", id: "also-known", hidden: true });
     this.right = el("div", { id: "commands" });
     this.build();
     remember(view.customer, view.environment);
@@ -59,7 +62,7 @@ export class CustomerView {
     show(this.main, patterns(),
       el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer),
         el("span", { class: "tag" }, words.environments[environment]), pin),
-      this.problem, this.answer,
+      this.alsoKnown, this.problem, this.answer,
       el("section", { class: "card", "aria-label": words.moments }, this.sliders.node),
       el("section", { class: "card", "aria-label": words.picture }, el("h2", {}, words.pictureTitle), this.picture.node),
       el("section", { class: "card", "aria-label": words.why }, el("h2", {}, words.why), this.why),
@@ -78,13 +81,21 @@ export class CustomerView {
     this.history?.close();
     clearInterval(this.timer);
     clearTimeout(this.waiting);
+    clearTimeout(this.othersWaiting);
     for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.onInput);
   }
 
   async begin() {
     this.sliders.show(this.moment());
     await this.load();
-    if (!this.isClosed) this.history?.load();
+    await this.readOn();
+  }
+
+  // The events, and then what only they tell of.
+  async readOn() {
+    if (this.isClosed || !this.history) return;
+    await this.history.load();
+    if (!this.isClosed) await this.loadOthers();
   }
 
   moment() {
@@ -109,13 +120,13 @@ export class CustomerView {
     if (this.view.at !== null || this.view.knownAt !== null || document.hidden || isIdle) return;
     this.timelines.clear();
     this.load(true);
-    this.history?.load();
+    this.readOn();
   }
 
   // After a command.
   again() {
     this.timelines.clear();
-    this.history?.load();
+    this.readOn();
     return this.load();
   }
 
@@ -141,8 +152,11 @@ export class CustomerView {
       this.shown = { at, knownAt };
       this.showHeld(held, all, then);
       this.explain(own, moment, mine, signal);
-      this.answered = [held, then];
-      show(this.right, commands(this, held, then));
+      this.answered = [held, all, then];
+      show(this.right, commands(this));
+      // When somebody has stopped sliding.
+      clearTimeout(this.othersWaiting);
+      this.othersWaiting = setTimeout(() => this.loadOthers(), 250);
     } catch (error) {
       if (error.name === "AbortError" || mine !== this.generation) return;
       this.problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
@@ -170,26 +184,106 @@ export class CustomerView {
       }
     };
     await Promise.all([work(), work(), work(), work()]);
-    const whole = { document, purchases, unread: ids.length - purchases.size };
+    const whole = { document, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
     if (this.timelines.size >= 50) this.timelines.clear();
     this.timelines.set(key, whole);
     return whole;
   }
 
+  // Purchases that decide nothing stand in no timeline, and grants in none but those that decide: the events name them.
+  async loadOthers() {
+    if (!this.answered || !this.history || this.history.events.length === 0) return;
+    const [, , then] = this.answered;
+    const mine = this.generation;
+    const query = { environment: this.view.environment, known_at: this.shown.knownAt };
+    const named = new Set(this.history.known().map((event) => event.original).filter(Boolean));
+    const left = [...named].filter((id) => !then.purchases.has(id) && !then.others.has(id))
+      .slice(0, Math.max(mostPurchases - then.purchases.size - then.others.size, 0));
+    const orders = this.history.known(["granted", "grant_revoked"]).slice(-mostPurchases);
+    const unread = orders.filter((event) => !this.facts.has(event.position));
+    if (left.length === 0 && unread.length === 0 && then.grants !== null && then.grants.orders === orders.length) return;
+    try {
+      const read = await Promise.all(unread.map((event) => get(`v1/events/${event.position}`)));
+      for (const event of read) this.facts.set(event.position, event.facts);
+      await Promise.all(left.map(async (id) => {
+        then.others.set(id, await get(`v1/subscriptions/${path(id)}`, query).catch(() => null));
+      }));
+      if ([...then.others.values()].some(Boolean)) this.catalog ??= await get("v1/catalog").catch(() => null);
+    } catch {
+      // What decides is on the screen.
+      return;
+    }
+    then.grants = this.grantsOf(orders);
+    if (mine === this.generation && !this.isClosed) this.showAgain();
+  }
+
+  grantsOf(orders) {
+    const revoked = new Map(orders.filter((event) => event.type === "grant_revoked")
+      .map((event) => [this.facts.get(event.position)?.grant_id, event]));
+    const grants = orders.filter((event) => event.type === "granted").map((event) => {
+      const facts = this.facts.get(event.position) ?? {};
+      const end = revoked.get(facts.grant_id);
+      const ends = [millis(facts.until ?? null), end ? end.recordedAt : null].filter((ms) => ms !== null);
+      return {
+        facts, from: event.recordedAt, until: ends.length > 0 ? Math.min(...ends) : null, isRevoked: end !== undefined,
+        positions: [event.position, ...(end ? [end.position] : [])],
+      };
+    }).filter((grant) => grant.facts.grant_id && (grant.until === null || grant.until > grant.from));
+    return Object.assign(grants, { orders: orders.length });
+  }
+
+  // What is on the screen, with what was learnt since.
+  showAgain() {
+    this.showHeld(...this.answered);
+    show(this.right, commands(this));
+  }
+
+  // Until when one is paid for, as the purchase that decides says it, and how it reads then.
+  paid({ id, original_transaction_id: original, until }, { document, purchases }) {
+    const end = millis(until) ?? Infinity;
+    const last = purchases.get(original)?.periods.filter((period) => millis(period.starts_at) < end)
+      .reduce((one, other) => (one && millis(one.starts_at) > millis(other.starts_at) ? one : other), null);
+    if (!last || last.expires_at === null) return null;
+    const paidUntil = millis(last.expires_at);
+    const next = document.entitlements.find((one) => one.id === id)?.intervals
+      .find((interval) => millis(interval.from) <= paidUntil + 1 && (millis(interval.until) ?? Infinity) > paidUntil + 1);
+    return { until: paidUntil, next: next?.state, isSame: next?.original_transaction_id === original };
+  }
+
+  // Purchases that are paid for at the moment and decide nothing: somebody who asks about a charge means them.
+  beside(held, then) {
+    const at = this.shown.at ?? this.now;
+    const own = new Set([this.view.customer, held.customer_id, ...(this.history?.names() ?? [])]);
+    const deciding = new Set(held.entitlements.filter((one) => one.gives_access).map((one) => one.original_transaction_id));
+    const mapped = new Set(this.catalog?.products.filter((product) => product.entitlements.length > 0)
+      .map((product) => product.product_id));
+    return [...then.purchases, ...then.others].filter(([id, purchase]) => purchase && !deciding.has(id)).map(([id, purchase]) => {
+      const period = purchase.periods.find((one) => millis(one.starts_at) <= at
+        && (millis(one.ends_at) ?? Infinity) > at && own.has(one.customer_id) && one.ownership !== "family_shared");
+      if (!period) return null;
+      const until = period.expires_at === null ? null : timeText(millis(period.expires_at));
+      const isUnmapped = this.catalog && then.others.has(id) && !mapped.has(period.product_id);
+      return el("p", { class: "beside" }, isUnmapped && [words.sentences.unmapped(period.product_id), " "],
+        words.sentences.beside(period.product_id, until, this.shown.at === null && purchase.will_renew === true));
+    });
+  }
+
   showHeld(held, all, then) {
     const at = this.shown.at ?? this.now;
-    const lanes = this.lanes(then);
+    const lanes = lanesOf(then, this.now);
     const changes = boundaries(then.document);
     const [from, until] = span([...boundaries(all.document), ...purchaseEnds(all)], this.now);
     this.sliders.setSpan(Math.min(from, at), Math.max(until, at), changes);
     this.sliders.show(this.moment());
     this.picture.show({ lanes, now: this.now, at, from: Math.min(from, at), until: Math.max(until, at) });
     this.showKnown();
+    const paid = (one) => this.paid(one, then);
     show(this.answer, this.momentLine,
-      held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements).map((group) =>
+      held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements, paid).map((group) =>
         el("p", { class: "sentence" }, group.map((one) => el("data", {
           value: one.id, "data-entitlement": one.id, "data-state": one.state, "data-access": one.gives_access,
-        })), stateShape(group[0].state, 36, 18), " ", groupSentence(group))),
+        })), stateShape(group[0].state, 36, 18), " ", groupSentence(group, paid))),
+      this.beside(held, then),
       then.unread > 0 && el("p", { class: "soft" }, words.unreadPurchases(then.unread)));
   }
 
@@ -220,8 +314,11 @@ export class CustomerView {
     // Some of what may be put right is about events.
     if (this.answered && this.history.events.length > 0 && !this.offersMore) {
       this.offersMore = true;
-      show(this.right, commands(this, ...this.answered));
+      show(this.right, commands(this));
     }
+    const names = this.history.names();
+    this.alsoKnown.hidden = names.length === 0;
+    this.alsoKnown.textContent = names.length === 0 ? "" : words.alsoKnown(names.slice(0, 12));
     this.history.show(knownAt === null ? this.history.events.length : this.sliders.stopIndex(knownAt));
     const nobody = document.getElementById("nobody");
     if (nobody && this.history.events.length > 0) nobody.textContent = words.heldNothing;
@@ -250,55 +347,4 @@ export class CustomerView {
       if (mine === this.generation) this.why.removeAttribute("aria-busy");
     }, this.why.childElementCount === 0 ? 0 : 150);
   }
-
-  lanes({ document, purchases }) {
-    return document.entitlements.map((one) => {
-      const stretches = one.intervals.map((interval) => ({
-        name: one.id, state: interval.state, from: millis(interval.from), until: millis(interval.until),
-        positions: interval.positions, isExpected: millis(interval.from) > this.now,
-        detail: words.carriedBy(interval.product_id, words.sources[interval.source], interval.original_transaction_id),
-      }));
-      const ids = [...new Set(one.intervals.map((each) => each.original_transaction_id))];
-      return { id: one.id, stretches, purchases: ids.flatMap((id) => this.purchase(id, purchases, stretches, one)) };
-    });
-  }
-
-  purchase(id, purchases, stretches, one) {
-    if (id === null) {
-      const granted = stretches.filter((_, index) =>
-        one.intervals[index].source === "grant" && one.intervals[index].state === "active");
-      return granted.length === 0 ? [] : [{ name: words.sources.grant, stretches: granted }];
-    }
-    const purchase = purchases.get(id);
-    if (!purchase) return [];
-    const products = [...new Set(purchase.periods.map((period) => period.product_id))];
-    const name = `${products.at(-1) ?? ""} · ${id}`;
-    return [{ name, stretches: purchase.periods.flatMap((period) => {
-      const shared = { name: id, positions: period.positions, detail: words.period(period) };
-      const [from, until, revoked] = [period.starts_at, period.ends_at, period.revoked_at].map(millis);
-      const paid = { ...shared, state: "active", from, until, isExpected: from > this.now };
-      const expiry = millis(period.expires_at);
-      const isCut = revoked !== null && period.ended_by === "revocation" && (expiry === null || expiry > revoked);
-      return isCut ? [paid, { ...shared, state: "revoked", from: revoked, until: expiry, isExpected: false }] : [paid];
-    }) }];
-  }
-}
-
-function boundaries(document) {
-  const all = document.entitlements.flatMap((one) =>
-    one.intervals.flatMap((interval) => [millis(interval.from), millis(interval.until)])).filter((ms) => ms !== null);
-  return [...new Set(all)].sort((one, other) => one - other);
-}
-
-function purchaseEnds({ purchases }) {
-  return [...purchases.values()].flatMap((one) => one.periods.flatMap((period) =>
-    [period.starts_at, period.ends_at, period.expires_at].map(millis))).filter((ms) => ms !== null);
-}
-
-// A little before the first change, and a little after the last and the present.
-function span(instants, now) {
-  const from = instants.length > 0 ? instants.reduce((least, one) => Math.min(least, one), now) : now - 30 * day;
-  const until = instants.reduce((most, one) => Math.max(most, one), now);
-  const margin = Math.max((until - from) * 0.04, day);
-  return [from - margin, until + margin];
 }

@@ -2,9 +2,11 @@
 
 import { get, may } from "./api.js";
 import { button, el, openDialog, show } from "./dom.js";
+import { undoing } from "./commands.js";
 import { checkInclusion } from "./proof.js";
 import { millis, timeElement } from "./time.js";
 import { words } from "./words.js";
+import { eventWords } from "./history.js";
 
 const longText = 200;
 
@@ -26,8 +28,8 @@ export function tree(value) {
   return el("details", {}, el("summary", {}, el("code", {}, `${text.slice(0, 60)}…`)), el("code", {}, text));
 }
 
-// Opens an event in a dialog.
-export async function openEvent(position) {
+// Opens an event in a dialog; `view` is the screen of the customer whom it is about.
+export async function openEvent(position, view) {
   const body = el("div", { class: "body" }, el("p", { class: "soft" }, words.loading));
   openDialog(words.event(position), words.close, body, "event");
   let event;
@@ -37,10 +39,10 @@ export async function openEvent(position) {
     show(body, el("p", { class: "problem" }, error.message || words.unreachable));
     return;
   }
-  show(body, description(event));
+  show(body, description(event, view));
 }
 
-function description(event) {
+function description(event, view) {
   const line = (name, value) => value !== null && value !== undefined && [el("dt", {}, name), el("dd", {}, value)];
   const id = (text) => text && el("code", {}, text);
   const proof = el("div", { "aria-live": "polite" });
@@ -59,7 +61,7 @@ function description(event) {
     proof.scrollIntoView({ block: "nearest" });
   }, { id: "check-proof" });
   return [
-    el("p", { class: "lead" }, words.eventTypes[event.type] ?? event.type),
+    el("p", { class: "lead" }, eventWords({ type: event.type, subtype: event.notification?.subtype })), undoing(view, event),
     el("dl", { class: "tree" },
       line(words.fields.type, id(event.type)), line(words.fields.source, words.eventSources[event.source] ?? event.source),
       line(words.fields.occurred, event.occurred_at && timeElement(millis(event.occurred_at))),

@@ -140,7 +140,7 @@ export function finder(open, environment) {
       return;
     }
     show(results, found.length === 0
-      ? [el("p", { class: "problem" }, words.foundNobody(text)), problem && el("p", { class: "soft" }, problem)]
+      ? [el("p", { class: "problem" }, /^cus_/.test(text) ? words.foundNoStripeCustomer : words.foundNobody(text)), problem && el("p", { class: "soft" }, problem)]
       : [el("p", {}, words.foundSeveral(found.length)), list(found, open)]);
   });
   return form;

@@ -12,9 +12,16 @@ const mostLoaded = 20000;
 function brief(event) {
   return {
     position: event.position, type: event.type, source: event.source, original: event.original_transaction_id,
+    subtype: event.notification?.subtype, customer: event.customer_id,
     product: event.product_id, recordedAt: millis(event.recorded_at), occurredAt: millis(event.occurred_at),
   };
 }
+
+// What an event is called: some types are two things.
+export const eventWords = ({ type, subtype }) => words.eventTypes[`${type}_${subtype}`] ?? words.eventTypes[type] ?? type;
+
+// These may name somebody else.
+const aboutOthers = ["transferred", "transfer_undone", "ownership_conflict", "claimed"];
 
 // Whether it became known long after it was stated.
 const isLate = (event) => event.occurredAt !== null && event.recordedAt - event.occurredAt > 60000;
@@ -57,6 +64,18 @@ export class History {
     }
   }
 
+  // The events of these types, or all, as far as they are believed.
+  known(types) {
+    const believed = this.events.slice(0, this.believed ?? this.events.length);
+    return types ? believed.filter((event) => types.includes(event.type)) : believed;
+  }
+
+  // The ids that are one customer, beside the one that is looked at.
+  names() {
+    const named = this.events.filter((event) => !aboutOthers.includes(event.type)).map((event) => event.customer);
+    return [...new Set(named)].filter((name) => name && name !== this.customer);
+  }
+
   // `believed`: how many of the events, oldest first.
   show(believed) {
     this.believed = believed;
@@ -73,7 +92,7 @@ export class History {
       newest.length === 0 ? el("p", { class: "soft" }, words.noEvents) : paged(newest, 50, words, (shown) =>
         el("ol", { class: "events" }, shown.map((event) => el("li", {},
           button(`#${event.position}`, () => this.handlers.openEvent(event.position), { class: "link" }),
-          el("span", {}, words.eventTypes[event.type] ?? event.type),
+          el("span", {}, eventWords(event)),
           el("span", { class: "soft" }, event.product ?? event.original ?? ""),
           el("span", { class: "soft when" }, timeElement(event.occurredAt ?? event.recordedAt),
             isLate(event) && el("small", {}, ` ${words.recorded} `, timeElement(event.recordedAt))))))));

@@ -2,7 +2,7 @@
 
 import { currentSession, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
-import { announce, announcer, button, el, show } from "./dom.js";
+import { announce, announcer, button, el, openDialog, show } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
 import { environmentChoice, finder, forgetAll, start } from "./find.js";
@@ -83,7 +83,17 @@ function askToSignIn(notice) {
   view?.close();
   view = null;
   document.title = words.name;
-  show(page, announcer(), signInForm(notice, draw));
+  for (const dialog of document.querySelectorAll("dialog")) dialog.remove();
+  show(page, announcer(), el("main", { id: "main" }, signInForm(notice, draw)));
+}
+
+// In the middle of a form nothing that was written is lost: who signs in again goes on with it.
+function askAbove() {
+  if (document.querySelector("dialog.again")) return;
+  const dialog = openDialog(words.signIn, words.close, signInForm(words.sessionOver, () => dialog.close()), "again");
+  dialog.addEventListener("close", () => {
+    if (!currentSession()) askToSignIn(words.sessionOver);
+  });
 }
 
 async function draw() {
@@ -128,7 +138,10 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-document.addEventListener("signed-out", () => askToSignIn(words.sessionOver));
+document.addEventListener("signed-out", () => {
+  if (document.querySelector("dialog[open]")) askAbove();
+  else askToSignIn(words.sessionOver);
+});
 window.addEventListener("popstate", () => { if (currentSession()) draw(); });
 window.addEventListener("hashchange", begin);
 

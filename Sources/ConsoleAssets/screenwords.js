@@ -82,7 +82,7 @@ export const screenWords = {
     weekOf: (text) => `week of ${text}`,
     noValue: "–",
     total: "Together",
-    atTheEnd: "now",
+    atTheEnd: (interval, isOpen) => (isOpen ? `at the end of ${interval}, as it looks now` : `at the end of ${interval}`),
     together: "in all that is shown",
     shareOfAll: "of all that is shown",
     inCurrency: (title, currency) => `${title}, in ${currency.toUpperCase()}`,

@@ -4,6 +4,7 @@ import { signIn, Unreachable } from "./api.js";
 import { announce, el, field } from "./dom.js";
 import { words } from "./words.js";
 
+// `done` is called when somebody is signed in.
 export function signInForm(notice, done) {
   const key = el("input", {
     type: "password", id: "key", name: "key", autocomplete: "off", spellcheck: "false", required: true,
@@ -30,5 +31,5 @@ export function signInForm(notice, done) {
     }
   });
   setTimeout(() => key.focus(), 0);
-  return el("main", { id: "main" }, form);
+  return form;
 }

@@ -27,6 +27,9 @@ package enum StripeEventType {
     /// The `object` of what an event of a type is about; `nil` for a type that nobody asked for.
     static func object(of type: String) -> String? { objects[type] ?? tolerated[type] }
 
+    /// The types that were known when this was written.
+    package static var known: Set<String> { Set(objects.keys).union(tolerated.keys) }
+
     /// Whether an event's type is one that was known when this was written.
     package static func isKnown(_ type: String) -> Bool { object(of: type) != nil }
 

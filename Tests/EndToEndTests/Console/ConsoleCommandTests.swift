@@ -2,6 +2,7 @@ import EntitlementCore
 import Foundation
 import HTTPServer
 import OutgoingHTTP
+import StoreSimulator
 import Testing
 
 /// The console in a real browser: what it puts right, and where it is looked at.
@@ -37,7 +38,7 @@ struct ConsoleCommandTests {
             try await browser.press(Browser.Keys.escape)
             try await browser.wait("!document.querySelector('dialog')")
             try await stage.settle()
-            #expect(try await browser.text("#answer")?.contains("granted") == false)
+            #expect(try await browser.text("#answer")?.contains("it was granted") == false)
             try await stage.expectCleanConsole()
         }
     }
@@ -62,6 +63,111 @@ struct ConsoleCommandTests {
             try await browser.wait("document.querySelector('#undone')")
             #expect(try await held(stage, stage.cleo.id) == ["premium"])
             try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test(
+        "a grant that decides nothing is drawn, is no secret beside what is paid for, and is taken back from its event")
+    func grantBeside() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            let soon = Timestamp(milliseconds: ConsoleStage.now + Span.day)
+            let plan = try await stage.client.send("GET", "/v1/customers/\(stage.ann.id)/entitlements")
+            let premium = try #require((plan.json["entitlements"] as? [[String: Any]])?.first?["id"] as? String)
+            _ = try await stage.client.send(
+                "POST", "/v1/customers/\(stage.ann.id)/actions/grant",
+                body: Array(#"{"entitlement":"\#(premium)","until":"\#(soon)","reason":"by mistake"}"#.utf8))
+            let head = try await stage.client.head()
+            try await stage.signIn()
+            try await stage.show(stage.ann.id)
+            try await browser.click("details.table summary")
+            try await browser.wait("document.querySelector('details.table')?.innerText.includes('grant: by mistake')")
+            try await browser.wait("document.querySelector('#do-revoke')")
+            // From the event itself, at any time later.
+            try await browser.wait(
+                "[...document.querySelectorAll('#events button')].some((one) => one.textContent === arguments[0])",
+                ["#\(head)"])
+            try await browser.run(
+                "[...document.querySelectorAll('#events button')].find((one) => one.textContent === arguments[0]).click()",
+                ["#\(head)"])
+            try await browser.click("#undo-event")
+            try await browser.wait("document.querySelector('#reason')")
+            try await stage.foresee([("#reason", "it was a mistake")])
+            try await browser.click("#confirm")
+            try await browser.wait("#outcome", says: "Recorded as event \(head + 1)")
+            let facts = try await stage.client.send("GET", "/v1/events/\(head + 1)").json
+            #expect(facts["type"] as? String == "grant_revoked", "\(facts)")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("what is read out is what happened: transferred away, taken back, and paid for beneath a grant")
+    func truth() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            let lasts = "{\"entitlement\":\"vip\",\"reason\":\"r\"}"
+            let path = "/v1/customers/\(stage.ann.id)/actions"
+            let made = try await stage.client.send("POST", "\(path)/grant", body: Array(lasts.utf8))
+            let grant = try #require(made.json["grant_id"] as? String)
+            _ = try await stage.client.send(
+                "POST", "\(path)/revoke_grant", body: Array(#"{"grant_id":"\#(grant)","reason":"r"}"#.utf8))
+            try await stage.show(stage.ann.id)
+            try await browser.wait("#answer", says: "what was granted was taken back.")
+            try await browser.wait("#answer", says: "It renews by itself then.")
+            // A grant that lasts longer than the subscription hides it, and they go on paying.
+            let plan = try await stage.client.send("GET", "/v1/customers/\(stage.ann.id)/entitlements")
+            let held = try #require(plan.json["entitlements"] as? [[String: Any]])
+            for one in held where one["gives_access"] as? Bool == true {
+                let id = try #require(one["id"] as? String)
+                let given = try await stage.client.send(
+                    "POST", "\(path)/grant", body: Array("{\"entitlement\":\"\(id)\",\"reason\":\"r\"}".utf8))
+                #expect(given.status == 200)
+            }
+            try await browser.reload()
+            try await browser.wait(
+                "#answer", says: "Beside that they pay for \(StoreWorld.ProductID.proMonthly), which renews by itself")
+            let original = try #require(held.compactMap { $0["original_transaction_id"] as? String }.first)
+            let moved = try await stage.client.send(
+                "POST", "\(path)/transfer", body: Array(#"{"original_transaction_id":"\#(original)","to":"c-2"}"#.utf8))
+            #expect(moved.status == 200, "\(moved.text)")
+            try await stage.show("c-2")
+            try await browser.wait("#answer", says: "It renews by itself then.")
+            try await stage.show(stage.ann.id)
+            try await browser.wait(
+                "document.querySelector('#answer')?.innerText.includes('They have') && "
+                    + "!document.querySelector('#answer').innerText.includes('Beside that')")
+            // Bob's period ended, and his grace period runs: looked at from before, both are said.
+            let before = Timestamp(milliseconds: ConsoleStage.now - 20 * Span.day)
+            try await stage.show(stage.bob.id, "&at=\(before)")
+            try await browser.wait(
+                "#answer", says: "and from then on by a grace period, for the renewal could not be charged.")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("a session that ends in the middle of a form loses nothing of it")
+    func endedSession() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await stage.show(stage.cleo.id)
+            try await browser.click("#do-grant")
+            try await browser.type("premium", into: "#entitlement")
+            try await browser.type("made good", into: "#reason")
+            _ = try await browser.send("DELETE", "cookie", nil)
+            try await browser.click("#preview")
+            try await browser.wait("document.querySelector('dialog.again #key')")
+            #expect(try await browser.text("dialog.again")?.contains("The session has ended") == true)
+            try await browser.type(stage.admin, into: "dialog.again #key")
+            try await browser.press(Browser.Keys.enter)
+            try await browser.wait("!document.querySelector('dialog.again')")
+            #expect(try await browser.run("return document.querySelector('#reason').value") as? String == "made good")
+            try await browser.click("#preview")
+            try await browser.wait("document.querySelector('#confirm')")
+            try await browser.click("#confirm")
+            try await browser.wait("#outcome", says: "Recorded as event")
+            try await stage.expectCleanConsole(allowing: ["status of 401"])
         }
     }
 
