@@ -1,3 +1,4 @@
+import SeededRandom
 import Testing
 
 @testable import EntitlementCore
@@ -53,20 +54,22 @@ struct ChartCellsTests {
         #expect(ChartSpan(.day, from: start, to: start.adding(milliseconds: 400 * 86_400_000 + 1)) == nil)
         #expect(ChartSpan(.day, from: start, to: start) == nil)
 
-        var cells = ChartCells()
+        var contribution = ChartContribution()
         let product = ChartProduct(appStore: "a")
         // From the last instant of January to the first of March: it stands at the ends of both months between.
-        cells.hold(
+        contribution.hold(
             Self.series(.active, product), from: try instant("2026-01-31T23:59:59.999Z"),
             until: try instant("2026-03-01T00:00:00.001Z"))
         // Over before midnight, and begun at midnight.
-        cells.hold(
+        contribution.hold(
             Self.series(.inGracePeriod, product), from: try instant("2026-02-10T00:00:00.001Z"),
             until: try instant("2026-02-11T00:00:00.000Z"))
-        cells.hold(Self.series(.inBillingRetry, product), from: try instant("2026-03-01T00:00:00Z"), until: .endless)
-        cells.note(.trialStarted, product, app: "", at: try instant("2026-02-01T00:00:00Z"))
-        cells.note(.trialStarted, product, app: "", at: try instant("2025-12-31T23:59:59.999Z"))
-        cells.note(.trialStarted, product, app: "", at: try instant("2026-04-01T00:00:00Z"))
+        contribution.hold(
+            Self.series(.inBillingRetry, product), from: try instant("2026-03-01T00:00:00Z"), until: .endless)
+        contribution.note(.trialStarted, product, app: "", at: try instant("2026-02-01T00:00:00Z"))
+        contribution.note(.trialStarted, product, app: "", at: try instant("2025-12-31T23:59:59.999Z"))
+        contribution.note(.trialStarted, product, app: "", at: try instant("2026-04-01T00:00:00Z"))
+        let cells = ChartCells(contribution)
         func values(_ chart: ChartName) -> [ChartFigure: [Int64]] {
             Dictionary(
                 uniqueKeysWithValues: cells.lines(of: chart, over: months, .empty).map { ($0.figure, $0.values) })
@@ -77,12 +80,13 @@ struct ChartCellsTests {
 
     @Test("what was sold on the web is named by the catalog that is asked under")
     func catalog() throws {
-        var cells = ChartCells()
+        var contribution = ChartContribution()
         let sold = ChartProduct(web: nil, WebProduct(price: "price_1", product: "prod_1"))
         let day = Timestamp(milliseconds: Int64(0))
-        cells.note(.trialStarted, sold, app: "", at: day)
-        cells.note(.trialStarted, ChartProduct(web: "pro", nil), app: "", at: day)
-        cells.note(.trialStarted, ChartProduct(appStore: "pro"), app: "other", at: day)
+        contribution.note(.trialStarted, sold, app: "", at: day)
+        contribution.note(.trialStarted, ChartProduct(web: "pro", nil), app: "", at: day)
+        contribution.note(.trialStarted, ChartProduct(appStore: "pro"), app: "other", at: day)
+        let cells = ChartCells(contribution)
         let span = ChartSpan(.day, count: 1, upTo: day)
         let catalog = Catalog(products: [
             CatalogProduct(
@@ -98,5 +102,32 @@ struct ChartCellsTests {
         #expect(lines(catalog) == ["pro app_store [1]", "pro web_checkout [2]"])
         #expect(lines(.empty, "prod_1") == ["prod_1 web_checkout [1]"])
         #expect(lines(catalog, nil, AppScope("mine")) == ["pro web_checkout [2]"])
+    }
+
+    @Test("a difference leads from what a life contributed to what it contributes, whatever changed in between")
+    func differences() {
+        for seed in 1...UInt64(200) {
+            var random = SplitMix64(seed: seed)
+            func entries() -> [(ChartFigure, Int64, Int64)] {
+                (0..<Int.random(in: 0...6, using: &random)).map { _ in
+                    let figure: ChartFigure = Bool.random(using: &random) ? .active : .retained
+                    return (figure, Int64.random(in: 0...3, using: &random), Int64.random(in: -1...1, using: &random))
+                }
+            }
+            func contribution(_ parts: [(ChartFigure, Int64, Int64)]...) -> ChartContribution {
+                var contribution = ChartContribution()
+                for (figure, day, number) in parts.flatMap(\.self) {
+                    contribution.add(number, to: Self.series(figure, ChartProduct(appStore: "a")), day: day)
+                }
+                return contribution
+            }
+            // Most of a life is as it was: something in its middle, its beginning or its end is not.
+            let (first, last) = (entries(), entries())
+            let before = contribution(first, entries(), last)
+            let now = contribution(first, entries(), last)
+            var cells = ChartCells(before)
+            now.addDifference(from: before, to: &cells)
+            #expect(cells == ChartCells(now), "seed \(seed)")
+        }
     }
 }

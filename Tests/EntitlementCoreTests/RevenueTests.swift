@@ -42,9 +42,11 @@ struct RevenueTests {
 
     // MARK: - The App Store
 
-    private static func figures(_ state: OriginalState) -> [String: [Int64: Int64]] {
+    private static func figures(
+        _ state: OriginalState, _ chart: ChartName = .revenue
+    ) -> [String: [Int64: Int64]] {
         var figures: [String: [Int64: Int64]] = [:]
-        for (series, days) in state.chartCells()[.revenue].series {
+        for (series, days) in ChartCells(state.chartContribution())[chart].series {
             let name = [series.figure.name, series.product.id(.empty), series.detail].filter { !$0.isEmpty }
             figures[name.joined(separator: " ")] = Dictionary(
                 uniqueKeysWithValues: days.map { ($0.key - day(0).daysSinceEpoch, $0.value) })
@@ -117,6 +119,34 @@ struct RevenueTests {
         #expect(
             Self.figures(OriginalState([trial, shared, unpriced, free, ended])) == [
                 "unpriced pro": [40: 1], "charged pro EUR": [120: 9990],
+            ])
+    }
+
+    @Test("a trial is what is free before anything was paid for, and converted by what is paid for")
+    func trials() {
+        func free(_ id: String, from start: Double, to end: Double, _ type: Int64) -> Statement {
+            Self.priced(subscription(id, from: start, to: end), nil) {
+                $0.offer = Offer(type: type, discount: "FREE_TRIAL")
+            }
+        }
+        let trial = free("1", from: 0, to: 7, 1)
+        let paid = Self.priced(subscription("2", from: 7, to: 37, .renewal), 9990)
+        let gift = free("3", from: 37, to: 67, 2)
+        let again = Self.priced(subscription("4", from: 67, to: 97, .renewal), 9990)
+        let wonBack = free("5", from: 200, to: 230, 4)
+        let converted: [String: [Int64: Int64]] = [
+            "started pro": [0: 1], "converted pro": [7: 1], "converted_of_started pro": [0: 1],
+        ]
+        #expect(Self.figures(OriginalState([trial, paid]), .trials) == converted)
+        #expect(Self.figures(OriginalState([trial, paid, gift, again, wonBack]), .trials) == converted)
+        #expect(Self.figures(OriginalState([paid, gift, again, wonBack]), .trials).isEmpty)
+        // What a code made free is not paid for; what follows that is.
+        let coupon = Self.priced(subscription("2", from: 7, to: 37, .renewal), 0)
+        let late = Self.priced(subscription("3", from: 37, to: 67, .renewal), 9990)
+        #expect(Self.figures(OriginalState([trial, coupon]), .trials) == ["started pro": [0: 1]])
+        #expect(
+            Self.figures(OriginalState([trial, coupon, late]), .trials) == [
+                "started pro": [0: 1], "converted pro": [37: 1], "converted_of_started pro": [0: 1],
             ])
     }
 
@@ -225,5 +255,28 @@ struct RevenueTests {
         let payment = paidOnce(at: 2).with { $0.payment?.currency = nil }
         #expect(Self.figures([invoice]) == ["unpriced prod_pro": [0: 1]])
         #expect(Self.figures([payment]) == ["unpriced lifetime": [2: 1]])
+    }
+
+    @Test("an invoice is refunded when nothing of it is left, in part until then, and disputed beside that")
+    func webReturns() {
+        let invoice = paid("1", line("1", from: 0, to: 30), by: "pi_1")
+        func returns(_ told: WebTold...) -> [String: [Int64: Int64]] {
+            Self.figures(Self.state([invoice] + told), .refunds)
+        }
+        #expect(returns(refunded(at: 5, 300)) == ["refunded_in_part prod_pro": [5: 1]])
+        #expect(returns(refunded(at: 5, 300), refunded("2", at: 6, 699)) == ["refunded prod_pro": [6: 1]])
+        #expect(
+            returns(refunded(at: 5, 300), disputed(at: 7)) == [
+                "refunded_in_part prod_pro": [5: 1], "disputed prod_pro": [7: 1],
+            ])
+        #expect(
+            returns(disputed(at: 4), refunded(at: 5)) == ["refunded prod_pro": [5: 1], "disputed prod_pro": [4: 1]])
+        #expect(returns(refunded(at: 5, status: "failed"), disputed(at: 4), disputed(at: 4, told: 9, "won")).isEmpty)
+        // What most of it was paid for, and also where its period is none any more.
+        let two = paid(
+            "1", line("1", "pro", from: 0, to: 30, amount: 300),
+            line("2", "news", from: 0, to: 30, item: "si_2", amount: 699), by: "pi_1")
+        #expect(
+            Self.figures(Self.state([two, refunded(at: 5, 10)]), .refunds) == ["refunded_in_part prod_news": [5: 1]])
     }
 }

@@ -19,9 +19,14 @@ package struct ChartCells: Hashable, Sendable {
 
     package mutating func add(_ number: Int64, to key: ChartSeries, day: Int64) {
         guard number != 0 else { return }
-        let sum = (series[key]?[day] ?? 0) &+ number
-        series[key, default: [:]][day] = sum == 0 ? nil : sum
-        if series[key]?.isEmpty ?? false { series[key] = nil }
+        if Self.add(number, to: &series[key, default: [:]], day: day) { series[key] = nil }
+    }
+
+    /// Adds to the numbers of one series in place; returns whether none is left.
+    private static func add(_ number: Int64, to days: inout [Int64: Int64], day: Int64) -> Bool {
+        days[day, default: 0] &+= number
+        if days[day] == 0 { days[day] = nil }
+        return days.isEmpty
     }
 
     /// Adds other contributions so many times; -1 takes them away.
@@ -44,17 +49,6 @@ package struct ChartCells: Hashable, Sendable {
 
     /// The charts that have any.
     package var charts: Set<ChartName> { Set(series.keys.map(\.figure.chart)) }
-
-    /// A fact at an instant.
-    mutating func note(_ figure: ChartFigure, _ product: ChartProduct, app: String, at instant: Timestamp) {
-        add(1, to: ChartSeries(figure, product, app: app), day: instant.daysSinceEpoch)
-    }
-
-    /// Something that holds from one instant to before another.
-    mutating func hold(_ key: ChartSeries, from start: Timestamp, until end: Timestamp) {
-        add(1, to: key, day: start.daysSinceEpoch + 1)
-        if end != .endless { add(-1, to: key, day: end.daysSinceEpoch + 1) }
-    }
 }
 
 extension ChartCells {

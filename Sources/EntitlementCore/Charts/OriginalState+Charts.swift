@@ -5,16 +5,16 @@ extension OriginalState {
     ///
     /// It is read as under the default policy and without a catalog: charts tell what stores sold and what became of that, not
     /// what somebody makes of it. What a family member shares was sold to somebody else, and contributes nothing.
-    package func chartCells() -> ChartCells {
-        var cells = ChartCells()
+    package func chartContribution() -> ChartContribution {
+        var contribution = ChartContribution()
         let names = ChartNames(self)
         var pieces: [ChartPiece] = []
         for (number, chain) in chains(.empty).enumerated() {
             guard let first = chain.periods.first, first.isSubscription, !first.isFamilyShared else { continue }
             let segments = segments(of: chain, policy: Catalog.empty.policy)
-            addTrials(of: chain, names, to: &cells)
-            addRenewals(of: chain, names, to: &cells)
-            addRetries(of: chain, segments, names, to: &cells)
+            addTrials(of: chain, names, to: &contribution)
+            addRenewals(of: chain, names, to: &contribution)
+            addRetries(of: chain, segments, names, to: &contribution)
             for segment in segments {
                 guard let figure = segment.state.figure else { continue }
                 let period = chain.periods[segment.periodIndex]
@@ -26,19 +26,27 @@ extension OriginalState {
         }
         let shown = ChartPiece.shown(pieces)
         for piece in shown {
-            cells.hold(
+            contribution.hold(
                 ChartSeries(piece.figure, piece.product, app: piece.app), from: piece.start, until: piece.end)
         }
-        addSubscribers(of: shown, to: &cells)
-        addRefunds(names, to: &cells)
-        addRevenue(to: &cells)
-        return cells
+        addSubscribers(of: shown, to: &contribution)
+        if let web {
+            addWebRefunds(web, to: &contribution)
+            web.addRevenue(to: &contribution)
+        } else {
+            let sales = winningFacts().filter { !$0.isFamilyShared }
+            addRefunds(of: sales, to: &contribution)
+            addRevenue(of: sales, to: &contribution)
+        }
+        return contribution
     }
 
     // MARK: - Trials
 
-    /// A free trial begins; it is converted where what follows it within sixty days was to be paid for.
-    private func addTrials(of chain: PeriodChain, _ names: ChartNames, to cells: inout ChartCells) {
+    /// A free trial begins, before anything was paid for; it is converted where what follows it within sixty days was paid for.
+    ///
+    /// What is free for somebody who has paid before, as a gift or to win them back, is no trial.
+    private func addTrials(of chain: PeriodChain, _ names: ChartNames, to contribution: inout ChartContribution) {
         var begun: Period?
         for (index, period) in chain.periods.enumerated() {
             let before = index > 0 ? chain.periods[index - 1] : nil
@@ -46,15 +54,18 @@ extension OriginalState {
                 // One that goes on in another period is one trial.
                 if before?.isTrial == true, let before, period.opening <= before.end { continue }
                 begun = period
-                cells.note(.trialStarted, names.product(of: period), app: period.fact.bundleID, at: period.opening)
+                contribution.note(
+                    .trialStarted, names.product(of: period), app: period.fact.bundleID, at: period.opening)
                 continue
             }
-            guard let trial = begun, let before else { continue }
-            begun = nil
-            guard period.opening <= before.end.adding(milliseconds: Self.recoveryLimit) else { continue }
+            guard !period.isFree else { continue }
+            guard let trial = begun, let before,
+                period.opening <= before.end.adding(milliseconds: Self.recoveryLimit)
+            else { return }
             let product = names.product(of: trial)
-            cells.note(.trialConverted, product, app: trial.fact.bundleID, at: period.opening)
-            cells.note(.trialConvertedOfStarted, product, app: trial.fact.bundleID, at: trial.opening)
+            contribution.note(.trialConverted, product, app: trial.fact.bundleID, at: period.opening)
+            contribution.note(.trialConvertedOfStarted, product, app: trial.fact.bundleID, at: trial.opening)
+            return
         }
     }
 
@@ -64,14 +75,14 @@ extension OriginalState {
     // MARK: - Renewals
 
     /// A period that runs out is due to be renewed, unless it was known at its end that it would not be.
-    private func addRenewals(of chain: PeriodChain, _ names: ChartNames, to cells: inout ChartCells) {
+    private func addRenewals(of chain: PeriodChain, _ names: ChartNames, to contribution: inout ChartContribution) {
         for (index, period) in chain.periods.enumerated() where period.ending == .ranOut && period.end != .endless {
             let (product, app) = (names.product(of: period), period.fact.bundleID)
             let isDue = willRenew(period) ?? true
-            cells.note(isDue ? .renewalDue : .renewalCancelled, product, app: app, at: period.end)
+            contribution.note(isDue ? .renewalDue : .renewalCancelled, product, app: app, at: period.end)
             guard let renewedAt = renewal(of: period, by: chain.periods.dropFirst(index + 1).first) else { continue }
-            cells.note(.renewalMade, product, app: app, at: renewedAt)
-            if isDue { cells.note(.renewalMadeOfDue, product, app: app, at: period.end) }
+            contribution.note(.renewalMade, product, app: app, at: renewedAt)
+            if isDue { contribution.note(.renewalMadeOfDue, product, app: app, at: period.end) }
         }
     }
 
@@ -92,7 +103,7 @@ extension OriginalState {
 
     /// Grace and billing retry after one period, which end with a payment or without.
     private func addRetries(
-        of chain: PeriodChain, _ segments: [Segment], _ names: ChartNames, to cells: inout ChartCells
+        of chain: PeriodChain, _ segments: [Segment], _ names: ChartNames, to contribution: inout ChartContribution
     ) {
         var isOpen = false
         for (index, segment) in segments.enumerated() {
@@ -100,13 +111,13 @@ extension OriginalState {
             let (product, app) = (names.product(of: period), period.fact.bundleID)
             switch segment.state {
             case .inGracePeriod, .inBillingRetry:
-                if !isOpen { cells.note(.retryEntered, product, app: app, at: segment.start) }
+                if !isOpen { contribution.note(.retryEntered, product, app: app, at: segment.start) }
                 isOpen = true
             case .active, .expired, .revoked:
                 if isOpen {
                     let before = names.product(of: chain.periods[segments[index - 1].periodIndex])
                     let figure: ChartFigure = segment.state == .active ? .retryRecovered : .retryLost
-                    cells.note(figure, before, app: app, at: segment.start)
+                    contribution.note(figure, before, app: app, at: segment.start)
                 }
                 isOpen = false
             }
@@ -116,57 +127,53 @@ extension OriginalState {
     // MARK: - Churn and retention
 
     /// From the first period on that is no trial somebody is subscribed while it reads active, in grace or in billing retry.
-    private func addSubscribers(of shown: [ChartPiece], to cells: inout ChartCells) {
+    private func addSubscribers(of shown: [ChartPiece], to contribution: inout ChartContribution) {
         guard let first = shown.firstIndex(where: { $0.figure == .active && !$0.isTrial }) else { return }
         let cohort = shown[first]
         let month = cohort.start.monthName
-        cells.note(.begun, cohort.product, app: cohort.app, at: cohort.start)
-        cells.add(
+        contribution.note(.begun, cohort.product, app: cohort.app, at: cohort.start)
+        contribution.add(
             1, to: ChartSeries(.cohortBegun, cohort.product, app: cohort.app, detail: month),
             day: cohort.start.daysSinceEpoch)
         for index in shown.indices[first...] {
             let piece = shown[index]
             let next = index + 1 < shown.endIndex ? shown[index + 1] : nil
-            cells.hold(ChartSeries(.subscribed, piece.product, app: piece.app), from: piece.start, until: piece.end)
-            cells.hold(
+            contribution.hold(
+                ChartSeries(.subscribed, piece.product, app: piece.app), from: piece.start, until: piece.end)
+            contribution.hold(
                 ChartSeries(.retained, cohort.product, app: cohort.app, detail: month), from: piece.start,
                 until: piece.end)
             if piece.end != .endless, next?.start != piece.end {
-                cells.note(.churned, piece.product, app: piece.app, at: piece.end)
-                if let next { cells.note(.resumed, next.product, app: next.app, at: next.start) }
+                contribution.note(.churned, piece.product, app: piece.app, at: piece.end)
+                if let next { contribution.note(.resumed, next.product, app: next.app, at: next.start) }
             }
         }
     }
 
     // MARK: - Refunds
 
-    /// Each transaction that was refunded, and each invoice or payment of the web.
-    private func addRefunds(_ names: ChartNames, to cells: inout ChartCells) {
-        guard web == nil else { return addWebRefunds(names, to: &cells) }
-        for (fact, _) in winningStatements() {
-            guard let revocation = fact.revocation, !fact.isFamilyShared,
-                revocation.kind != .known(.familyRevoke)
-            else { continue }
+    /// Each transaction that was refunded.
+    private func addRefunds(of sales: [TransactionFact], to contribution: inout ChartContribution) {
+        for fact in sales {
+            guard let revocation = fact.revocation, revocation.kind != .known(.familyRevoke) else { continue }
             let isPart = revocation.kind == .known(.refundProrated)
-            cells.note(
+            contribution.note(
                 isPart ? .refundedInPart : .refunded, ChartProduct(appStore: fact.productID), app: fact.bundleID,
                 at: revocation.date)
         }
     }
 
-    private func addWebRefunds(_ names: ChartNames, to cells: inout ChartCells) {
-        var seen: Set<String?> = []
-        for period in chains(.empty).flatMap(\.periods) {
-            guard let sold = period.web, let cause = sold.withdrawal, let date = period.revokedAt,
-                seen.insert(sold.invoiceID).inserted
-            else { continue }
-            let figure: ChartFigure =
-                switch cause {
-                case .refund: .refunded
-                case .partialRefund: .refundedInPart
-                case .dispute: .disputed
-                }
-            cells.note(figure, names.product(of: period), app: "", at: date)
+    /// Each invoice or payment of the web that was refunded, and each that is disputed: one may be both.
+    private func addWebRefunds(_ web: WebOriginal, to contribution: inout ChartContribution) {
+        let invoices = web.chargedInvoices
+        func product(_ subject: WebPaymentGroups.Subject) -> ChartProduct {
+            web.invoice(of: [subject], among: invoices)?.product ?? web.boughtOnce
+        }
+        for (subject, at, isPart) in web.subjectsRefunded {
+            contribution.note(isPart ? .refundedInPart : .refunded, product(subject), app: "", at: at)
+        }
+        for (subject, at) in web.subjectsDisputed {
+            contribution.note(.disputed, product(subject), app: "", at: at)
         }
     }
 }
@@ -191,6 +198,9 @@ extension Period {
     fileprivate var isFamilyShared: Bool { fact.isFamilyShared }
 
     fileprivate var isTrial: Bool { fact.offer?.discount == "FREE_TRIAL" }
+
+    /// Whether nothing was charged for it, as far as that is known.
+    fileprivate var isFree: Bool { web?.isFree ?? (fact.price?.thousandths == 0) }
 
     /// Whether it goes on with an earlier one without having been bought anew.
     fileprivate func renews(_ earlier: Period) -> Bool { web != nil || !isPurchase(after: earlier) }

@@ -3,45 +3,45 @@
 extension OriginalState {
     /// Adds what was paid on the day on which it was paid, and what went back on the day of the refund or dispute.
     ///
-    /// A family member's share was paid for by somebody else.
-    func addRevenue(to cells: inout ChartCells) {
-        if let web { return web.addRevenue(to: &cells) }
-        for (fact, _) in winningStatements() where fact.ownership != .known(.familyShared) {
+    /// - Parameter sales: without what family members share, which somebody else paid for.
+    func addRevenue(of sales: [TransactionFact], to contribution: inout ChartContribution) {
+        for fact in sales {
             let product = ChartProduct(appStore: fact.productID)
             guard let price = fact.price else {
                 // A free trial costs nothing, whether that is stated or not.
                 if fact.offer?.discount != "FREE_TRIAL" {
-                    cells.note(.unpriced, product, app: fact.bundleID, at: fact.purchaseDate)
+                    contribution.note(.unpriced, product, app: fact.bundleID, at: fact.purchaseDate)
                 }
                 continue
             }
-            cells.add(price, as: .charged, product, app: fact.bundleID, at: fact.purchaseDate)
+            contribution.add(price, as: .charged, product, app: fact.bundleID, at: fact.purchaseDate)
             guard let revocation = fact.revocation, revocation.kind != .known(.familyRevoke) else { continue }
             guard let part = revocation.part(of: price) else {
-                cells.note(.unpriced, product, app: fact.bundleID, at: revocation.date)
+                contribution.note(.unpriced, product, app: fact.bundleID, at: revocation.date)
                 continue
             }
-            cells.add(part, as: .paidBack, product, app: fact.bundleID, at: revocation.date)
+            contribution.add(part, as: .paidBack, product, app: fact.bundleID, at: revocation.date)
         }
     }
 }
 
 extension WebOriginal {
-    fileprivate func addRevenue(to cells: inout ChartCells) {
+    /// The same of the web.
+    func addRevenue(to contribution: inout ChartContribution) {
         let invoices = chargedInvoices
         for invoice in invoices.values {
             guard let amount = invoice.amount else {
-                cells.note(.unpriced, invoice.product, app: "", at: invoice.paidAt)
+                contribution.note(.unpriced, invoice.product, app: "", at: invoice.paidAt)
                 continue
             }
-            cells.add(invoice.shares(of: amount), as: .charged, at: invoice.paidAt)
+            contribution.add(invoice.shares(of: amount), as: .charged, at: invoice.paidAt)
         }
         let bought = boughtOnce
         if let paidAt = paidOnceAt {
             if let amount = amountPaidOnce {
-                cells.add(amount, as: .charged, bought, app: "", at: paidAt)
+                contribution.add(amount, as: .charged, bought, app: "", at: paidAt)
             } else {
-                cells.note(.unpriced, bought, app: "", at: paidAt)
+                contribution.note(.unpriced, bought, app: "", at: paidAt)
             }
         }
         func addReturn(
@@ -49,10 +49,10 @@ extension WebOriginal {
         ) {
             let invoice = invoice(of: subjects, among: invoices)
             guard let amount else {
-                return cells.note(.unpriced, invoice?.product ?? bought, app: "", at: instant)
+                return contribution.note(.unpriced, invoice?.product ?? bought, app: "", at: instant)
             }
-            guard let invoice else { return cells.add(amount, as: figure, bought, app: "", at: instant) }
-            cells.add(invoice.shares(of: amount), as: figure, at: instant)
+            guard let invoice else { return contribution.add(amount, as: figure, bought, app: "", at: instant) }
+            contribution.add(invoice.shares(of: amount), as: figure, at: instant)
         }
         for (refund, subjects) in refundsMade {
             addReturn(Money(refund.amount, refund.currency), as: .paidBack, of: subjects, at: refund.created)
@@ -63,7 +63,7 @@ extension WebOriginal {
     }
 
     /// What was sold for a one-time payment; the first where it was for several things, since nobody says what each cost.
-    private var boughtOnce: ChartProduct {
+    var boughtOnce: ChartProduct {
         let paid = whatWasPaid
         return ChartProduct(web: paid.productIDs.first, paid.products.first)
     }
@@ -71,7 +71,7 @@ extension WebOriginal {
     private var paidOnceAt: Timestamp? { whatWasPaid.at }
 }
 
-extension ChartCells {
+extension ChartContribution {
     /// An amount at an instant.
     fileprivate mutating func add(
         _ amount: Money, as figure: ChartFigure, _ product: ChartProduct, app: String, at instant: Timestamp
@@ -91,5 +91,5 @@ extension ChartCells {
 
 extension ChargedInvoice {
     /// What most of it was paid for.
-    fileprivate var product: ChartProduct { ChartProduct(web: nil, dearest?.product) }
+    var product: ChartProduct { ChartProduct(web: nil, dearest?.product) }
 }

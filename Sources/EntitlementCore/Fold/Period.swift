@@ -109,6 +109,12 @@ extension OriginalState {
         }
     }
 
+    /// The same without the ids.
+    func winningFacts() -> [TransactionFact] {
+        if let web { return web.paidTransactions() }
+        return periodGroups().compactMap { Period.winner(of: $0)?.winner.fact }
+    }
+
     /// Products that run by the catalog's duration, and which the catalog gives none.
     package func productsWithoutDuration(_ catalog: Catalog) -> Set<String> {
         var products = Set((web?.soldOnce(catalog) ?? []).filter { catalog.isEndlessByMistake($0) })

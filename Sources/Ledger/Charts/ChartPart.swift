@@ -193,7 +193,7 @@ enum ChartDifference {
             for key in some {
                 var life = ChartLife(key, states[key] ?? OriginalState())
                 for event in lives[key] ?? [] { life.join(event) }
-                contributions[key.environment, default: ChartCells()].add(life.takeDifference())
+                life.takeDifference(into: &contributions[key.environment, default: ChartCells()])
             }
         }
         return contributions
@@ -235,23 +235,21 @@ struct ChartLife: Sendable {
     private let key: OriginalKey
     private var state: OriginalState
     /// What it contributed when that was last asked for.
-    private var told: ChartCells?
+    private var told: ChartContribution?
     private var isChanged = false
 
     init(_ key: OriginalKey, _ state: OriginalState) { (self.key, self.state) = (key, state) }
 
     mutating func join(_ event: ChartEvent) {
-        if told == nil { told = state.chartCells() }
+        if told == nil { told = state.chartContribution() }
         if event.join(to: &state, of: key) { isChanged = true }
     }
 
-    /// How what it contributes has changed since this was last asked for.
-    mutating func takeDifference() -> ChartCells {
-        guard isChanged, let before = told else { return ChartCells() }
-        let now = state.chartCells()
-        var difference = now
-        difference.add(before, times: -1)
+    /// Adds how what it contributes has changed since this was last asked for.
+    mutating func takeDifference(into cells: inout ChartCells) {
+        guard isChanged, let before = told else { return }
+        let now = state.chartContribution()
+        now.addDifference(from: before, to: &cells)
         (told, isChanged) = (now, false)
-        return difference
     }
 }

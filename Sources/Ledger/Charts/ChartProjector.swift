@@ -7,7 +7,7 @@ package import PostgresClient
 /// at the latest with a stretch; what a complete stretch contributes is never written again.
 package struct ChartProjector: Sendable {
     /// Another fold, or charts that count otherwise, begin anew.
-    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 2)
+    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 3)
 
     private let pool: PostgresPool
     private let layout: ChartLayout
@@ -43,9 +43,9 @@ package struct ChartProjector: Sendable {
     private static let pollInterval = Duration.milliseconds(10)
 
     private enum Progress: Sendable {
-        /// Nothing is left to do.
+        /// The log's end was reached.
         case done
-        /// A page was written.
+        /// A page was written, and more is left.
         case wentThrough
         /// Another process is at it.
         case elsewhere
@@ -84,7 +84,8 @@ package struct ChartProjector: Sendable {
                 try ChartTable.write(sum, of: whole, on: connection)
             }
             try Self.row.note(end, on: connection)
-            return .wentThrough
+            // What came meanwhile is for the next time: each page reads and writes the whole of its stretch, however little came.
+            return end == head ? .done : .wentThrough
         }
     }
 }

@@ -8,6 +8,8 @@ package struct ChartFacts: Sendable {
     package let catalog: Catalog
     /// Up to where the log is believed.
     package let position: Int64
+    /// When the last event that is believed was recorded, where somebody asked what was known in the past.
+    package let recordedAt: Timestamp?
 }
 
 extension LedgerReader {
@@ -50,7 +52,9 @@ extension LedgerReader {
                     let rest = try ChartDifference.contributions(from: reached, to: position, on: connection)
                     cells.add(rest[environment]?[chart] ?? ChartCells())
                 }
-                return ChartFacts(cells: cells, catalog: catalog, position: position)
+                return ChartFacts(
+                    cells: cells, catalog: catalog, position: position,
+                    recordedAt: knownAt == .head ? nil : try Statements.recordedAt(position, on: connection))
             }
         }
     }

@@ -166,8 +166,9 @@ private struct ChartWalk: Sendable {
 
     /// Tells what the events of a stretch have changed, before another stretch or another life begins.
     private mutating func tell(_ changes: inout [(part: Int64, cells: ChartCells)]) {
-        guard let cells = life?.takeDifference(), !cells.isEmpty else { return }
-        changes.append((part, cells))
+        var cells = ChartCells()
+        life?.takeDifference(into: &cells)
+        if !cells.isEmpty { changes.append((part, cells)) }
     }
 }
 

@@ -84,13 +84,16 @@ extension RecordFigures {
     }
 
     private mutating func tellTrials(_ story: Record.Story) {
-        for (chapter, next) in pairs(story) where chapter.isTrial {
+        // What is free for somebody who has paid before is no trial.
+        let beforeAnyPayment = pairs(story).prefix { chapter, _ in chapter.isTrial || chapter.charge.amount == 0 }
+        for (chapter, _) in beforeAnyPayment where chapter.isTrial {
             tell("trials.started", chapter.productID, at: chapter.begin)
-            let end = end(of: chapter, before: next)
-            guard let next, next.begin <= end + 60 * Span.day else { continue }
-            tell("trials.converted", chapter.productID, at: next.begin)
-            tell("trials.converted_of_started", chapter.productID, at: chapter.begin)
         }
+        guard let trial = beforeAnyPayment.last(where: { $0.0.isTrial })?.0, let last = beforeAnyPayment.last,
+            let paid = last.1, paid.begin <= end(of: last.0, before: paid) + 60 * Span.day
+        else { return }
+        tell("trials.converted", trial.productID, at: paid.begin)
+        tell("trials.converted_of_started", trial.productID, at: trial.begin)
     }
 
     private mutating func tellRenewals(_ story: Record.Story) {
@@ -245,5 +248,30 @@ extension RecordFigures {
             }
         }
         return sums
+    }
+
+    /// How many payments on the web were refunded or disputed in a stretch of time, by figure of chart `refunds`.
+    ///
+    /// One is refunded when nothing of it is left, else in part since the first time.
+    package static func webReturns(
+        _ record: Record, in environment: StoreEnvironment, from start: Int64, to end: Int64
+    ) -> [String: Int64] {
+        var counts: [String: Int64] = [:]
+        for (key, story) in record.web.stories where key.environment == environment {
+            for payment in story.payments.values {
+                func add(_ figure: String, at instant: Int64?) {
+                    if let instant, start <= instant, instant < end { counts[figure, default: 0] += 1 }
+                }
+                let refunds = payment.refunds.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
+                var left = payment.amount
+                let last = refunds.first { refund in
+                    left -= refund.amount
+                    return left <= 0
+                }
+                add(last == nil ? "refunded_in_part" : "refunded", at: last?.created ?? refunds.first?.created)
+                add("disputed", at: payment.disputes.filter(\.stands).map(\.created).min())
+            }
+        }
+        return counts
     }
 }

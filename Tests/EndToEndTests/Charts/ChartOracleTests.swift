@@ -62,7 +62,7 @@ struct ChartOracleTests {
         }
         var cells: [EntitlementCore.StoreEnvironment: ChartCells] = [:]
         for (key, state) in ledger.states {
-            cells[key.environment.inCore, default: ChartCells()].add(state.chartCells())
+            cells[key.environment.inCore, default: ChartCells()].add(ChartCells(state.chartContribution()))
         }
         return cells.filter { !$0.value.isEmpty }
     }

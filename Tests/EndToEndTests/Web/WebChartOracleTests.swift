@@ -19,7 +19,9 @@ struct WebChartOracleTests {
                 var folded = FoldedWeb(catalog: catalog)
                 try folded.receive(life, style, seed: seed)
                 var cells = ChartCells()
-                for (key, state) in folded.states where key.environment == .production { cells.add(state.chartCells()) }
+                for (key, state) in folded.states where key.environment == .production {
+                    cells.add(ChartCells(state.chartContribution()))
+                }
                 #expect(told == nil || told == cells, "seed \(seed) \(style): the order makes a difference")
                 told = cells
             }
@@ -42,6 +44,11 @@ struct WebChartOracleTests {
                         == RecordFigures.webMoney(
                             life.record, in: .production, from: midnight - 60 * Span.day, to: midnight),
                     "seed \(seed), money of the 60 days before \(Timestamp(milliseconds: midnight))")
+                #expect(
+                    try Self.returns(cells, endingAt: midnight)
+                        == RecordFigures.webReturns(
+                            life.record, in: .production, from: midnight - 60 * Span.day, to: midnight),
+                    "seed \(seed), refunds and disputes of the 60 days before \(Timestamp(milliseconds: midnight))")
             }
         }
         // All of them come about on the web, too.
@@ -59,6 +66,17 @@ struct WebChartOracleTests {
         return cells.lines(of: .revenue, over: span, .empty).reduce(into: [:]) { sums, line in
             #expect(!line.values.contains { $0 < 0 }, "money is taken back under a figure of money that came")
             sums[[line.figure.name, line.currency ?? ""], default: 0] += line.values.reduce(0, +)
+        }
+    }
+
+    /// How many refunds and disputes there were within sixty days, over all products.
+    private static func returns(_ cells: ChartCells, endingAt midnight: Int64) throws -> [String: Int64] {
+        let span = try #require(
+            ChartSpan(
+                .day, from: Timestamp(milliseconds: midnight - 60 * Span.day), to: Timestamp(milliseconds: midnight)))
+        return cells.lines(of: .refunds, over: span, .empty).reduce(into: [:]) { counts, line in
+            let count = line.values.reduce(0, +)
+            if count != 0 { counts[line.figure.name, default: 0] += count }
         }
     }
 }

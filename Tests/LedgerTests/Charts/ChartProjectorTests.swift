@@ -36,7 +36,7 @@ struct ChartProjectorTests {
             }
             var cells: [StoreEnvironment: ChartCells] = [:]
             for (key, state) in try StateQuery.fold(keys, upTo: position, on: connection) {
-                cells[key.environment, default: ChartCells()].add(state.chartCells())
+                cells[key.environment, default: ChartCells()].add(ChartCells(state.chartContribution()))
             }
             return cells
         }

@@ -47,13 +47,7 @@ extension WebOriginal {
         var withdrawals = WebWithdrawals()
         if refunds.isEmpty, disputes.isEmpty { return withdrawals }
         let groups = WebPaymentGroups(self)
-        var refunded: [WebPaymentGroups.Subject: [WebStated<WebRefund>]] = [:]
-        for refund in refunds where refund.value.status == .known(.succeeded) {
-            for subject in groups.subjects(paidBy: refund.value.paymentIntent, refund.value.charge) {
-                refunded[subject, default: []].append(refund)
-            }
-        }
-        for (subject, refunds) in refunded {
+        for (subject, refunds) in refundsMade(groups) {
             guard let refund = effective(refunds, whole: groups.whole(of: subject), policy) else { continue }
             withdrawals.add(
                 WebWithdrawal(
@@ -70,6 +64,39 @@ extension WebOriginal {
             }
         }
         return withdrawals
+    }
+
+    private func refundsMade(_ groups: WebPaymentGroups) -> [WebPaymentGroups.Subject: [WebStated<WebRefund>]] {
+        var made: [WebPaymentGroups.Subject: [WebStated<WebRefund>]] = [:]
+        for refund in refunds where refund.value.status == .known(.succeeded) {
+            for subject in groups.subjects(paidBy: refund.value.paymentIntent, refund.value.charge) {
+                made[subject, default: []].append(refund)
+            }
+        }
+        return made
+    }
+
+    /// The invoices and payments of which money went back: since all of it did, or else since a part did.
+    var subjectsRefunded: [(subject: WebPaymentGroups.Subject, at: Timestamp, isPart: Bool)] {
+        if refunds.isEmpty { return [] }
+        let groups = WebPaymentGroups(self)
+        var (untilWhole, untilPart) = (AccessPolicy(), AccessPolicy())
+        untilWhole.proratedRefund = .keepsAccess
+        untilPart.proratedRefund = .endsAccess
+        return refundsMade(groups).compactMap { subject, refunds in
+            let whole = groups.whole(of: subject)
+            let refund = effective(refunds, whole: whole, untilWhole) ?? effective(refunds, whole: whole, untilPart)
+            return refund.map { (subject, $0.created, $0.isPart) }
+        }
+    }
+
+    /// The invoices and payments that are disputed, or were lost by that: each since the first of its disputes.
+    var subjectsDisputed: [(subject: WebPaymentGroups.Subject, at: Timestamp)] {
+        var since: [WebPaymentGroups.Subject: Timestamp] = [:]
+        for (_, at, subjects) in disputesInForce(Catalog.empty.policy) {
+            for subject in subjects { since[subject] = min(since[subject] ?? at, at) }
+        }
+        return since.map { ($0.key, $0.value) }
     }
 
     /// The refund from which on access ends: the one by which all is refunded, or the first, where a part ends it.
