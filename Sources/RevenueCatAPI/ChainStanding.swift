@@ -115,7 +115,11 @@ extension ChainStanding {
     /// Of the App Store nothing but the next period says that.
     func billingIssues(of latest: Latest) -> [Told] {
         guard latest.period.web != nil else {
-            return renewals(about: latest).filter(\.fact.statesBillingIssue).map(\.told)
+            // One whose grace ended before this period does was about the period before, whose charge it was that went through.
+            return renewals(about: latest).filter { stated in
+                stated.fact.statesBillingIssue
+                    && stated.fact.graceEnd.map { latest.period.expiry <= $0 } ?? true
+            }.map(\.told)
         }
         var failed: [Told] = []
         for stated in statements(about: latest) where latest.period.opening <= stated.statedAt {

@@ -134,8 +134,11 @@ package struct Subscriber {
         }
     }
 
+    /// Of a family member's share 0, for somebody else paid.
     private func price(of fact: TransactionFact) -> Price? {
-        facts.originals[fact.originalTransactionID]?.price(of: fact).map { Price($0) }
+        let isShared = fact.ownership == .known(.familyShared)
+        return facts.originals[fact.originalTransactionID]?.price(of: fact)
+            .flatMap { isShared ? Money(thousandths: 0, currency: $0.currency) : $0 }.map { Price($0) }
     }
 
     private func entry(_ bought: OriginalPurchases.OneTime) -> OneTimeEntry {

@@ -26,6 +26,22 @@ struct DetectionTests {
         #expect(try told.sdk(at: 62).willRenew("premium"))
     }
 
+    @Test(
+        "a charge that went through within grace, for a period that begins where the last one ended, is no issue of that"
+    )
+    func recoveredWithoutGap() throws {
+        var told = TestLog()
+        told.notified(purchase("1", from: 0, to: 30), renewal(signed: 0.1, renews: true))
+        told.notified(nil, renewal(signed: 30.01, renews: true, graceEnd: 46, retry: true))
+        #expect(told.subscriber(at: 31).subscriptions["pro"]?.billingIssuesDetectedAt == shown(30.01))
+        told.notified(purchase("2", from: 30, to: 60, signed: 33, reason: .renewal), renewal(signed: 33, renews: true))
+        #expect(told.subscriber(at: 34).subscriptions["pro"]?.billingIssuesDetectedAt == nil)
+        #expect(try told.sdk(at: 34).willRenew("premium"))
+        // The charge for what follows it fails in turn.
+        told.notified(nil, renewal(signed: 59.9, renews: true, graceEnd: 76, retry: true))
+        #expect(told.subscriber(at: 59.95).subscriptions["pro"]?.billingIssuesDetectedAt == shown(59.9))
+    }
+
     @Test("the end of auto-renewal dates from when the ledger first heard of it, until it is on again")
     func unsubscribed() throws {
         var told = TestLog()

@@ -89,6 +89,19 @@ struct EventTests {
             ])
     }
 
+    @Test("a charge that went through for a period that begins where the last one ended ends the episode")
+    func recoveredWithoutGap() throws {
+        var log = subscribed()
+        log.notified(nil, renewal(signed: 30.01, renews: true, graceEnd: 46, retry: true))
+        log.notified(
+            purchase("1001", from: 30, to: 60, signed: 33, reason: .renewal), renewal(signed: 33, renews: true))
+        #expect(
+            try log.story(by: 50).filter { !$0.hasPrefix("SUBSCRIPTION_EXTENDED") } == [
+                "INITIAL_PURCHASE @0", "EXPIRATION UNKNOWN @30", "BILLING_ISSUE @30.01",
+                "CANCELLATION BILLING_ERROR @30.01", "RENEWAL @33",
+            ])
+    }
+
     @Test("the next failure is another episode")
     func episodes() throws {
         var log = subscribed()
