@@ -14,6 +14,13 @@ package struct ChartDocument: Codable, Hashable, Sendable, NamedDocument {
         package let from: Timestamp
         /// Where the next begins.
         package let until: Timestamp
+        /// Whether it was over by the time up to which everything is known; else its numbers hold what is expected, too.
+        package let isOver: Bool
+
+        private enum CodingKeys: String, CodingKey {
+            case from, until
+            case isOver = "is_over"
+        }
     }
 
     package struct Line: Codable, Hashable, Sendable {
@@ -55,13 +62,17 @@ package struct ChartDocument: Codable, Hashable, Sendable, NamedDocument {
     package let foldVersion: Int
     package let lines: [Line]
 
+    /// - Parameter knownUntil: the time up to which everything is known.
     package init(
-        _ name: ChartName, environment: StoreEnvironment, _ span: ChartSpan, knownAt: Int64, lines: [ChartLine]
+        _ name: ChartName, environment: StoreEnvironment, _ span: ChartSpan, knownAt: Int64, knownUntil: Timestamp,
+        lines: [ChartLine]
     ) {
         self.name = name
         self.environment = environment
         interval = span.interval
-        intervals = zip(span.boundaries, span.boundaries.dropFirst()).map { Interval(from: $0, until: $1) }
+        intervals = zip(span.boundaries, span.boundaries.dropFirst()).map {
+            Interval(from: $0, until: $1, isOver: $1 <= knownUntil)
+        }
         self.knownAt = knownAt
         foldVersion = OriginalState.foldVersion
         self.lines = lines.map(Line.init)
@@ -78,13 +89,13 @@ extension ChartDocument {
     /// The same as a table: a row for each line and interval, by RFC 4180.
     package var csv: [UInt8] {
         var table = CommaSeparated([
-            "from", "until", "figure", "counted", "product_id", "source", "cohort", "currency", "value",
+            "from", "until", "is_over", "figure", "counted", "product_id", "source", "cohort", "currency", "value",
         ])
         for line in lines {
             for (interval, value) in zip(intervals, line.values) {
                 table.append([
-                    interval.from.description, interval.until.description, line.figure, line.counted.rawValue,
-                    line.productID, line.source.rawValue, line.cohort ?? "", line.currency ?? "",
+                    interval.from.description, interval.until.description, String(interval.isOver), line.figure,
+                    line.counted.rawValue, line.productID, line.source.rawValue, line.cohort ?? "", line.currency ?? "",
                     String(value),
                 ])
             }

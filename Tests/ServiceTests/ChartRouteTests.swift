@@ -54,6 +54,10 @@ struct ChartRouteTests {
         let usual = try await Self.chart(rig, "active?interval=week&environment=sandbox")
         #expect(usual.intervals.count == 26 && usual.intervals.last?.until.description == "2026-11-23T00:00:00.000Z")
         #expect(Self.words(usual).count == 1 && usual.lines.first?.values.last == 1)
+        // What is not over by the time up to which everything is known holds what is expected.
+        #expect(usual.intervals.map(\.isOver) == Array(repeating: true, count: 25) + [false])
+        let then = try await Self.chart(rig, "active?from=2026-11-18&to=2026-11-25&known_at=3")
+        #expect(then.intervals.map(\.isOver) == [true, true, false, false, false, false, false])
         // The first event is the key, and the purchases are the next.
         let early = try await Self.chart(rig, "active?interval=week&known_at=3")
         #expect(early.knownAt == 3 && early.lines.map(\.values.last) == [2])
@@ -84,9 +88,9 @@ struct ChartRouteTests {
         let rig = try await Self.filled()
         let target = "/v1/charts/trials?from=2026-01-01&to=2026-02-01&interval=month"
         let table = try await rig.get(target + "&format=csv")
-        let row = "2026-01-01T00:00:00.000Z,2026-02-01T00:00:00.000Z,started,within,"
+        let row = "2026-01-01T00:00:00.000Z,2026-02-01T00:00:00.000Z,true,started,within,"
         #expect(
-            table.text == "from,until,figure,counted,product_id,source,cohort,currency,value\r\n"
+            table.text == "from,until,is_over,figure,counted,product_id,source,cohort,currency,value\r\n"
                 + "\(row)\"'=cmd|'/c calc'!A1,\"\"x\"\"\",app_store,,,1\r\n\(row)com.example.pro.yearly,app_store,,,4\r\n"
         )
         #expect(table.header("Content-Type") == "text/csv; charset=utf-8")

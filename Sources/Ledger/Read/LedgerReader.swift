@@ -269,6 +269,13 @@ enum Statements {
         return values
     }
 
+    /// When an event was recorded; `nil` at position 0, and where there is none.
+    static func recordedAt(_ position: Int64, on connection: isolated PostgresConnection) throws -> Timestamp? {
+        try connection.query(
+            "SELECT recorded_at FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(position)]
+        ).first.map { Timestamp(milliseconds: try $0.timestamp(0)) }
+    }
+
     static func lastPosition(
         recordedBy instant: Timestamp, head: Int64, on connection: isolated PostgresConnection
     ) throws -> Int64 {

@@ -2,8 +2,8 @@
 enum Example {
     static let chart = """
         {"object":"chart","name":"active","environment":"production","interval":"month",
-         "intervals":[{"from":"2026-09-01T00:00:00.000Z","until":"2026-10-01T00:00:00.000Z"},
-          {"from":"2026-10-01T00:00:00.000Z","until":"2026-11-01T00:00:00.000Z"}],
+         "intervals":[{"from":"2026-09-01T00:00:00.000Z","until":"2026-10-01T00:00:00.000Z","is_over":true},
+          {"from":"2026-10-01T00:00:00.000Z","until":"2026-11-01T00:00:00.000Z","is_over":false}],
          "known_at":1234,"fold_version":1,
          "lines":[{"figure":"active","counted":"at_end","product_id":"com.example.pro.yearly","source":"app_store",
           "cohort":null,"currency":null,"values":[41,44]}]}
@@ -22,8 +22,8 @@ enum Example {
         """
 
     static let chartTable =
-        "from,until,figure,counted,product_id,source,cohort,currency,value\r\n"
-        + "2026-09-01T00:00:00.000Z,2026-10-01T00:00:00.000Z,active,at_end,com.example.pro.yearly,app_store,,,41\r\n"
+        "from,until,is_over,figure,counted,product_id,source,cohort,currency,value\r\n"
+        + "2026-09-01T00:00:00.000Z,2026-10-01T00:00:00.000Z,true,active,at_end,com.example.pro.yearly,app_store,,,41\r\n"
 
     private static let entitlement = """
         {"id":"premium","gives_access":true,"state":"active","since":"2026-01-01T00:00:00.000Z",

@@ -25,7 +25,9 @@ extension Application {
                 "These would be \(lines.count) lines of \(span.count) numbers, and an answer has at most \(Self.chartNumbers); ask for fewer intervals, or for one product_id."
             )
         }
-        let document = ChartDocument(chart, environment: environment, span, knownAt: facts.position, lines: lines)
+        let document = ChartDocument(
+            chart, environment: environment, span, knownAt: facts.position, knownUntil: facts.recordedAt ?? now(),
+            lines: lines)
         switch format {
         case .json: return try .document(document, position: facts.position, headers: [("Vary", "Accept")])
         case .csv:
@@ -33,6 +35,7 @@ extension Application {
                 status: 200,
                 headers: HTTPResponse.ledgerPosition(facts.position) + [
                     ("Content-Type", "text/csv; charset=utf-8"), ("Vary", "Accept"),
+                    ("X-Content-Type-Options", "nosniff"),
                     ("Content-Disposition", "attachment; filename=\"\(chart.rawValue).csv\""),
                 ], body: document.csv)
         }
