@@ -93,8 +93,9 @@ package struct CatalogDocument: Hashable, Sendable {
     ///
     /// What of the policy is left out takes its default.
     package init(parsing bytes: [UInt8], unknownMembers: UnknownMembers) throws(CatalogDocumentError) {
-        guard let document = try? WireJSON.decode(WireValue.self, from: bytes) else {
-            throw CatalogDocumentError(path: "", reason: "is not JSON")
+        guard let document = WireJSON.value(of: bytes) else {
+            throw CatalogDocumentError(
+                path: "", reason: "is not JSON, or has more than \(WireJSON.depthLimit) levels of it")
         }
         let members = try CatalogMembers(document, path: "", known: CatalogBodyForm.names, unknownMembers)
         let listed = try members.array("products", limit: Self.productLimit)

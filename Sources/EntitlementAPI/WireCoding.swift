@@ -12,6 +12,41 @@ package enum WireJSON {
         try decoder.decode(type, from: Data(bytes))
     }
 
+    /// How deep arrays and objects may lie in each other where any JSON is read.
+    package static let depthLimit = 64
+
+    /// Reads any JSON; `nil` for what is none, or lies deeper than `depthLimit`.
+    ///
+    /// What a value is turns out by attempts, each of which costs the more the deeper it lies.
+    package static func value(of bytes: [UInt8]) -> WireValue? {
+        isDeep(bytes) ? nil : try? decode(WireValue.self, from: bytes)
+    }
+
+    private static func isDeep(_ bytes: [UInt8]) -> Bool {
+        var (depth, isText, isEscaped) = (0, false, false)
+        for byte in bytes {
+            if isText {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isText = false
+                }
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "\""): isText = true
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                if depth > depthLimit { return true }
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+            default: continue
+            }
+        }
+        return false
+    }
+
     private static let encoder: JSONEncoder = {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -33,6 +33,23 @@ struct CatalogTests {
         #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
     }
 
+    @Test("what lies too deep is refused before it is read, whatever there is of it")
+    func depth() async throws {
+        let rig = try await ServiceRig.make()
+        func deep(_ levels: Int, _ count: Int) -> String {
+            let one = String(repeating: #"{"a":"#, count: levels) + "1" + String(repeating: "}", count: levels)
+            return #"{"products":["# + Array(repeating: one, count: count).joined(separator: ",") + "]}"
+        }
+        let start = ContinuousClock.now
+        let refused = try await rig.put(deep(508, 300))
+        #expect(refused.status == 400 && refused.text.contains("64 levels"), "\(refused.text)")
+        #expect(start.duration(to: .now) < .seconds(5), "read one by one, it would take minutes")
+        // Brackets within texts are no levels.
+        let text =
+            #"{"products":[{"product_id":"p\""# + String(repeating: "[", count: 100) + #"","entitlements":["e"]}]}"#
+        #expect(try await !rig.put(text).text.contains("levels"))
+    }
+
     @Test("a change applies to every instant, and what was answered before stays readable")
     func retroactive() async throws {
         let rig = try await EntitlementsTests.rig()

@@ -137,6 +137,14 @@ extension CustomerFacts {
         return grant
     }
 
+    /// How many grants a customer may have in force at a time: each of them is folded for every answer about them.
+    package static let grantLimit = 1000
+
+    /// Whether one more grant may be given.
+    package func mayBeGranted(at instant: Timestamp) -> Bool {
+        grants.count { ownership.customer(of: $0.customer) == customer && instant < $0.end } < Self.grantLimit
+    }
+
     /// Whether any of an original transaction is this customer's now.
     package func holds(_ originalTransactionID: String) -> Bool {
         (try? owners(of: originalTransactionID).contains(customer)) ?? false

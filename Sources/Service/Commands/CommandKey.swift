@@ -16,9 +16,14 @@ extension Application {
     /// - Throws: `malformed_request` for a key that is empty or too long.
     func commandKey(of call: Call) throws(Problem) -> CommandKey? {
         guard let value = try call.value(of: .idempotencyKey) else { return nil }
-        // Scalars, because a Character can be of any length and the key has to fit an index.
-        guard (1...255).contains(value.unicodeScalars.count) else {
-            throw Problem(.malformedRequest, "An Idempotency-Key has 1 to 255 characters.", param: "Idempotency-Key")
+        // Scalars, because a Character can be of any length and the key has to fit an index. Bytes that are no text would become
+        // alike, and so would the keys.
+        guard (1...255).contains(value.unicodeScalars.count),
+            value.unicodeScalars.allSatisfy({ $0 != "\u{FFFD}" && $0.properties.generalCategory != .control })
+        else {
+            throw Problem(
+                .malformedRequest, "An Idempotency-Key has 1 to 255 characters, none of them a control character.",
+                param: "Idempotency-Key")
         }
         let request = Array("\(call.request.method) \(call.request.target)\n".utf8) + call.request.body
         return CommandKey(key: "\(call.key?.id ?? ""):\(value)", requestHash: sha256(request))

@@ -11,7 +11,7 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
-            try decideGrant(request, to: customer, environment, by: call.actor, deduplication)
+            try await decideGrant(request, to: customer, environment, by: call.actor, deduplication)
         } answer: { position in
             try await grantAnswer(position, unknown: request.unknownMembers)
         }
@@ -33,9 +33,16 @@ extension Application {
     func decideGrant(
         _ request: GrantRequest, to customer: CustomerID, _ environment: StoreEnvironment, by actor: String?,
         _ deduplication: Deduplication
-    ) throws -> CommandStep {
+    ) async throws -> CommandStep {
         if let until = request.until, until <= now() {
             throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
+        }
+        let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
+        guard snapshot.facts.mayBeGranted(at: now()) else {
+            throw Problem(
+                .unprocessable,
+                "This customer has \(CustomerFacts.grantLimit) grants in force, which is the most; take some of them back first."
+            )
         }
         return .append(
             EventDraft(

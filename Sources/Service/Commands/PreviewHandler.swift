@@ -11,7 +11,7 @@ extension Application {
         let environment = try call.environment(named: request.environment)
         let step =
             switch request.command {
-            case .grant(let grant): try decideGrant(grant, to: customer, environment, by: call.actor, .unique)
+            case .grant(let grant): try await decideGrant(grant, to: customer, environment, by: call.actor, .unique)
             case .revokeGrant(let revocation):
                 try await decideRevocation(revocation, of: customer, environment, by: call.actor, .unique)
             case .link(let link):

@@ -34,6 +34,8 @@ extension Application {
     func finish(_ exchange: ExchangeRecord, _ response: HTTPResponse, _ problem: Problem? = nil) -> HTTPResponse {
         var response = response
         response.headers.append(("X-Request-Id", exchange.id))
+        // A session's cookie, unlike `Authorization`, forbids no cache by itself to keep what was answered to it.
+        if response.header("Cache-Control") == nil { response.headers.append(("Cache-Control", "no-store")) }
         let duration = exchange.receivedAt.duration(to: .now)
         metrics.count(.requests, [exchange.route, String(response.status)])
         metrics.observe(.requestDuration, [exchange.route], duration / .seconds(1))

@@ -118,7 +118,7 @@ struct Route: Sendable {
         Route("POST", "/v1/customers/{id}/actions/forget", .scope(.admin), .forgetCustomer, reach: .everything) {
             try await $0.forgetCustomer($1)
         },
-        Route("GET", "/v1/customers/{id}/export", .scope(.eventsRead), .exportCustomer, reach: .everyApp) {
+        Route("GET", "/v1/customers/{id}/export", .scope(.eventsRead), .exportCustomer, reach: .everything) {
             try await $0.exportCustomer($1)
         },
         Route("GET", "/v1/customers", .scope(.customersRead), .findCustomers) { try await $0.customers($1) },

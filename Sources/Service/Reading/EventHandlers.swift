@@ -58,7 +58,7 @@ extension Application {
     }
 
     private static func evidence(_ bytes: [UInt8]) -> EventDocument.Evidence {
-        let payload = try? WireJSON.decode(WireValue.self, from: UnverifiedJWS(bytes).payload)
+        let payload = (try? UnverifiedJWS(bytes).payload).flatMap { WireJSON.value(of: $0) }
         return EventDocument.Evidence(signedPayload: String(decoding: bytes, as: UTF8.self), payload: payload)
     }
 
@@ -68,7 +68,7 @@ extension Application {
         case .stripeAPI:
             EventDocument.Evidence(
                 signedPayload: String(decoding: bytes, as: UTF8.self),
-                payload: try? WireJSON.decode(WireValue.self, from: bytes))
+                payload: WireJSON.value(of: bytes))
         case .notification, .serverAPI, .device, .api, .operatorCommand: evidence(bytes)
         }
     }
@@ -77,7 +77,7 @@ extension Application {
         let webhook = SignedWebhook(evidence: bytes)
         return EventDocument.Evidence(
             signedPayload: String(decoding: webhook.body, as: UTF8.self), signature: webhook.signature,
-            payload: try? WireJSON.decode(WireValue.self, from: webhook.body))
+            payload: WireJSON.value(of: webhook.body))
     }
 }
 

@@ -40,7 +40,9 @@ package struct EndpointURL: Sendable, Hashable {
             throw Refusal(
                 reason: "url names a host by its name in ASCII, or by its IP address, and a port from 1 to 65535.")
         }
-        let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
+        // A name may end with a dot, which says that it is whole.
+        let named = host.hasSuffix(".") ? String(host.dropLast()) : host
+        let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : named
         if !allowsPrivate, let address = IPAddress(bare), !PublicAddress.contains(address.bytes) {
             throw Refusal(
                 reason: "url leads to a private address, which is taken only where \"webhooks\": "

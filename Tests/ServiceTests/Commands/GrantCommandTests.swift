@@ -210,4 +210,36 @@ struct GrantCommandTests {
         _ = try await rig.transfer("2000000123456780", from: Purchase.customer, to: "eve")
         #expect(try await rig.get("/v1/customers/eve/explain").json["conflicts"] == .array([]))
     }
+
+    @Test("who has as many grants in force as there may be is given one more when one was taken back")
+    func limit() async throws {
+        let rig = try await ServiceRig.make()
+        let writer = LedgerWriter(pool: rig.pool, now: { rig.clock.now }, report: { _ in })
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<CustomerFacts.grantLimit {
+                group.addTask {
+                    _ = try await writer.append(
+                        EventDraft(
+                            environment: .production, source: .api, occurredAt: nil,
+                            fact: .grant(
+                                GrantFact(
+                                    grantID: "grant_\(number)", customer: IdentityRef(0), entitlementID: "premium",
+                                    until: nil, reason: "r", actor: nil)),
+                            identities: ["c-1"], deduplication: .unique))
+                }
+            }
+            try await group.waitForAll()
+        }
+        let head = try await rig.get("/v1/ledger").json["position"]
+        let refused = try await rig.command("grant", "c-1", Self.endless)
+        #expect(refused.verdict == "422 unprocessable" && refused.text.contains("1000 grants"))
+        #expect(try await rig.get("/v1/ledger").json["position"] == head)
+        #expect(
+            try await rig.command("grant", "c-1", #"{"entitlement":"e","reason":"r","environment":"sandbox"}"#).status
+                == 200)
+        #expect(try await rig.command("grant", "c-2", Self.endless).status == 200)
+        #expect(try await rig.command("revoke_grant", "c-1", revocation("grant_7")).status == 200)
+        rig.wait()
+        #expect(try await rig.command("grant", "c-1", Self.endless).status == 200)
+    }
 }

@@ -43,6 +43,7 @@ struct EndpointAddressTests {
             ("https://2130706433/", "by its name"), ("https://0x7f.1/", "by its name"),
             ("https://127.1/", "by its name"),
             ("https://0177.0.0.1/", "by its name"), ("https://localhost/", "this machine"),
+            ("https://localhost./", "this machine"), ("https://a.localhost.:8443/", "this machine"),
             ("https://a.LOCALHOST/", "this machine"), ("https://example.com:0/", "port"),
             ("https://example.com:99999/", "port"), ("https://*/", "by its name"), ("https://.../", "by its name"),
             ("https://ex%0aample.com/", "by its name"), ("https://[fe80::1%25eth0]/", "by its name"),
