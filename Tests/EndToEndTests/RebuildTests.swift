@@ -56,6 +56,10 @@ struct RebuildTests {
         #expect(errors.isEmpty, "nobody watches a terminal, and yet: \(errors)")
         #expect(output.contains("live since position 12000") && output.contains("resumed"), "\(output)")
         try await Self.expectTrueViews(pool, owner, upTo: 12_000)
+        let others = try await installation.run(["rebuild", "--only", "charts,seen"])
+        #expect(others.0 == 0 && others.1 == "rebuilt from the log\n", "\(others)")
+        let unknown = try await installation.run(["rebuild", "--only", "charts,sheen"])
+        #expect(unknown.0 == 2 && unknown.2.contains("sheen is none of them"), "\(unknown)")
         // What came meanwhile is for the projector.
         // Its log is made by the test, and signed by nobody.
         try await installation.rightful("verify", "--quick")

@@ -1,4 +1,5 @@
-/// `rightful rebuild` as a process, beside `COPY` of what the fold reads on one connection.
+/// `rightful rebuild` as a process, beside `COPY` of what the fold reads on one connection: the states of original
+/// transactions, of which answers are made, and all views together.
 ///
 /// Twice: with usual lives, most of which are too short for a snapshot, and with lives so long that nearly every event is
 /// folded into one.
@@ -13,6 +14,7 @@ struct RebuildRow: Row {
         ] {
             try bench.withRig(directory) { rig in
                 _ = try bench.load(rig, shape, events: events)
+                try RebuildRow.measure(bench, rig, events: events, only: "originals", note: note)
                 try RebuildRow.measure(bench, rig, events: events, note: note)
             }
         }
@@ -20,9 +22,11 @@ struct RebuildRow: Row {
 
     /// Rebuilds a ledger of that size.
     ///
-    /// - Parameter note: what is special about its lives.
-    static func measure(_ bench: Bench, _ rig: Rig, events: Int, note: String? = nil) throws {
-        let name = "\(events) events" + (note == nil ? "" : ", long lives")
+    /// - Parameters:
+    ///   - view: this view alone; `nil` for all of them.
+    ///   - note: what is special about its lives.
+    static func measure(_ bench: Bench, _ rig: Rig, events: Int, only view: String? = nil, note: String? = nil) throws {
+        let name = "\(events) events" + (note == nil ? "" : ", long lives") + (view == nil ? ", all views" : "")
         let count = Double(try rig.number("SELECT count(*) FROM event WHERE facts IS NOT NULL", limit: .seconds(600)))
         var memory = 0
         let (copy, rebuild) = try bench.inTurn(
@@ -37,7 +41,9 @@ struct RebuildRow: Row {
             {
                 let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
                 let start = ContinuousClock.now
-                let program = try ChildProgram([rig.programs.rightful, "rebuild"] + rig.common, in: rig.directory)
+                let program = try ChildProgram(
+                    [rig.programs.rightful, "rebuild"] + (view.map { ["--only", $0] } ?? []) + rig.common,
+                    in: rig.directory)
                 let ending = try program.wait(limit: .seconds(3600)) {
                     memory = max(memory, ProcessStatistics.peakMemory(of: program.pid) ?? 0)
                 }

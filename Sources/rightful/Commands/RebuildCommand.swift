@@ -5,15 +5,41 @@ import Service
 struct RebuildCommand: Command {
     static let usage = CommandUsage(
         "rebuild", "Fold the views again from the log, beside the live ones, and swap them.",
+        options: [
+            CommandUsage.Option("--only", "VIEW,…", "these alone: \(View.names); default: all of them")
+        ],
         details: """
-            Services go on serving and recording meanwhile. What is stored is compared with what was folded before the new
-            views take the place of the old ones, in one step. What was recorded meanwhile is for the running service. A
-            rebuild that was stopped goes on where it was. On a terminal it shows how far it is.
+            Services go on serving and recording meanwhile. What is stored of original transactions is compared with what was
+            folded before the new views take the place of the old ones, in one step. What was recorded meanwhile is for the
+            running service. A rebuild that was stopped goes on where it was. On a terminal it shows how far it is.
             """)
 
-    private let arguments: ParsedArguments
+    /// What is rebuilt, as table `projection` and `GET /v1/ledger` name it.
+    private enum View: String, CaseIterable {
+        case originals, seen, tree, drift, charts
 
-    init(_ arguments: ParsedArguments) { self.arguments = arguments }
+        static let names = allCases.map(\.rawValue).joined(separator: ", ")
+    }
+
+    private let arguments: ParsedArguments
+    private let views: Set<View>
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
+        guard let list = arguments.value("--only") else {
+            views = Set(View.allCases)
+            return
+        }
+        var views: Set<View> = []
+        for name in list.split(separator: ",") {
+            guard let view = View(rawValue: String(name)) else {
+                throw arguments.error("--only takes some of \(View.names), and \(name) is none of them")
+            }
+            views.insert(view)
+        }
+        guard !views.isEmpty else { throw arguments.error("--only takes some of \(View.names)") }
+        self.views = views
+    }
 
     func run(_ context: CommandContext) async throws {
         let report = try await DatabaseSession.with(
@@ -21,17 +47,26 @@ struct RebuildCommand: Command {
         ) { session in
             let meter = ProgressMeter(context)
             defer { meter.end() }
-            async let counted: Void = count(SeenProjector(pool: session.pool))
-            async let stored: Void = store(TreeProjector(pool: session.pool))
-            async let told: Void = tellApart(DriftProjector(pool: session.pool))
-            async let charted: Void = count(ChartProjector(pool: session.pool))
-            let report = try await Rebuilder(pool: session.pool).run { meter.show($0) }
-            try await counted
-            try await stored
-            try await told
-            try await charted
-            return report
+            let pool = session.pool
+            return try await withThrowingTaskGroup(of: RebuildReport?.self) { group in
+                for view in views {
+                    group.addTask {
+                        switch view {
+                        case .originals: return try await Rebuilder(pool: pool).run { meter.show($0) }
+                        case .seen: try await count(SeenProjector(pool: pool))
+                        case .tree: try await store(TreeProjector(pool: pool))
+                        case .drift: try await tellApart(DriftProjector(pool: pool))
+                        case .charts: try await count(ChartProjector(pool: pool))
+                        }
+                        return nil
+                    }
+                }
+                var report: RebuildReport?
+                for try await one in group { report = one ?? report }
+                return report
+            }
         }
+        guard let report else { return try context.output.write("rebuilt from the log\n") }
         let seconds = report.duration / .seconds(1)
         try context.output.write(
             """
