@@ -25,7 +25,7 @@ final class Authenticator: Sendable {
         }
     }
 
-    /// The most keys remembered.
+    /// The most keys remembered, and the most sessions.
     private static let capacity = 1024
     /// Longer than any key that was ever made.
     private static let secretLimit = 256
@@ -38,6 +38,8 @@ final class Authenticator: Sendable {
     private let sha256: @Sendable ([UInt8]) -> Digest
     private let now: @Sendable () -> Timestamp
     private let remembered = Mutex<[Digest: (key: APIKey, until: ContinuousClock.Instant)]>([:])
+    /// The hashes of sessions that were found when they were looked for last.
+    private let foundSessions = Mutex<Set<Digest>>([])
 
     /// - Parameters:
     ///   - sessions: those of the console; `nil`: there is none.
@@ -94,10 +96,29 @@ final class Authenticator: Sendable {
         return .key(secret: text, hash: sha256(Array(text.utf8)))
     }
 
-    /// Whether it was a secret key when it was last looked at, be that long ago.
+    /// Whether it was a secret key, or a session of one, when it was last looked at, be that long ago.
     func wasSecretKey(_ presented: Presented) -> Bool {
-        guard case .key(_, let hash) = presented else { return false }
-        return remembered.withLock { $0[hash]?.key.isPublishable } == false
+        switch presented {
+        case .key(_, let hash): remembered.withLock { $0[hash]?.key.isPublishable } == false
+        case .session(let token): foundSessions.withLock { $0.contains(sha256(Array(token.utf8))) }
+        case .token: false
+        }
+    }
+
+    /// A session of the console, which is asked for each time.
+    func findSession(_ token: String) async throws -> ConsoleSession? {
+        let session = try await sessions?.find(token: token, now: now())
+        let hash = sha256(Array(token.utf8))
+        foundSessions.withLock { found in
+            if session == nil {
+                found.remove(hash)
+            } else if found.count < Self.capacity || found.contains(hash) {
+                found.insert(hash)
+            } else {
+                found = [hash]
+            }
+        }
+        return session
     }
 
     /// Whether it is a key that was recognised lately, so that nobody has to be asked.
@@ -141,7 +162,7 @@ final class Authenticator: Sendable {
             return Credential(key)
         case .session(let token):
             // Asked each time, so that it is over everywhere as soon as somebody signs out, or the key is revoked.
-            guard let session = try await sessions?.find(token: token, now: now()) else {
+            guard let session = try await findSession(token) else {
                 throw Self.unauthenticated("The session has ended; sign in to the console again.")
             }
             return Credential(session.key)

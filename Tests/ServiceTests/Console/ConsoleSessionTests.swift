@@ -261,6 +261,8 @@ struct ConsoleSessionTests {
         limits.rates.address = RateLimit(perSecond: 1, burst: 4)
         let rig = try await ServiceRig.make(limits: limits)
         for _ in 0..<8 { #expect(try await post(rig, #"{"key":"\#(rig.admin)"}"#).status == 200) }
+        let visitor = try await signIn(rig, rig.admin)
+        #expect(try await isSignedIn(rig, visitor))
         let guess = [("Cookie", "rightful_session=rightful_cs_wrong")]
         // A second gives one guess back, so a slow machine has a few more.
         func isRefused(_ guess: () async throws -> HTTPResponse) async throws -> Bool {
@@ -275,6 +277,8 @@ struct ConsoleSessionTests {
         #expect(try await isRefused { try await post(rig, #"{"link":"rightful_cl_wrong"}"#) })
         #expect(try await isRefused { try await rig.send("GET", "/console/session", headers: guess) })
         #expect(try await isRefused { try await rig.send("GET", "/v1/ledger", headers: guess) })
+        // Whoever was signed in before goes on, whatever strangers at the same address try.
+        for _ in 0..<8 { #expect(try await isSignedIn(rig, visitor)) }
     }
 
     @Test("where there is no console, neither page nor session is, and a cookie is no credential")
