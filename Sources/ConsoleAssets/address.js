@@ -16,6 +16,8 @@ export function readAddress() {
     view: views.includes(parts.get("view")) ? parts.get("view") : null,
     chart: Object.fromEntries(chartParts.map((name) => [name, parts.get(name) || null])),
     link: parts.get("link"),
+    // Such as a moment that was cut when the address was sent.
+    isBroken: (parts.has("at") && Number.isNaN(at)) || (parts.has("view") && !views.includes(parts.get("view"))),
   };
 }
 

@@ -17,7 +17,10 @@ export class Refusal extends Error {
 // Nobody answered, or nothing that can be read.
 export class Unreachable extends Error {}
 
+const tokenHeader = "Console-Token";
 let session = null;
+// In whose name the page was drawn last.
+let lastKey = null;
 
 export function currentSession() {
   return session;
@@ -47,10 +50,10 @@ export function addressOf(path, query = {}) {
   return url;
 }
 
-export async function call(method, path, { query, body, signal, headers = {} } = {}) {
+export async function call(method, path, { query, body, signal, headers = {} } = {}, isAgain = false) {
   const url = addressOf(path, query);
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  if (method !== "GET" && session) headers["Console-Token"] = session.token;
+  if (method !== "GET" && session) headers[tokenHeader] = session.token;
   let response;
   try {
     response = await fetch(url, {
@@ -75,8 +78,35 @@ export async function call(method, path, { query, body, signal, headers = {} } =
     document.dispatchEvent(new Event("signed-out"));
     throw new Refusal(response.status, { ...json, detail: words.sessionOver });
   }
+  if (json.param === tokenHeader && session && !isAgain) {
+    // Somebody signed in anew in another tab. What was to be done in one key's name is not done in another's unasked.
+    const before = session.key.id;
+    await readSession();
+    // Whoever signs out ends the session of the browser, whosever it is.
+    if (session?.key.id === before || (session && path === "console/session")) return call(method, path, { query, body, signal, headers }, true);
+    tellOfSession(before);
+    throw new Refusal(response.status, { ...json, detail: session ? words.otherKey(session.key.name) : words.sessionOver });
+  }
   throw new Refusal(response.status, json);
 }
+
+// Another session holds than the page was drawn for, or none; `detail` is whether it is of another key.
+function tellOfSession(before) {
+  const isOther = before !== null && session?.key.id !== before;
+  document.dispatchEvent(session ? new CustomEvent("other-session", { detail: isOther }) : new Event("signed-out"));
+}
+
+// All tabs of a browser have one session, and each learns of another.
+const tabs = new BroadcastChannel("rightful-session");
+tabs.addEventListener("message", async () => {
+  const [before, hadOne] = [lastKey, session !== null];
+  try {
+    await readSession();
+  } catch {
+    return;
+  }
+  if (hadOne ? session?.key.id !== before : session) tellOfSession(before);
+});
 
 export const get = (path, query, signal) => call("GET", path, { query, signal });
 export const post = (path, body, query) => call("POST", path, { body, query });
@@ -89,12 +119,15 @@ export function path(...segments) {
 
 export async function readSession() {
   session = (await get("console/session")).session;
+  lastKey = session?.key.id ?? lastKey;
   return session;
 }
 
 // With `key`, or with `link`.
 export async function signIn(proof) {
   session = (await call("POST", "console/session", { body: { ...proof, path: root.pathname } })).session;
+  lastKey = session.key.id;
+  tabs.postMessage("signed in");
   return session;
 }
 
@@ -103,5 +136,6 @@ export async function signOut() {
     await call("DELETE", "console/session", { query: { path: root.pathname } });
   } finally {
     session = null;
+    tabs.postMessage("signed out");
   }
 }

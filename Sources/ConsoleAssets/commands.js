@@ -3,10 +3,10 @@
 import { nowhere, replace } from "./address.js";
 import { addressOf, call, get, may, mayEverywhere, mayInEveryApp, path, post } from "./api.js";
 import { announce, button, el, field, openDialog, show } from "./dom.js";
-import { unremember } from "./find.js";
+import { known as whereKnown, seesAll, unremember } from "./find.js";
 import { grouped, groupSentence } from "./sentence.js";
 import { stateShape } from "./picture.js";
-import { fieldInstant, millis, timeText } from "./time.js";
+import { dayText, fieldInstant, millis, timeText } from "./time.js";
 import { words } from "./words.js";
 
 const say = words.commands;
@@ -46,21 +46,21 @@ function mayMore(view) {
   const isKnown = (view.history?.events.length ?? 0) > 0;
   return [
     may("admin") && isKnown && button(say.resend, () => resend(view), { id: "do-resend" }),
-    mayInEveryApp("events:read") && isKnown && el("a", {
+    mayEverywhere("events:read") && isKnown && el("a", {
       class: "button", id: "do-export", download: true, href: addressOf(`${own}/export`, environment(view)),
     }, say.export),
     mayEverywhere("admin") && isKnown && button(say.forget, () => forget(view), { id: "do-forget" }),
   ];
 }
 
-const own = (view, action) => `v1/customers/${path(view.view.customer)}/actions/${action}`;
-const environment = (view) => ({ environment: view.view.environment });
+export const own = (view, action) => `v1/customers/${path(view.view.customer)}/actions/${action}`;
+export const environment = (view) => ({ environment: view.view.environment });
 
 function choice(id, values) {
   return el("select", { id, required: true }, values.map(([value, text]) => el("option", { value }, text ?? value)));
 }
 
-function reasonField() {
+export function reasonField() {
   return el("textarea", { id: "reason", rows: 2, maxlength: 1000, required: true });
 }
 
@@ -68,35 +68,46 @@ function reasonField() {
 //
 // `preview` answers what shows that; `run` answers `position`, maybe `sides`, each with `before` and `after`, and `undo`.
 // `finish` is what is done in place of showing the customer anew.
-function steps(view, title, fields, { preview, run, finish = () => view.again() }) {
+export function steps(view, title, fields, { preview, run, finish = () => view.again() }) {
   const problem = el("p", { role: "alert", class: "problem" });
   const outcome = el("div", { id: "outcome", "aria-live": "polite" });
+  let isBusy = false;
   const submit = el("button", { type: "submit", id: "preview" }, preview ? say.show : say.do);
   const form = el("form", { class: "body" }, fields, submit, problem, outcome);
+  // One thing at a time, however often something is pressed.
   const attempt = async (work) => {
+    if (isBusy) return;
+    isBusy = true;
     problem.textContent = "";
-    submit.disabled = true;
+    const enable = (isOn) => { for (const one of form.querySelectorAll("button")) one.disabled = !isOn; };
+    enable(false);
     try {
       await work();
     } catch (error) {
-      problem.textContent = error.message || words.unreachable;
+      problem.textContent = error.code === "idempotency_conflict" ? say.undoneBefore : error.message || words.unreachable;
     }
-    submit.disabled = false;
+    isBusy = false;
+    enable(true);
+    // What has the focus had lost it while nothing could be pressed.
+    if (document.activeElement === document.body) (form.querySelector("#confirm") ?? submit).focus();
+  };
+  // What was done has the focus, so that it is read where somebody is.
+  const tell = (...children) => {
+    show(outcome, children);
+    outcome.firstChild.focus();
   };
   const done = async (key) => {
     const answer = await run(key);
-    announce(say.done);
-    show(outcome, el("p", { class: "lead" }, say.done, " ", answer.position ? say.recordedAs(answer.position) : ""),
+    tell(el("p", { class: "lead", tabindex: "-1" }, say.done, " ", answer.position ? say.recordedAs(answer.position) : ""),
       answer.note && el("div", {}, answer.note), answer.sides && sides(answer.sides),
       answer.undo && button(say.undo, () => attempt(async () => {
-        await answer.undo();
-        announce(say.undone);
-        show(outcome, el("p", { class: "lead", id: "undone" }, say.undone));
-        await view.again();
+        await answer.undo(undoKey(answer.position));
+        tell(el("p", { class: "lead", id: "undone", tabindex: "-1" }, say.undone));
+        view.again();
       }), { id: "undo" }));
     for (const input of form.querySelectorAll("input, select, textarea")) input.disabled = true;
     submit.hidden = true;
-    await finish();
+    finish();
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -108,16 +119,16 @@ function steps(view, title, fields, { preview, run, finish = () => view.again() 
         return;
       }
       const foreseen = await preview();
-      show(outcome, el("h3", {}, say.would), foreseen,
-        button(say.do, () => attempt(() => done(key)), { id: "confirm", class: "main" }));
-      document.getElementById("confirm").focus();
+      const confirm = button(say.do, () => attempt(() => done(key)), { id: "confirm", class: "main" });
+      show(outcome, el("h3", {}, say.would), foreseen, confirm);
+      confirm.focus();
     });
   });
   form.addEventListener("input", () => show(outcome));
-  openDialog(title, words.close, form, "command");
+  openDialog(say.dialogTitle(title, view.view.customer), words.close, form, "command");
 }
 
-function sides(list) {
+export function sides(list) {
   return list.map((side) => el("div", { class: "sides" }, el("h4", { class: "id" }, side.customer_id),
     el("div", {}, el("h5", {}, say.before), held(side.before)), el("div", {}, el("h5", {}, say.after), held(side.after))));
 }
@@ -128,7 +139,17 @@ function held(entitlements) {
     stateShape(group[0].state), " ", groupSentence(group))));
 }
 
-async function preview(view, command) {
+// An event is undone once, whoever presses how often.
+export const undoKey = (position) => `undo-${position}`;
+
+// An id of which nobody has heard is a slip, more often than not.
+async function stranger(view, id) {
+  const found = await whereKnown(id);
+  return !found.some((one) => one.environment === view.view.environment)
+    && el("p", { class: "problem" }, say.nobodyKnown(id, seesAll()));
+}
+
+export async function preview(view, command) {
   return sides((await post(own(view, "preview"), { ...command, ...environment(view) })).customers);
 }
 
@@ -157,14 +178,14 @@ async function grant(view) {
     run: async (key) => {
       const done = await send(own(view, "grant"), { ...body(), ...environment(view) }, key);
       return {
-        position: done.position, undo: () => post(own(view, "revoke_grant"),
-          { grant_id: done.grant_id, reason: say.undoReason(done.position), ...environment(view) }),
+        position: done.position, undo: (undo) => send(own(view, "revoke_grant"),
+          { grant_id: done.grant_id, reason: say.undoReason(done.position), ...environment(view) }, undo),
       };
     },
   });
 }
 
-const send = (where, body, key) => call("POST", where, { body, headers: { "Idempotency-Key": key } });
+export const send = (where, body, key) => call("POST", where, { body, headers: { "Idempotency-Key": key } });
 
 function revoke(view, known) {
   const which = choice("grant", known.map((one) => [one.grant_id, say.grantLine(one.entitlement, one.reason)]));
@@ -176,9 +197,9 @@ function revoke(view, known) {
       const done = await send(own(view, "revoke_grant"), { ...body(), ...environment(view) }, key);
       const facts = known.find((one) => one.grant_id === which.value);
       return {
-        position: done.position, undo: () => post(own(view, "grant"), {
+        position: done.position, undo: (undo) => send(own(view, "grant"), {
           entitlement: facts.entitlement, until: facts.until, reason: say.undoReason(done.position), ...environment(view),
-        }),
+        }, undo),
       };
     },
   });
@@ -192,71 +213,55 @@ function link(view) {
   steps(view, say.link, [
     el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id), field(say.reason, reason, say.reasonHint),
   ], {
-    preview: () => preview(view, { link: body() }),
+    preview: async () => [await stranger(view, `${kind.value === "app_transaction_id" ? "apple:" : ""}${id.value.trim()}`),
+      await preview(view, { link: body() })],
     run: async (key) => {
       const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
-      return { position: done.position, undo: () => takeBack(view, "link", done.position) };
+      return { position: done.position, undo: (undo) => takeBack(view, "link", done.position, undo) };
     },
   });
 }
 
-// What undoes an event that somebody ordered, for as long as that is possible; `null` where nothing does.
-export function undoing(view, event) {
-  if (!view || !mayInEveryApp("customers:write")) return null;
-  const { position, facts } = event;
-  const reason = reasonField();
-  const given = { ...environment(view) };
-  const undo = {
-    linked: ["link", () => ({ undo: position })],
-    transferred: ["transfer", () => ({ undo: position })],
-    granted: ["revoke_grant", () => ({ grant_id: facts.grant_id })],
-    grant_revoked: ["grant", () => {
-      const grant = view.answered?.[2].grants?.find((one) => one.facts.grant_id === facts.grant_id)?.facts;
-      return grant && { entitlement: grant.entitlement, until: grant.until };
-    }],
-  }[event.type];
-  const command = undo?.[1]();
-  if (!command) return null;
-  const [action] = undo;
-  const body = () => ({ ...command, reason: reason.value, ...given });
-  return button(say.undo, () => steps(view, say.undoTitle(position), [field(say.reason, reason, say.reasonHint)], {
-    preview: async () => (action === "transfer"
-      ? sides(both(await post(own(view, action), { ...body(), dry_run: true })))
-      : preview(view, { [action]: { ...command, reason: reason.value } })),
-    run: async (key) => {
-      const done = await send(own(view, action), body(), key);
-      return { position: done.position };
-    },
-  }), { id: "undo-event" });
+export const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
+
+function takeBack(view, action, position, key) {
+  return send(own(view, action), { undo: position, reason: say.undoReason(position), ...environment(view) }, key);
 }
 
-const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
-
-function takeBack(view, action, position) {
-  return post(own(view, action), { undo: position, reason: say.undoReason(position), ...environment(view) });
+// What goes on first: a purchase is known by its product and its state, and not by its number.
+function purchaseChoice(view, originals) {
+  const [, , then] = view.answered;
+  const lines = originals.map((id) => {
+    const { state, periods = [] } = then.purchases.get(id) ?? then.others.get(id) ?? {};
+    const last = periods.at(-1);
+    const end = millis(last?.ends_at ?? null);
+    const isOver = !last || (end !== null && end <= Date.now());
+    return [id, say.purchaseLine(last?.product_id, words.states[state], end && dayText(end), !isOver, id), isOver];
+  });
+  return choice("original", [...lines.filter((one) => !one[2]), ...lines.filter((one) => one[2])]);
 }
 
 function transfer(view, originals) {
-  const which = choice("original", originals.map((id) => [id]));
+  const which = purchaseChoice(view, originals);
   const to = el("input", { id: "to", required: true, maxlength: 255, autocomplete: "off", spellcheck: "false" });
   const reason = reasonField();
   const body = () => ({
     original_transaction_id: which.value, to: to.value.trim(), reason: reason.value, ...environment(view),
   });
   steps(view, say.transfer, [field(say.purchase, which), field(say.to, to), field(say.reason, reason, say.reasonHint)], {
-    preview: async () => sides(both(await post(own(view, "transfer"), { ...body(), dry_run: true }))),
+    preview: async () => [await stranger(view, to.value.trim()), sides(both(await post(own(view, "transfer"), { ...body(), dry_run: true })))],
     run: async (key) => {
       const done = await send(own(view, "transfer"), body(), key);
       return {
         position: done.position, sides: both(done),
-        undo: () => takeBack(view, "transfer", done.position),
+        undo: (undo) => takeBack(view, "transfer", done.position, undo),
       };
     },
   });
 }
 
 function check(view, originals) {
-  const which = choice("original", originals.map((id) => [id]));
+  const which = purchaseChoice(view, originals);
   steps(view, say.check, [el("p", {}, say.checkText), field(say.purchase, which)], {
     run: async (key) => {
       const done = await send(`v1/subscriptions/${path(which.value)}/actions/check`, environment(view), key);
@@ -267,7 +272,7 @@ function check(view, originals) {
 }
 
 function extend(view, originals) {
-  const which = choice("original", originals.map((id) => [id]));
+  const which = purchaseChoice(view, originals);
   const days = el("input", { type: "number", id: "days", min: 1, max: 90, required: true, value: "7" });
   const code = choice("reason-code", Object.entries(say.extendReasons));
   const reason = reasonField();

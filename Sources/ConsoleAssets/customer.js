@@ -2,23 +2,24 @@
 
 import { get, may, path, Unreachable } from "./api.js";
 import { adjust } from "./address.js";
-import { announce, button, el, show } from "./dom.js";
-import { isPinned, remember, setPinned } from "./find.js";
-import { openEvent } from "./event.js";
+import { announce, button, el, show, showChanged } from "./dom.js";
+import { environmentTag, isPinned, remember, seesAll, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
 import { patterns, Picture, stateShape } from "./picture.js";
-import { grouped, groupSentence } from "./sentence.js";
+import { courseOf, grouped, groupSentence, lossesOf, lossOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
 import { commands } from "./commands.js";
-import { boundaries, lanesOf, purchaseEnds, span } from "./lanes.js";
+import { boundaries, citedStops, grantsOf, lanesOf, mostPurchases, paidBeside, purchaseEnds, readTimeline, span } from "./lanes.js";
 import { explanation } from "./why.js";
 import { words } from "./words.js";
 
-const mostPurchases = 40;
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
 const refreshEvery = 30000;
 const attentionSpan = 600000;
+// Somebody who reads along moves the page or the pointer, and may press nothing for long.
+const signsOfLife = ["pointerdown", "pointermove", "keydown", "wheel"];
+const longestTimer = 2147483647;
 
 export class CustomerView {
   constructor(view, main, open) {
@@ -27,12 +28,16 @@ export class CustomerView {
     this.open = open;
     this.generation = 0;
     this.timelines = new Map();
+    this.losses = new Map();
     this.lastInput = Date.now();
-    const opened = may("events:read") ? (position) => openEvent(position, this) : () => announce(words.mayNotReadEvents);
+    const opened = may("events:read") ? (position) => this.showEvent(position) : () => announce(words.mayNotReadEvents);
     this.openEvent = opened;
     this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: opened });
     this.sliders = new Sliders({ at: (at) => this.set({ at }), knownAt: (knownAt) => this.set({ knownAt }) });
     this.answer = el("section", { class: "card answer", id: "answer", "aria-label": words.answer, "aria-live": "polite" });
+    this.said = el("div");
+    // Where the present is not asked for any more, or could not be.
+    this.stale = el("p", { class: "problem", id: "stale", hidden: true });
     this.momentLine = el("p", { class: "moment", id: "moment", hidden: true });
     this.why = el("div", { id: "explanation" });
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
@@ -40,6 +45,7 @@ export class CustomerView {
       ? new History(view.customer, view.environment, { openEvent: opened, loaded: () => this.showKnown() }) : null;
     // What events state, by their positions: of those that are needed for what is drawn.
     this.facts = new Map();
+    this.alsoIn = el("p", { class: "problem", id: "also-in" });
     this.alsoKnown = el("p", { class: "soft", id: "also-known", hidden: true });
     this.right = el("div", { id: "commands" });
     this.build();
@@ -61,16 +67,28 @@ export class CustomerView {
     label();
     show(this.main, patterns(),
       el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer),
-        el("span", { class: "tag" }, words.environments[environment]), pin),
-      this.alsoKnown, this.problem, this.answer,
+        environmentTag(environment), pin),
+      this.alsoIn, this.alsoKnown, this.problem, this.answer,
       el("section", { class: "card", "aria-label": words.moments }, this.sliders.node),
       el("section", { class: "card", "aria-label": words.picture }, el("h2", {}, words.pictureTitle), this.picture.node),
       el("section", { class: "card", "aria-label": words.why }, el("h2", {}, words.why), this.why),
       this.right,
       this.history && el("section", { class: "card", "aria-label": words.events }, el("h2", {}, words.events),
         this.history.node));
-    this.onInput = () => { this.lastInput = Date.now(); };
-    for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, this.onInput);
+    show(this.answer, environment === "sandbox" && el("p", { class: "problem" }, words.inSandbox), this.momentLine, this.said, this.stale,
+      !may("events:read") && el("p", { class: "soft" }, words.notAllPurchases));
+    this.onInput = () => {
+      this.lastInput = Date.now();
+      if (!this.stale.hidden && !this.failed) this.refresh();
+    };
+    this.onSeen = () => {
+      if (document.hidden) return;
+      this.lastInput = Date.now();
+      this.refresh();
+    };
+    for (const type of signsOfLife) document.addEventListener(type, this.onInput, { passive: true });
+    document.addEventListener("visibilitychange", this.onSeen);
+    window.addEventListener("online", this.onSeen);
     this.timer = setInterval(() => this.refresh(), refreshEvery);
   }
 
@@ -82,13 +100,16 @@ export class CustomerView {
     clearInterval(this.timer);
     clearTimeout(this.waiting);
     clearTimeout(this.othersWaiting);
-    for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.onInput);
+    clearTimeout(this.turning);
+    for (const type of signsOfLife) document.removeEventListener(type, this.onInput);
+    document.removeEventListener("visibilitychange", this.onSeen);
+    window.removeEventListener("online", this.onSeen);
   }
 
   async begin() {
     this.sliders.show(this.moment());
     await this.load();
-    await this.readOn();
+    await Promise.all([this.readOn(), this.isClosed ? null : showAlsoIn(this.alsoIn, this.view, this.open)]);
   }
 
   // The events, and then what only they tell of.
@@ -116,16 +137,32 @@ export class CustomerView {
   }
 
   refresh() {
-    const isIdle = Date.now() - this.lastInput > attentionSpan;
-    if (this.view.at !== null || this.view.knownAt !== null || document.hidden || isIdle) return;
-    this.timelines.clear();
+    const isPast = this.view.at !== null || this.view.knownAt !== null;
+    if (document.hidden || (isPast && !this.failed)) return;
+    if (Date.now() - this.lastInput > attentionSpan) {
+      this.showStale();
+      return;
+    }
+    this.forgetRead();
     this.load(true);
     this.readOn();
   }
 
+  forgetRead() {
+    this.timelines.clear();
+    this.losses.clear();
+  }
+
+  // What is on the screen may be so no more: nobody is to read it out as the present.
+  showStale() {
+    if (!this.shown || this.shown.at !== null || !this.stale.hidden) return;
+    this.stale.hidden = false;
+    show(this.stale, words.asOf(timeText(this.now)), " ", button(words.askAgain, () => this.onSeen(), { class: "link", id: "ask-again" }));
+  }
+
   // After a command.
   again() {
-    this.timelines.clear();
+    this.forgetRead();
     this.readOn();
     return this.load();
   }
@@ -138,14 +175,19 @@ export class CustomerView {
     this.aborter = new AbortController();
     const { signal } = this.aborter;
     const { customer, environment, at, knownAt } = this.view;
-    const own = `v1/customers/${path(customer)}`;
     const moment = { environment, at: at === null ? null : new Date(at).toISOString(), known_at: knownAt };
     if (!isQuiet) this.main.setAttribute("aria-busy", "true");
     try {
+      const own = `v1/customers/${path(customer)}`;
       const [held, all, then] = await Promise.all([
         get(`${own}/entitlements`, moment, signal), this.timeline(null, signal), this.timeline(knownAt, signal),
       ]);
+      const lost = await lossesOf(held, this.losses, (instant) => get(`${own}/entitlements`, { ...moment, at: instant }, signal), knownAt);
       if (mine !== this.generation) return;
+      this.failed = false;
+      this.lost = lost;
+      this.sliders.head = all.document.known_at;
+      this.stale.hidden = true;
       this.now = at === null ? millis(held.at) : Date.now();
       this.problem.textContent = "";
       // What is on the screen from here on; what is asked for may be another moment already.
@@ -153,7 +195,8 @@ export class CustomerView {
       this.showHeld(held, all, then);
       this.explain(own, moment, mine, signal);
       this.answered = [held, all, then];
-      show(this.right, commands(this));
+      this.showRight();
+      this.waitForChange(then);
       // When somebody has stopped sliding.
       clearTimeout(this.othersWaiting);
       this.othersWaiting = setTimeout(() => this.loadOthers(), 250);
@@ -161,9 +204,34 @@ export class CustomerView {
       if (error.name === "AbortError" || mine !== this.generation) return;
       this.problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
       announce(this.problem.textContent);
+      this.fail(at, knownAt);
     } finally {
       if (mine === this.generation) this.main.removeAttribute("aria-busy");
     }
+  }
+
+  // No answer about another moment is left standing.
+  fail(at, knownAt) {
+    this.failed = true;
+    if (this.shown?.at === at && this.shown.knownAt === knownAt) {
+      this.showStale();
+      return;
+    }
+    clearTimeout(this.waiting);
+    this.shown = null;
+    this.stale.hidden = this.momentLine.hidden = true;
+    show(this.said, el("p", { class: "problem" }, words.notShown, " ",
+      button(words.tryAgain, () => this.again(), { class: "link", id: "try-again" })));
+    show(this.why);
+    this.why.removeAttribute("aria-busy");
+  }
+
+  // Asks again when something begins or ends.
+  waitForChange(then) {
+    clearTimeout(this.turning);
+    const next = boundaries(then.document).find((ms) => ms > this.now) ?? Infinity;
+    const wait = next - this.now + 300;
+    if (this.view.at === null && wait < longestTimer) this.turning = setTimeout(() => this.refresh(), wait);
   }
 
   // How everything reads over time, with the purchases that carry it; the same for every instant that is asked about.
@@ -171,20 +239,7 @@ export class CustomerView {
     const key = knownAt ?? "";
     const known = this.timelines.get(key);
     if (known) return known;
-    const { customer, environment } = this.view;
-    const query = { environment, known_at: knownAt };
-    const document = await get(`v1/customers/${path(customer)}/timeline`, query, signal);
-    const ids = [...new Set(document.entitlements.flatMap((one) =>
-      one.intervals.map((interval) => interval.original_transaction_id)).filter((id) => id !== null))];
-    const purchases = new Map();
-    const waiting = ids.slice(0, mostPurchases);
-    const work = async () => {
-      for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
-        purchases.set(id, await get(`v1/subscriptions/${path(id)}`, query, signal));
-      }
-    };
-    await Promise.all([work(), work(), work(), work()]);
-    const whole = { document, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
+    const whole = await readTimeline(this.view, knownAt, signal);
     if (this.timelines.size >= 50) this.timelines.clear();
     this.timelines.set(key, whole);
     return whole;
@@ -192,7 +247,7 @@ export class CustomerView {
 
   // Purchases that decide nothing stand in no timeline, and grants in none but those that decide: the events name them.
   async loadOthers() {
-    if (!this.answered || !this.history || this.history.events.length === 0) return;
+    if (!this.answered || !this.shown || !this.history || this.history.events.length === 0) return;
     const [, , then] = this.answered;
     const mine = this.generation;
     const query = { environment: this.view.environment, known_at: this.shown.knownAt };
@@ -213,58 +268,30 @@ export class CustomerView {
       // What decides is on the screen.
       return;
     }
-    then.grants = this.grantsOf(orders);
-    if (mine === this.generation && !this.isClosed) this.showAgain();
-  }
-
-  grantsOf(orders) {
-    const revoked = new Map(orders.filter((event) => event.type === "grant_revoked")
-      .map((event) => [this.facts.get(event.position)?.grant_id, event]));
-    const grants = orders.filter((event) => event.type === "granted").map((event) => {
-      const facts = this.facts.get(event.position) ?? {};
-      const end = revoked.get(facts.grant_id);
-      const ends = [millis(facts.until ?? null), end ? end.recordedAt : null].filter((ms) => ms !== null);
-      return {
-        facts, from: event.recordedAt, until: ends.length > 0 ? Math.min(...ends) : null, isRevoked: end !== undefined,
-        positions: [event.position, ...(end ? [end.position] : [])],
-      };
-    }).filter((grant) => grant.facts.grant_id && (grant.until === null || grant.until > grant.from));
-    return Object.assign(grants, { orders: orders.length });
+    then.grants = grantsOf(orders, this.facts);
+    if (mine === this.generation && !this.isClosed && this.shown) this.showAgain();
   }
 
   // What is on the screen, with what was learnt since.
   showAgain() {
     this.showHeld(...this.answered);
-    show(this.right, commands(this));
+    this.showRight();
   }
 
-  // Until when one is paid for, as the purchase that decides says it, and how it reads then.
-  paid({ id, original_transaction_id: original, until }, { document, purchases }) {
-    const end = millis(until) ?? Infinity;
-    const last = purchases.get(original)?.periods.filter((period) => millis(period.starts_at) < end)
-      .reduce((one, other) => (one && millis(one.starts_at) > millis(other.starts_at) ? one : other), null);
-    if (!last || last.expires_at === null) return null;
-    const paidUntil = millis(last.expires_at);
-    const next = document.entitlements.find((one) => one.id === id)?.intervals
-      .find((interval) => millis(interval.from) <= paidUntil + 1 && (millis(interval.until) ?? Infinity) > paidUntil + 1);
-    return { until: paidUntil, next: next?.state, isSame: next?.original_transaction_id === original };
+  // What the key that is signed in may do.
+  showRight() {
+    if (this.answered) show(this.right, commands(this));
   }
 
-  // Purchases that are paid for at the moment and decide nothing: somebody who asks about a charge means them.
-  beside(held, then) {
-    const at = this.shown.at ?? this.now;
-    const own = new Set([this.view.customer, held.customer_id, ...(this.history?.names() ?? [])]);
-    const deciding = new Set(held.entitlements.filter((one) => one.gives_access).map((one) => one.original_transaction_id));
-    const mapped = new Set(this.catalog?.products.filter((product) => product.entitlements.length > 0)
-      .map((product) => product.product_id));
-    return [...then.purchases, ...then.others].filter(([id, purchase]) => purchase && !deciding.has(id)).map(([id, purchase]) => {
-      const period = purchase.periods.find((one) => millis(one.starts_at) <= at
-        && (millis(one.ends_at) ?? Infinity) > at && own.has(one.customer_id) && one.ownership !== "family_shared");
-      if (!period) return null;
+  beside(held, then, at) {
+    const own = [this.view.customer, held.customer_id, ...this.names()];
+    const say = words.sentences;
+    return paidBeside(held, then, own, at).map(({ id, purchase, period }) => {
       const until = period.expires_at === null ? null : timeText(millis(period.expires_at));
-      const isUnmapped = this.catalog && then.others.has(id) && !mapped.has(period.product_id);
-      return el("p", { class: "beside" }, isUnmapped && [words.sentences.unmapped(period.product_id), " "],
-        words.sentences.beside(period.product_id, until, this.shown.at === null && purchase.will_renew === true));
+      const isUnmapped = this.catalog && then.others.has(id) && !this.catalog.products.some((product) =>
+        product.product_id === period.product_id && product.entitlements.length > 0);
+      return el("p", { class: "beside" }, purchase.will_renew === null ? say.bought(period.product_id, until)
+        : say.beside(period.product_id, until, this.shown.at === null && purchase.will_renew), isUnmapped && ` ${say.unmapped}`);
     });
   }
 
@@ -277,13 +304,14 @@ export class CustomerView {
     this.sliders.show(this.moment());
     this.picture.show({ lanes, now: this.now, at, from: Math.min(from, at), until: Math.max(until, at) });
     this.showKnown();
-    const paid = (one) => this.paid(one, then);
-    show(this.answer, this.momentLine,
-      held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements, paid).map((group) =>
+    const tell = (one) => (one.gives_access ? { course: courseOf(one, then, at) }
+      : { lost: this.lost.has(one.since) ? lossOf(one, this.lost.get(one.since)) : null });
+    showChanged(this.said,
+      held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements, tell).map((group) =>
         el("p", { class: "sentence" }, group.map((one) => el("data", {
           value: one.id, "data-entitlement": one.id, "data-state": one.state, "data-access": one.gives_access,
-        })), stateShape(group[0].state, 36, 18), " ", groupSentence(group, paid))),
-      this.beside(held, then),
+        })), stateShape(group[0].state, 36, 18), " ", groupSentence(group, tell))),
+      this.beside(held, then, at),
       then.unread > 0 && el("p", { class: "soft" }, words.unreadPurchases(then.unread)));
   }
 
@@ -293,8 +321,9 @@ export class CustomerView {
     const { at, knownAt } = this.shown;
     this.momentLine.hidden = at === null && knownAt === null;
     const known = this.sliders.knownWords(knownAt, this.sliders.stopIndex(knownAt));
-    this.momentLine.textContent = this.momentLine.hidden
+    const text = this.momentLine.hidden
       ? "" : words.momentLine(timeText(at ?? this.now), at === null, known, knownAt === null);
+    if (this.momentLine.textContent !== text) this.momentLine.textContent = text;
   }
 
   nobody(held, all) {
@@ -302,34 +331,50 @@ export class CustomerView {
       return held.also_in.map((other) => el("p", { class: "sentence" }, words.knownElsewhere(words.environments[other]), " ",
         button(words.lookThere, () => this.open({ customer: this.view.customer, environment: other }), { class: "link" })));
     }
+    return el("p", { class: "sentence", id: "nobody" }, this.nobodyText(all));
+  }
+
+  nobodyText(all) {
+    const { at, knownAt } = this.shown;
     const isKnown = all.document.entitlements.length > 0 || (this.history?.events.length ?? 0) > 0;
-    return el("p", { class: "sentence", id: "nobody" }, isKnown ? words.heldNothing : words.nothingKnown(this.view.customer));
+    if (!seesAll()) return words.mayKnowNothing;
+    if (!isKnown) return words.nothingKnown(this.view.customer);
+    return at === null && knownAt === null ? words.neverHeld : words.heldNothing;
+  }
+
+  // The ids that are one customer, as far as is believed.
+  names() {
+    if (!this.history) return [];
+    const isAll = (this.shown ?? this.view).knownAt === null;
+    return this.history.names(isAll ? undefined : this.history.known());
   }
 
   showKnown() {
-    this.sliders.setStops(this.history ? this.history.events : this.citedStops());
+    this.sliders.setStops(this.history ? this.history.events : citedStops(this.timelines.get("")));
     this.showMoment();
     if (!this.history) return;
     const { knownAt } = this.shown ?? this.view;
     // Some of what may be put right is about events.
     if (this.answered && this.history.events.length > 0 && !this.offersMore) {
       this.offersMore = true;
-      show(this.right, commands(this));
+      this.showRight();
     }
-    const names = this.history.names();
+    this.history.show(knownAt === null ? this.history.events.length : this.sliders.stopIndex(knownAt));
+    const names = this.names();
     this.alsoKnown.hidden = names.length === 0;
     this.alsoKnown.textContent = names.length === 0 ? "" : words.alsoKnown(names.slice(0, 12));
-    this.history.show(knownAt === null ? this.history.events.length : this.sliders.stopIndex(knownAt));
     const nobody = document.getElementById("nobody");
-    if (nobody && this.history.events.length > 0) nobody.textContent = words.heldNothing;
+    const text = nobody && this.answered && this.shown && this.nobodyText(this.answered[1]);
+    if (text && nobody.textContent !== text) nobody.textContent = text;
   }
 
-  // For who may not read events: those that the timeline rests on.
-  citedStops() {
-    const all = this.timelines.get("");
-    const positions = all ? all.document.entitlements.flatMap((one) => one.intervals.flatMap((each) => each.positions)) : [];
-    return [...new Set(positions)].sort((one, other) => one - other)
-      .map((position) => ({ position, type: null, recordedAt: null }));
+  // How an event is shown comes when one is opened.
+  async showEvent(position) {
+    try {
+      await (await import("./event.js")).openEvent(position, this);
+    } catch {
+      this.problem.textContent = words.unreachable;
+    }
   }
 
   // An explanation takes longer, and comes when somebody has stopped sliding.

@@ -53,6 +53,13 @@ export function show(node, ...children) {
   if (held) find()?.focus({ preventScroll: true });
 }
 
+// The same, where anything differs: what is read aloud when it changes is not read again as it was.
+export function showChanged(node, ...children) {
+  const made = node.cloneNode(false);
+  add(made, children);
+  if (!made.isEqualNode(node)) show(node, [...made.childNodes]);
+}
+
 export function button(text, onclick, properties) {
   return el("button", { type: "button", onclick, ...properties }, text);
 }

@@ -1,10 +1,11 @@
 // One event of the log: what it states, what it was taken from, and that it stands in the log.
 
-import { get, may } from "./api.js";
-import { button, el, openDialog, show } from "./dom.js";
-import { undoing } from "./commands.js";
+import { get, may, mayInEveryApp, post } from "./api.js";
+import { button, el, field, openDialog, show } from "./dom.js";
+import { both, environment, own, preview, reasonField, send, sides, steps, undoKey } from "./commands.js";
 import { checkInclusion } from "./proof.js";
 import { millis, timeElement } from "./time.js";
+import { screenWords } from "./screenwords.js";
 import { words } from "./words.js";
 import { eventWords } from "./history.js";
 
@@ -31,7 +32,7 @@ export function tree(value) {
 // Opens an event in a dialog; `view` is the screen of the customer whom it is about.
 export async function openEvent(position, view) {
   const body = el("div", { class: "body" }, el("p", { class: "soft" }, words.loading));
-  openDialog(words.event(position), words.close, body, "event");
+  openDialog(screenWords.event(position), words.close, body, "event");
   let event;
   try {
     event = await get(`v1/events/${position}`);
@@ -46,14 +47,14 @@ function description(event, view) {
   const line = (name, value) => value !== null && value !== undefined && [el("dt", {}, name), el("dd", {}, value)];
   const id = (text) => text && el("code", {}, text);
   const proof = el("div", { "aria-live": "polite" });
-  const check = button(words.proof.check, async () => {
+  const check = button(screenWords.proof.check, async () => {
     check.disabled = true;
-    show(proof, el("p", { class: "soft" }, words.proof.checking));
+    show(proof, el("p", { class: "soft" }, screenWords.proof.checking));
     try {
       const steps = await checkInclusion(event);
       show(proof, el("ul", { class: "steps" }, steps.map((step) =>
         el("li", { class: step.ok === false ? "problem" : "" }, step.ok ? "✓ " : step.ok === null ? "– " : "✗ ", step.text))),
-      steps.every((step) => step.ok !== false) && el("p", { class: "soft" }, words.proof.rest));
+      steps.every((step) => step.ok !== false) && el("p", { class: "soft" }, screenWords.proof.rest));
     } catch (error) {
       show(proof, el("p", { class: "problem" }, error.message || words.unreachable));
     }
@@ -63,21 +64,56 @@ function description(event, view) {
   return [
     el("p", { class: "lead" }, eventWords({ type: event.type, subtype: event.notification?.subtype })), undoing(view, event),
     el("dl", { class: "tree" },
-      line(words.fields.type, id(event.type)), line(words.fields.source, words.eventSources[event.source] ?? event.source),
-      line(words.fields.occurred, event.occurred_at && timeElement(millis(event.occurred_at))),
-      line(words.fields.recorded, timeElement(millis(event.recorded_at))),
-      line(words.fields.environment, event.environment), line(words.fields.customer, id(event.customer_id)),
-      line(words.fields.original, id(event.original_transaction_id)),
-      line(words.fields.transaction, id(event.transaction_id)), line(words.fields.product, id(event.product_id))),
-    el("h3", {}, words.facts), tree(event.facts),
-    el("h3", {}, words.evidence),
+      line(screenWords.fields.type, id(event.type)), line(screenWords.fields.source, screenWords.eventSources[event.source] ?? event.source),
+      line(screenWords.fields.occurred, event.occurred_at && timeElement(millis(event.occurred_at))),
+      line(screenWords.fields.recorded, timeElement(millis(event.recorded_at))),
+      line(screenWords.fields.environment, event.environment), line(screenWords.fields.customer, id(event.customer_id)),
+      line(screenWords.fields.original, id(event.original_transaction_id)),
+      line(screenWords.fields.transaction, id(event.transaction_id)), line(screenWords.fields.product, id(event.product_id))),
+    el("h3", {}, screenWords.facts), tree(event.facts),
+    el("h3", {}, screenWords.evidence),
     event.evidence ? [
-      el("p", { class: "soft" }, words.evidenceHash, " ", id(event.evidence_sha256)),
-      el("details", {}, el("summary", {}, words.payload), tree(event.evidence.payload)),
-      el("details", {}, el("summary", {}, words.signedBytes), el("pre", {}, event.evidence.signed_payload)),
-    ] : el("p", {}, event.evidence_sha256 ? words.evidenceErased : words.noEvidence),
-    el("h3", {}, words.proof.title),
-    el("dl", { class: "tree" }, line(words.fields.hash, id(event.hash)), line(words.fields.previous, id(event.previous_hash))),
+      el("p", { class: "soft" }, screenWords.evidenceHash, " ", id(event.evidence_sha256)),
+      el("details", {}, el("summary", {}, screenWords.payload), tree(event.evidence.payload)),
+      el("details", {}, el("summary", {}, screenWords.signedBytes), el("pre", {}, event.evidence.signed_payload)),
+    ] : el("p", {}, event.evidence_sha256 ? screenWords.evidenceErased : screenWords.noEvidence),
+    el("h3", {}, screenWords.proof.title),
+    el("dl", { class: "tree" }, line(screenWords.fields.hash, id(event.hash)), line(screenWords.fields.previous, id(event.previous_hash))),
     may("events:read") && check, proof,
   ];
+}
+
+const isAlike = (one, other) => one.entitlement === other?.entitlement && (one.until ?? null) === (other.until ?? null);
+
+// What undoes an event that somebody ordered, for as long as that is possible; `null` where nothing does.
+function undoing(view, event) {
+  if (!view || !mayInEveryApp("customers:write")) return null;
+  const { position, facts } = event;
+  const reason = reasonField();
+  const given = { ...environment(view) };
+  const undo = {
+    linked: ["link", () => ({ undo: position })],
+    transferred: ["transfer", () => ({ undo: position })],
+    granted: ["revoke_grant", () => ({ grant_id: facts.grant_id })],
+    grant_revoked: ["grant", () => {
+      const grants = view.answered?.[2].grants ?? [];
+      const grant = grants.find((one) => one.facts.grant_id === facts.grant_id)?.facts;
+      // Given again already.
+      if (grants.some((one) => !one.isRevoked && one.positions[0] > position && isAlike(one.facts, grant))) return null;
+      return grant && { entitlement: grant.entitlement, until: grant.until };
+    }],
+  }[event.type];
+  const command = undo?.[1]();
+  if (!command) return null;
+  const [action] = undo;
+  const body = () => ({ ...command, reason: reason.value, ...given });
+  return button(words.commands.undo, () => steps(view, screenWords.undoTitle(position), [field(words.commands.reason, reason, words.commands.reasonHint)], {
+    preview: async () => (action === "transfer"
+      ? sides(both(await post(own(view, action), { ...body(), dry_run: true })))
+      : preview(view, { [action]: { ...command, reason: reason.value } })),
+    run: async () => {
+      const done = await send(own(view, action), body(), undoKey(position));
+      return { position: done.position };
+    },
+  }), { id: "undo-event" });
 }

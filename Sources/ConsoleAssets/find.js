@@ -1,7 +1,7 @@
 // Finding a customer by whatever a person has at hand, and those looked at lately.
 
 import { readAddress } from "./address.js";
-import { get, may, path, currentSession, Refusal } from "./api.js";
+import { get, may, mayEverywhere, path, currentSession, Refusal } from "./api.js";
 import { announce, button, el, show } from "./dom.js";
 import { words } from "./words.js";
 
@@ -65,12 +65,12 @@ const isUUID = (text) => /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(tex
 const mayBeOrder = (text) => /^[a-z][a-z0-9]{6,19}$/i.test(text) && /\d/.test(text);
 
 // Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id.
-async function look(text, environment) {
+async function look(text) {
   const purchases = [{ transaction_id: text }];
   if (isUUID(text)) purchases.push({ app_account_token: text });
   if (/^\d+$/.test(text)) purchases.push({ app_transaction_id: text });
   const asked = purchases.map((query) => get("v1/customers", query));
-  const [own, ...lists] = await Promise.all([known(text, environment), ...asked]);
+  const [own, ...lists] = await Promise.all([known(text), ...asked]);
   const found = new Map();
   const note = (one) => {
     const key = `${one.environment} ${one.id}`;
@@ -96,8 +96,18 @@ async function look(text, environment) {
   return { found: [...found.values()], problem };
 }
 
-// Where somebody of exactly this id is known.
-async function known(id, environment) {
+// Whether nothing is hidden from the session's key.
+export const seesAll = () => mayEverywhere("events:read") && may("customers:read");
+
+// Where somebody of exactly this id is known: in one environment, in both, or in none.
+export async function known(id) {
+  const own = currentSession().key.environment;
+  const found = await Promise.all((own ? [own] : Object.keys(words.environments)).map((one) => knownIn(id, one)));
+  const first = new Map(found.flat().map((one) => [one.environment, one]));
+  return Object.keys(words.environments).filter((one) => first.has(one)).map((one) => first.get(one));
+}
+
+async function knownIn(id, environment) {
   const answer = await get(`v1/customers/${path(id)}/entitlements`, { environment });
   if (answer.entitlements.length > 0) return [{ id: answer.customer_id, environment }];
   if (may("events:read")) {
@@ -107,7 +117,15 @@ async function known(id, environment) {
   return (answer.also_in ?? []).map((other) => ({ id: answer.customer_id, environment: other }));
 }
 
-export function finder(open, environment) {
+// Whoever looks at somebody in the sandbox may mean what they pay for.
+export async function showAlsoIn(node, { customer, environment }, open) {
+  if (environment !== "sandbox") return;
+  const others = (await known(customer).catch(() => [])).filter((one) => one.environment !== environment);
+  show(node, others.map((one) => [words.alsoIn(words.environments[one.environment]), " ",
+    button(words.lookThere, () => open({ customer, environment: one.environment }), { class: "link" })]));
+}
+
+export function finder(open) {
   const input = el("input", {
     type: "search", id: "find", name: "find", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
     placeholder: words.findPlaceholder, maxlength: "512", "aria-keyshortcuts": "/",
@@ -126,7 +144,7 @@ export function finder(open, environment) {
     let found;
     let problem;
     try {
-      ({ found, problem } = await look(text, environment()));
+      ({ found, problem } = await look(text));
     } catch (error) {
       if (mine === latest) show(results, el("p", { class: "problem" }, error.message || words.unreachable));
       return;
@@ -140,7 +158,8 @@ export function finder(open, environment) {
       return;
     }
     show(results, found.length === 0
-      ? [el("p", { class: "problem" }, /^cus_/.test(text) ? words.foundNoStripeCustomer : words.foundNobody(text)), problem && el("p", { class: "soft" }, problem)]
+      ? [el("p", { class: "problem" }, /^cus_/.test(text) ? words.foundNoStripeCustomer
+        : seesAll() ? words.foundNobody(text) : words.commands.nobodyKnown(text, false)), problem && el("p", { class: "soft" }, problem)]
       : [el("p", {}, words.foundSeveral(found.length)), list(found, open)]);
   });
   return form;
@@ -160,11 +179,14 @@ export function environmentChoice(open, environment) {
   return choice;
 }
 
+// The sandbox is not to be taken for what people pay for.
+export const environmentTag = (name) => el("span", { class: name === "sandbox" ? "tag loud" : "tag" }, words.environments[name]);
+
 function list(customers, open) {
   return el("ul", { class: "customers" }, customers.map((one) =>
     el("li", {},
       button(one.id, () => open({ customer: one.id, environment: one.environment }), { class: "link id" }),
-      one.environment === "sandbox" && el("span", { class: "tag" }, words.environments.sandbox),
+      one.environment === "sandbox" && environmentTag("sandbox"),
       one.by?.length > 0 && el("span", { class: "soft" }, words.foundBy(one.by)))));
 }
 

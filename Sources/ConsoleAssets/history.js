@@ -23,6 +23,9 @@ export const eventWords = ({ type, subtype }) => words.eventTypes[`${type}_${sub
 // These may name somebody else.
 const aboutOthers = ["transferred", "transfer_undone", "ownership_conflict", "claimed"];
 
+// These move events from one customer's list to another's.
+const moving = ["linked", "transferred", "transfer_undone", "forgotten"];
+
 // Whether it became known long after it was stated.
 const isLate = (event) => event.occurredAt !== null && event.recordedAt - event.occurredAt > 60000;
 
@@ -45,11 +48,17 @@ export class History {
 
   async loadMore() {
     if (this.events.length >= mostLoaded) return;
-    let after = this.events.at(-1)?.position ?? 0;
+    const known = this.events.at(-1)?.position ?? 0;
+    let after = known;
     try {
       for (;;) {
         const page = await get(`v1/customers/${path(this.customer)}/events`,
           { environment: this.environment, after, limit: pageSize }, this.aborter.signal);
+        // What was moved to them may lie before what is known, and what was moved away is theirs no more.
+        if (known > 0 && page.items.some((event) => moving.includes(event.type))) {
+          await this.loadAnew();
+          break;
+        }
         this.events.push(...page.items.map(brief));
         this.handlers.loaded(this.events);
         if (!page.has_more || this.events.length >= mostLoaded) {
@@ -64,15 +73,29 @@ export class History {
     }
   }
 
+  async loadAnew() {
+    const events = [];
+    for (let after = 0; after !== null && events.length < mostLoaded;) {
+      const page = await get(`v1/customers/${path(this.customer)}/events`,
+        { environment: this.environment, after, limit: pageSize }, this.aborter.signal);
+      events.push(...page.items.map(brief));
+      this.isWhole = !page.has_more;
+      after = page.has_more ? page.next_after : null;
+    }
+    this.events = events;
+    this.handlers.loaded(events);
+  }
+
   // The events of these types, or all, as far as they are believed.
   known(types) {
     const believed = this.events.slice(0, this.believed ?? this.events.length);
     return types ? believed.filter((event) => types.includes(event.type)) : believed;
   }
 
-  // The ids that are one customer, beside the one that is looked at.
-  names() {
-    const named = this.events.filter((event) => !aboutOthers.includes(event.type)).map((event) => event.customer);
+  // The ids that are one customer, beside the one that is looked at; as far as is believed, where `events` are those.
+  names(events = this.events) {
+    const isTied = events === this.events || events.some((event) => event.type === "linked" || event.type === "claimed");
+    const named = (isTied ? events : []).filter((event) => !aboutOthers.includes(event.type)).map((event) => event.customer);
     return [...new Set(named)].filter((name) => name && name !== this.customer);
   }
 

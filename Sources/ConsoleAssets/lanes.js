@@ -1,15 +1,19 @@
 // What is drawn of a customer: a lane for each entitlement, and beneath it the purchases and grants that give it.
 
+import { get, path } from "./api.js";
 import { millis } from "./time.js";
 import { words } from "./words.js";
 
-const day = 86400000;
+const hour = 3600000;
+const day = 24 * hour;
+export const mostPurchases = 40;
 
 export function lanesOf({ document, purchases, others, grants }, now) {
   const lanes = document.entitlements.map((one) => {
     const stretches = one.intervals.map((interval) => ({
       name: one.id, state: interval.state, from: millis(interval.from), until: millis(interval.until),
       positions: interval.positions, isExpected: millis(interval.from) > now,
+      called: interval.source === "grant" && interval.state === "active" ? "granted" : interval.state,
       detail: words.carriedBy(interval.product_id, words.sources[interval.source], interval.original_transaction_id),
     }));
     const ids = [...new Set(one.intervals.map((each) => each.original_transaction_id))]
@@ -27,7 +31,7 @@ function granted(entitlement, grants, now) {
   return grants.filter((grant) => grant.facts.entitlement === entitlement).map(({ facts, from, until, positions }) => {
     const name = `${words.sources.grant}: ${facts.reason}`;
     return { name, stretches: [
-      { name, state: "active", from, until, positions, isExpected: from > now, detail: `${facts.grant_id}.` },
+      { name, state: "active", called: "granted", from, until, positions, isExpected: from > now, detail: `${facts.grant_id}.` },
     ] };
   });
 }
@@ -43,13 +47,64 @@ function purchaseLanes(id, purchases, stretches, one, now) {
   const products = [...new Set(purchase.periods.map((period) => period.product_id))];
   const name = `${products.at(-1) ?? ""} · ${id}`;
   return [{ name, stretches: purchase.periods.flatMap((period) => {
-    const shared = { name: id, positions: period.positions, detail: words.period(period) };
+    const shared = { name: id, positions: period.positions, detail: words.period(period, endingOf(period, purchase, now)) };
     const [from, until, revoked] = [period.starts_at, period.ends_at, period.revoked_at].map(millis);
     const paid = { ...shared, state: "active", from, until, isExpected: from > now };
     const expiry = millis(period.expires_at);
     const isCut = revoked !== null && period.ended_by === "revocation" && (expiry === null || expiry > revoked);
     return isCut ? [paid, { ...shared, state: "revoked", from: revoked, until: expiry, isExpected: false }] : [paid];
   }) }];
+}
+
+// How everything reads over time, with the purchases that carry it.
+export async function readTimeline({ customer, environment }, knownAt, signal) {
+  const query = { environment, known_at: knownAt };
+  const document = await get(`v1/customers/${path(customer)}/timeline`, query, signal);
+  const ids = [...new Set(document.entitlements.flatMap((one) =>
+    one.intervals.map((interval) => interval.original_transaction_id)).filter((id) => id !== null))];
+  const purchases = new Map();
+  const waiting = ids.slice(0, mostPurchases);
+  const work = async () => {
+    for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+      purchases.set(id, await get(`v1/subscriptions/${path(id)}`, query, signal));
+    }
+  };
+  await Promise.all([work(), work(), work(), work()]);
+  return { document, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
+}
+
+// The grants of a customer, by the events of these and of their revocations, and by what each states.
+export function grantsOf(orders, facts) {
+  const revoked = new Map(orders.filter((event) => event.type === "grant_revoked")
+    .map((event) => [facts.get(event.position)?.grant_id, event]));
+  const grants = orders.filter((event) => event.type === "granted").map((event) => {
+    const stated = facts.get(event.position) ?? {};
+    const end = revoked.get(stated.grant_id);
+    const ends = [millis(stated.until ?? null), end ? end.recordedAt : null].filter((ms) => ms !== null);
+    return {
+      facts: stated, from: event.recordedAt, until: ends.length > 0 ? Math.min(...ends) : null, isRevoked: end !== undefined,
+      positions: [event.position, ...(end ? [end.position] : [])],
+    };
+  }).filter((grant) => grant.facts.grant_id && (grant.until === null || grant.until > grant.from));
+  return Object.assign(grants, { orders: orders.length });
+}
+
+// Purchases that are paid for at an instant and decide nothing: somebody who asks about a charge means them. They are those
+// of the ids that are the customer.
+export function paidBeside(held, { purchases, others }, ids, at) {
+  const deciding = held.entitlements.filter((one) => one.gives_access).map((one) => one.original_transaction_id);
+  return [...purchases, ...others].filter(([id, purchase]) => purchase && !deciding.includes(id)).map(([id, purchase]) => ({
+    id, purchase, period: purchase.periods.find((one) => millis(one.starts_at) <= at && (millis(one.ends_at) ?? Infinity) > at
+      && ids.includes(one.customer_id) && one.ownership !== "family_shared"),
+  })).filter(({ period }) => period);
+}
+
+// How a period ends: one that is renewed does not run out.
+function endingOf({ ended_by: ending, ends_at: end }, { periods, will_renew: renews }, now) {
+  if (ending !== "expiry") return ending;
+  const ends = millis(end);
+  if (periods.some((one) => millis(one.starts_at) >= ends && millis(one.starts_at) <= ends + hour)) return "renewed";
+  return ends <= now ? "ran_out" : renews ? "renews" : ending;
 }
 
 // When an entitlement reads otherwise, in order.
@@ -62,6 +117,13 @@ export function boundaries(document) {
 export function purchaseEnds({ purchases }) {
   return [...purchases.values()].flatMap((one) => one.periods.flatMap((period) =>
     [period.starts_at, period.ends_at, period.expires_at].map(millis))).filter((ms) => ms !== null);
+}
+
+// For who may not read events: those that a timeline rests on.
+export function citedStops(all) {
+  const positions = all ? all.document.entitlements.flatMap((one) => one.intervals.flatMap((each) => each.positions)) : [];
+  return [...new Set(positions)].sort((one, other) => one - other)
+    .map((position) => ({ position, type: null, recordedAt: null }));
 }
 
 // A little before the first change, and a little after the last and the present.

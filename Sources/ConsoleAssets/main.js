@@ -37,7 +37,7 @@ function header() {
     el("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } },
       words.skip),
     el("h1", {}, button(words.name, () => open({ customer: null }), { class: "plain" })),
-    may("customers:read") && finder(open, environment), environmentChoice(open, environment),
+    may("customers:read") && finder(open), environmentChoice(open, environment),
     el("div", { class: "under" },
       el("nav", { class: "screens", "aria-label": words.screens }, Object.entries(screens).map(([name, { isOffered }]) => isOffered()
         && button(words.screen[name].link, () => open({ view: name }), {
@@ -83,7 +83,7 @@ function askToSignIn(notice) {
   view?.close();
   view = null;
   document.title = words.name;
-  for (const dialog of document.querySelectorAll("dialog")) dialog.remove();
+  closeDialogs();
   show(page, announcer(), el("main", { id: "main" }, signInForm(notice, draw)));
 }
 
@@ -93,8 +93,21 @@ function askAbove() {
   const dialog = openDialog(words.signIn, words.close, signInForm(words.sessionOver, () => dialog.close()), "again");
   dialog.addEventListener("close", () => {
     if (!currentSession()) askToSignIn(words.sessionOver);
+    else drawRights();
   });
 }
+
+function drawHeader() {
+  show(page, header(), announcer(), main);
+}
+
+// Who is signed in, and what the key may do: of a form that is open nothing is lost.
+function drawRights() {
+  drawHeader();
+  view?.showRight?.();
+}
+
+const closeDialogs = () => { for (const dialog of document.querySelectorAll("dialog")) dialog.remove(); };
 
 async function draw() {
   const mine = ++drawn;
@@ -103,7 +116,11 @@ async function draw() {
   const session = currentSession();
   const asked = readAddress();
   const address = { ...asked, environment: session.key.environment ?? asked.environment };
-  show(page, header(), announcer(), main);
+  drawHeader();
+  if (address.customer && !may("customers:read")) {
+    show(main, el("p", { role: "alert", class: "problem" }, words.mayNotSeeCustomers));
+    return;
+  }
   const name = address.view ?? (may("customers:read") ? null : "service");
   const screen = screens[name];
   if (screen) {
@@ -112,6 +129,7 @@ async function draw() {
     try {
       const Screen = await screen.load();
       if (mine === drawn) view = new Screen(address, main, open);
+      tellBroken(address);
     } catch {
       // The file of the screen did not come.
       if (mine === drawn) show(main, el("p", { role: "alert", class: "problem" }, words.unreachable));
@@ -121,10 +139,16 @@ async function draw() {
   if (!address.customer) {
     document.title = words.name;
     show(main, start(open, environment));
+    tellBroken(address);
     return;
   }
   document.title = words.titleOf(address.customer);
   view = new CustomerView(address, main, open);
+  tellBroken(address);
+}
+
+function tellBroken({ isBroken }) {
+  if (isBroken) main.prepend(el("p", { role: "alert", class: "problem" }, words.brokenAddress));
 }
 
 // "/" goes to the field, unless somebody is writing.
@@ -142,7 +166,25 @@ document.addEventListener("signed-out", () => {
   if (document.querySelector("dialog[open]")) askAbove();
   else askToSignIn(words.sessionOver);
 });
-window.addEventListener("popstate", () => { if (currentSession()) draw(); });
+// Somebody signed in in another tab: a form that is open stays, and says in whose name it goes on.
+document.addEventListener("other-session", ({ detail: isOther }) => {
+  document.querySelector("dialog.again")?.close();
+  const form = document.querySelector("dialog:not(.again) .body");
+  if (form) drawRights();
+  else draw();
+  if (!isOther) return;
+  const text = words.otherKey(currentSession().key.name);
+  announce(text);
+  document.querySelector(".other-key")?.remove();
+  form?.prepend(el("p", { role: "alert", class: "problem other-key" }, text));
+});
+// A form is about whoever was looked at when it was opened, and goes with them.
+window.addEventListener("popstate", () => {
+  if (currentSession()) {
+    closeDialogs();
+    draw();
+  } else if (document.querySelector("dialog")) askToSignIn(words.sessionOver);
+});
 window.addEventListener("hashchange", begin);
 
 async function begin() {

@@ -48,10 +48,12 @@ export function patterns() {
 // Whether what lies ahead of it may still turn out otherwise.
 const isOpen = (state) => state !== "expired" && state !== "revoked";
 
+const called = (stretch) => words.states[stretch.called ?? stretch.state] ?? stretch.state;
+
 // What is told of a stretch, in words.
 export function stretchWords(stretch) {
   return words.stretch(
-    stretch.name, words.states[stretch.state] ?? stretch.state, timeText(stretch.from),
+    stretch.name, called(stretch), timeText(stretch.from),
     stretch.until === null ? null : timeText(stretch.until), stretch.detail, stretch.positions.slice(0, 6),
     stretch.isExpected);
 }
@@ -243,7 +245,7 @@ export class Picture {
 
   tell(stretch) {
     show(this.readout, el("p", {}, stateShape(stretch.state), " ",
-      el("strong", {}, stretch.name), ` ${words.states[stretch.state] ?? stretch.state} `, words.from, " ",
+      el("strong", {}, stretch.name), ` ${called(stretch)} `, words.from, " ",
       timeElement(stretch.from), " ",
       stretch.until === null ? words.withoutEnd : [words.until, " ", timeElement(stretch.until)],
       stretch.isExpected && ` (${words.expected})`, ". ", stretch.detail),
@@ -263,7 +265,7 @@ export class Picture {
     show(this.table, summary, paged(rows, 50, words, (shown) => el("table", {},
       el("thead", {}, el("tr", {}, words.tableHead.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, shown.map((stretch) => el("tr", {},
-        el("th", { scope: "row" }, stretch.name), el("td", {}, stateShape(stretch.state), " ", words.states[stretch.state] ?? stretch.state),
+        el("th", { scope: "row" }, stretch.name), el("td", {}, stateShape(stretch.state), " ", called(stretch)),
         el("td", {}, timeElement(stretch.from)),
         el("td", {}, stretch.until === null ? words.withoutEnd : timeElement(stretch.until)),
         el("td", {}, stretch.detail)))))));
@@ -277,7 +279,7 @@ function clipped(text, width) {
 
 function legend() {
   return el("ul", { class: "legend", "aria-label": words.legend },
-    Object.keys(shapes).map((state) => el("li", {}, stateShape(state), " ", words.states[state])),
+    Object.keys(shapes).map((state) => el("li", {}, stateShape(state), " ", words.legendOf(state))),
     el("li", {}, svg("svg", { width: 28, height: 14, class: "sample", "aria-hidden": "true" },
       svg("g", { class: "expected" }, shapes.active(0.5, 0.5, 27, 13))), " ", words.expected));
 }

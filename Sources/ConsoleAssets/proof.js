@@ -2,7 +2,7 @@
 // under that.
 
 import { get } from "./api.js";
-import { words } from "./words.js";
+import { screenWords } from "./screenwords.js";
 
 const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const hex = (data) => [...data].map((byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -58,23 +58,23 @@ async function isSigned(checkpoint, key) {
 
 // What was checked, as sentences: `{ok, text}` each; it ends at the first that fails.
 export async function checkInclusion(event) {
-  if (!globalThis.crypto?.subtle) return [{ ok: false, text: words.proof.needsSecureContext }];
+  if (!globalThis.crypto?.subtle) return [{ ok: false, text: screenWords.proof.needsSecureContext }];
   const checkpoint = readCheckpoint(await get("v1/ledger/checkpoint"));
-  if (checkpoint.size < event.position) return [{ ok: false, text: words.proof.tooYoung }];
+  if (checkpoint.size < event.position) return [{ ok: false, text: screenWords.proof.tooYoung }];
   const proof = await get(`v1/events/${event.position}/proof`, { size: checkpoint.size });
   const leaf = await sha256(Uint8Array.of(0), bytes(event.hash));
-  if (hex(leaf) !== proof.leaf_hash) return [{ ok: false, text: words.proof.otherLeaf }];
-  const steps = [{ ok: true, text: words.proof.leaf(event.position) }];
+  if (hex(leaf) !== proof.leaf_hash) return [{ ok: false, text: screenWords.proof.otherLeaf }];
+  const steps = [{ ok: true, text: screenWords.proof.leaf(event.position) }];
   const root = await rootOf(leaf, event.position, checkpoint.size, proof.hashes.map(bytes));
-  if (root === null || hex(root) !== hex(checkpoint.root)) return [...steps, { ok: false, text: words.proof.otherRoot }];
-  steps.push({ ok: true, text: words.proof.root(proof.hashes.length, checkpoint.size) });
+  if (root === null || hex(root) !== hex(checkpoint.root)) return [...steps, { ok: false, text: screenWords.proof.otherRoot }];
+  steps.push({ ok: true, text: screenWords.proof.root(proof.hashes.length, checkpoint.size) });
   let signed = null;
   try {
     signed = await isSigned(checkpoint, await get(".well-known/rightful-log-key"));
   } catch {
     // This browser has no Ed25519.
   }
-  if (signed === null) steps.push({ ok: null, text: words.proof.noEd25519 });
-  else steps.push({ ok: signed, text: signed ? words.proof.signed(checkpoint.origin) : words.proof.badSignature });
+  if (signed === null) steps.push({ ok: null, text: screenWords.proof.noEd25519 });
+  else steps.push({ ok: signed, text: signed ? screenWords.proof.signed(checkpoint.origin) : screenWords.proof.badSignature });
   return steps;
 }

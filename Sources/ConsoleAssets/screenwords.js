@@ -1,4 +1,5 @@
-// What people read on the screens that are not that of a customer, in English; a translation is another file like this one.
+// What people read on the screens that are not that of a customer, and in an event that was opened, in English; a translation is
+// another file like this one.
 
 export const screenWords = {
   // The service as a whole
@@ -130,6 +131,40 @@ export const screenWords = {
     monthsAfter: (count) => (count === 0 ? "Then" : `+${count} mo`),
     ofBegun: (count, begun) => (begun ? `${count} of ${begun}` : `${count}`),
     cohortText: "At the end of the month itself, and so many months later. Where it lies before what is shown, numbers stand in place of shares.",
+  },
+
+  // An event
+  event: (position) => `Event ${position}`,
+  undoTitle: (position) => `Undo event ${position}`,
+  eventSources: {
+    app_store_notification: "the App Store’s notification", app_store_api: "the App Store, asked", device: "a device",
+    api: "a command over HTTP", operator: "the command line", stripe_notification: "Stripe’s webhook", stripe_api: "Stripe, asked",
+  },
+  fields: {
+    type: "Type", source: "Told by", occurred: "Signed", recorded: "Recorded", environment: "Environment", customer: "Customer",
+    original: "Original transaction", transaction: "Transaction", product: "Product", hash: "Hash", previous: "Hash of the event before",
+  },
+  facts: "What it states",
+  evidence: "Evidence",
+  evidenceHash: "SHA-256 of the signed bytes:",
+  payload: "What was signed, read",
+  signedBytes: "What was signed, as it came",
+  evidenceErased: "The signed bytes were erased, because somebody was forgotten.",
+  noEvidence: "There is none: it was ordered here, and signed by nobody.",
+  proof: {
+    title: "In the log",
+    check: "Check that it stands in the log",
+    checking: "Checking …",
+    needsSecureContext: "Browsers compute hashes only on pages that came by https, or from this machine. `rightful verify` does it anywhere.",
+    tooYoung: "The last checkpoint is older than this event; try again in a few seconds.",
+    otherLeaf: "The leaf that the service names is not the hash of this event.",
+    leaf: (position) => `The event’s hash is leaf ${position} of the log’s tree.`,
+    otherRoot: "The hashes lead to another root than that of the checkpoint: the log is not the one that was signed.",
+    root: (count, size) => `${count} ${count === 1 ? "hash leads" : "hashes lead"} from it to the root of the checkpoint over ${size} events.`,
+    noEd25519: "This browser cannot check the checkpoint’s signature.",
+    signed: (origin) => `The checkpoint is signed by the key of ${origin}.`,
+    badSignature: "The checkpoint’s signature is not that of the log’s key.",
+    rest: "That the hash is that of the facts above is checked by rightful verify.",
   },
 
   // The catalog

@@ -19,7 +19,8 @@ export class Sliders {
       type: "datetime-local", id: "at-field", step: "0.001", "aria-label": words.atField, onchange: () => this.typeAt(),
     });
     this.atNow = button(words.now, () => handlers.at(null), { id: "at-now", class: "quiet" });
-    this.atText = el("output", { for: "at-slider" });
+    // The present goes on by itself, and is not told each time.
+    this.atText = el("output", { for: "at-slider", "aria-live": "off" });
     this.known = el("input", {
       type: "range", id: "known-slider", min: 0, max: 0, step: 1, "aria-label": words.knownLabel,
       oninput: () => this.slideKnown(),
@@ -130,10 +131,14 @@ export class Sliders {
   typeKnown() {
     const text = this.knownField.value.trim();
     if (text === "") this.handlers.knownAt(null);
-    else if (/^\d+$/.test(text)) this.handlers.knownAt(text);
-    else {
-      const instant = Date.parse(text);
-      if (Number.isNaN(instant)) this.refuse(words.knownIsNothing);
+    else if (/^\d+$/.test(text)) {
+      // A year is no position, and neither is what the log has not reached.
+      if (Number(text) > (this.head ?? Infinity)) this.refuse(words.knownBeyond(this.head));
+      else this.handlers.knownAt(text);
+    } else {
+      const isBare = /^\d{4}-\d\d-\d\d(T[\d:.]+)?$/.test(text);
+      const instant = isBare ? fieldInstant(text.includes("T") ? text : `${text}T00:00`) : Date.parse(text);
+      if (instant === null || Number.isNaN(instant)) this.refuse(words.knownIsNothing);
       else this.handlers.knownAt(new Date(instant).toISOString());
     }
   }

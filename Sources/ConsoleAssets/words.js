@@ -32,6 +32,7 @@ export const words = {
   signedIn: "Signed in.",
   signedOut: "You are signed out.",
   sessionOver: "The session has ended. Sign in again.",
+  otherKey: (name) => `Another key signed in in this browser: ${name}. What you do from here on is done in its name.`,
   signedInAs: (key) => (key.app ? `${key.name} · ${key.app}` : key.name),
   timesLocal: (zone) => `Times: ${zone}`,
   timesUTC: "Times: UTC",
@@ -45,7 +46,7 @@ export const words = {
   environment: "Environment",
   environments: { production: "Production", sandbox: "Sandbox" },
   foundOne: (id) => `Found ${id}.`,
-  foundSeveral: (count) => `${count} customers fit:`,
+  foundSeveral: (count) => `There are ${count}:`,
   foundNobody: (text) => `Nobody and nothing is known by “${text}”. Look at each character: ids are compared exactly.`,
   orderNotAsked: (why) => `As an order id it could not be looked up: ${why}`,
   foundBy: (originals) => `by purchase ${originals.slice(0, 3).join(", ")}`,
@@ -66,8 +67,13 @@ export const words = {
   // A customer
   answer: "What they hold",
   holdsNothing: "Nothing.",
+  neverHeld: "They hold nothing, and never held anything.",
   heldNothing: "They hold nothing, and had held nothing by then.",
+  mayKnowNothing: "They hold nothing that this key may see.",
+  notAllPurchases: "Purchases that give nothing now are shown to keys that may read events.",
   nothingKnown: (id) => `Nobody is known by “${id}”. The ledger has never heard of this id.`,
+  alsoIn: (environment) => `They are known in ${environment}, too.`,
+  inSandbox: "This is the sandbox, for tests: nobody pays there.",
   knownElsewhere: (environment) => `Nothing is known of them here, but they are known in ${environment}.`,
   lookThere: "Look there",
   alsoKnown: (names) => `One customer with ${names.join(", ")}`,
@@ -75,6 +81,12 @@ export const words = {
   noDots: "Nobody can be asked for by “.” or “..”: in an address they mean something else.",
   foundNoStripeCustomer: "Stripe’s customers are not in the ledger. Take the subscription (sub_…), the invoice (in_…) or the payment (pi_…), "
     + "which stand on the customer’s page in Stripe.",
+  asOf: (time) => `This is as of ${time}, and may be so no more.`,
+  askAgain: "Ask again",
+  notShown: "What they hold then could not be asked for.",
+  tryAgain: "Try again",
+  mayNotSeeCustomers: "This key may not see customers.",
+  brokenAddress: "A part of this address cannot be read, and was left out.",
   unreadPurchases: (count) => `${count} further purchases are not drawn.`,
   momentLine: (at, isNow, known, isAll) => `${isNow ? "Now" : `On ${at}`}${isAll ? "" : `, ${known}`}:`,
   sentences: {
@@ -94,36 +106,58 @@ export const words = {
     grace: (name, until) => `They still have ${name}, though the last renewal could not be charged: a grace period runs`
       + `${until ? ` until ${until}` : ""}. They should look at how they pay.`,
     retryWith: (name) => `They still have ${name}, though the renewal could not be charged: the store keeps trying. They should look at how they pay.`,
-    lost: (name, since, why) => `They have had no ${name} since ${since}${why}`,
-    // By the code of the reason.
+    none: (name, why) => `They have no ${name}: ${why}`,
+    lost: (name, since, why) => `They have had no ${name} since ${since}: ${why}`,
+    also: (what) => `Also, ${what}`,
+    ofAnother: (what) => `Of something else that gave it: ${what}`,
+    // By the code of the reason; each is true of the past as well.
     lostBy: {
-      expired: ", when it ran out.",
-      leeway: ", when it ran out.",
-      paid_period: ".",
-      one_time_purchase: ".",
-      grant: ", when what was granted ran out.",
-      grant_revoked: ": what was granted was taken back.",
-      grace_period: ": the renewal could not be charged. They should look at how they pay.",
-      past_due: ": the renewal could not be charged, and is tried again. They should look at how they pay.",
-      billing_retry: ": the renewal could not be charged, and the store keeps trying. It comes back as soon as a payment goes through; "
+      expired: "it ran out.",
+      leeway: "it ran out.",
+      paid_period: "it ended.",
+      one_time_purchase: "it ended.",
+      grant: "what was granted ran out.",
+      grant_revoked: "what was granted was taken back.",
+      grace_period: "the renewal could not be charged. They should look at how they pay.",
+      past_due: "the renewal could not be charged, and is tried again. They should look at how they pay.",
+      billing_retry: "the renewal could not be charged, and the store keeps trying. It comes back as soon as a payment goes through; "
         + "they should look at how they pay.",
-      billing_given_up: ": the renewal could not be charged, and the store has given up trying.",
-      renewal_pending: ": their renewal is due, and no payment was heard of.",
-      refunded: ": the purchase was refunded.",
-      family_revoked: ": it is no longer shared with them by their family.",
-      dispute: ": the payment is disputed with their bank.",
-      cancelled: ": the subscription was ended before its time.",
-      paused: ": the subscription is paused.",
-      owned_by_another: ": the purchase is another customer’s now.",
-      replaced: ": a later purchase took its place, and that one does not give it.",
-      upgraded_elsewhere: ": it was changed to another plan, of which nothing was heard yet.",
+      billing_given_up: "the renewal could not be charged, and the store has given up trying.",
+      renewal_pending: "their renewal is due, and no payment was heard of.",
+      refunded: "the purchase was refunded.",
+      family_revoked: "their family stopped sharing it with them.",
+      dispute: "the payment was disputed with their bank.",
+      cancelled: "the subscription was ended before its time.",
+      paused: "the subscription was paused.",
+      owned_by_another: "the purchase became another customer’s.",
+      replaced: "a later purchase took its place, and that one does not give it.",
+      upgraded_elsewhere: "it was changed to another plan, of which nothing was heard.",
+      // Where the reason is known by half.
+      unpaid: "the renewal could not be charged.",
+      other: "what gave it until then ended.",
+    },
+    // Where access goes on by something else.
+    after: (until, by) => `After that they have it ${until ? `until ${until}` : "without a known end"}, by ${by}.`,
+    goesOn: (until) => (until ? `It goes on until ${until}.` : "It goes on without a known end."),
+    by: {
+      grant: "a grant", in_grace_period: "a grace period, for the renewal could not be charged",
+      in_billing_retry: "the catalog’s leave while the store tries to charge them",
+    },
+    lookAtPay: "They should look at how they pay.",
+    atPresent: {
+      grant: "At present it is by a grant.", free_trial: "At present it is a free trial.",
+      family_shared: "At present it is shared by somebody of their family.",
+      grace_period: "At present it is by a grace period, for the renewal could not be charged.",
+      billing_retry: "The renewal could not be charged, and the store keeps trying.",
+      renewal_pending: "Their renewal is due and not yet heard of.",
     },
     leeway: (name, until) => `They still have ${name}, for the leeway that the catalog gives${until ? ` until ${until}` : ""}.`,
     holds: (name) => `They have ${name}.`,
     // Of a purchase that is paid for and decides nothing.
     beside: (product, until, renews) => `Beside that they pay for ${product}${until
       ? renews ? `, which renews by itself on ${until}` : `, until ${until}` : ", which does not run out"}.`,
-    unmapped: (product) => `They bought ${product}, which the catalog gives nothing for.`,
+    bought: (product, until) => `They also paid for ${product}${until ? `, which runs until ${until}` : ""}.`,
+    unmapped: "The catalog gives nothing for it.",
   },
 
   // The two sliders
@@ -150,6 +184,7 @@ export const words = {
   knownUpTo: (position, type, time) => `as known up to event ${position}, ${words.eventTypes[type] ?? type} (${time})`,
   knownPosition: (position) => `as known up to event ${position}`,
   knownAtTime: (text) => `as known at ${text}`,
+  knownBeyond: (head) => `The log ends at event ${head} so far.`,
   knownIsNothing: "That is neither a position nor a time, such as 2026-11-20T19:00:00Z.",
 
   // The picture
@@ -173,17 +208,18 @@ export const words = {
     `${name}: ${state}, from ${from} ${until ? `until ${until}` : "without end"}${isExpected ? ", expected" : ""}. ${detail}`
     + `${positions.length > 0 ? ` By events ${positions.join(", ")}.` : ""}`,
   states: {
-    active: "paid", in_grace_period: "grace period", in_billing_retry: "billing retry", revoked: "revoked", expired: "expired",
+    active: "paid", granted: "granted", in_grace_period: "grace period", in_billing_retry: "billing retry", revoked: "revoked", expired: "expired",
   },
+  legendOf: (state) => (state === "active" ? "paid or granted" : words.states[state]),
   sources: { app_store: "App Store", web_checkout: "web checkout", grant: "grant" },
   carriedBy: (product, source, original) => `${[product, source, original].filter(Boolean).join(" · ")}.`,
-  period: (period) => `${[
+  period: (period, ending) => `${[
     period.product_id, period.ownership === "family_shared" ? "shared by family" : null,
     period.offer ? `${period.offer.type}${period.offer.discount ? ` (${period.offer.discount})` : ""}` : null,
-    period.ended_by ? words.endings[period.ended_by] : null,
+    words.endings[ending] ?? null,
   ].filter(Boolean).join(" · ")}.`,
   endings: {
-    expiry: "runs out", superseded: "replaced by a later purchase", upgraded_elsewhere: "upgraded", revocation: "revoked",
+    expiry: "ends", renewed: "renewed", renews: "renews by itself", ran_out: "ran out", superseded: "replaced by a later purchase", upgraded_elsewhere: "upgraded", revocation: "revoked",
     cancellation: "ended before its time",
   },
 
@@ -207,37 +243,10 @@ export const words = {
 
   // Events
   events: "Events",
-  event: (position) => `Event ${position}`,
   noEvents: "None.",
   notKnownThen: (count) => `${count} later ${count === 1 ? "event was" : "events were"} not known then.`,
   onlyFirst: (count) => `The first ${count} events are shown; the rest is in the API.`,
   mayNotReadEvents: "This key may not read events.",
-  fields: {
-    type: "Type", source: "Told by", occurred: "Signed", recorded: "Recorded", environment: "Environment", customer: "Customer",
-    original: "Original transaction", transaction: "Transaction", product: "Product", hash: "Hash", previous: "Hash of the event before",
-  },
-  facts: "What it states",
-  evidence: "Evidence",
-  evidenceHash: "SHA-256 of the signed bytes:",
-  payload: "What was signed, read",
-  signedBytes: "What was signed, as it came",
-  evidenceErased: "The signed bytes were erased, because somebody was forgotten.",
-  noEvidence: "There is none: it was ordered here, and signed by nobody.",
-  proof: {
-    title: "In the log",
-    check: "Check that it stands in the log",
-    checking: "Checking …",
-    needsSecureContext: "Browsers compute hashes only on pages that came by https, or from this machine. `rightful verify` does it anywhere.",
-    tooYoung: "The last checkpoint is older than this event; try again in a few seconds.",
-    otherLeaf: "The leaf that the service names is not the hash of this event.",
-    leaf: (position) => `The event’s hash is leaf ${position} of the log’s tree.`,
-    otherRoot: "The hashes lead to another root than that of the checkpoint: the log is not the one that was signed.",
-    root: (count, size) => `${count} ${count === 1 ? "hash leads" : "hashes lead"} from it to the root of the checkpoint over ${size} events.`,
-    noEd25519: "This browser cannot check the checkpoint’s signature.",
-    signed: (origin) => `The checkpoint is signed by the key of ${origin}.`,
-    badSignature: "The checkpoint’s signature is not that of the log’s key.",
-    rest: "That the hash is that of the facts above is checked by rightful verify.",
-  },
   eventTypes: {
     subscribed: "bought a subscription", resubscribed: "bought it again", one_time_purchased: "bought once", renewed: "renewed",
     billing_recovered: "renewed, after trouble with the charge", renewal_failed: "the charge failed",
@@ -277,10 +286,6 @@ export const words = {
     "invoice.payment_action_required": "payment waits for the customer’s bank", "invoice.updated": "invoice changed",
     "invoice.voided": "invoice cancelled", "invoice.marked_uncollectible": "invoice given up", "invoice_payment.paid": "invoice paid",
   },
-  eventSources: {
-    app_store_notification: "the App Store’s notification", app_store_api: "the App Store, asked", device: "a device",
-    api: "a command over HTTP", operator: "the command line", stripe_notification: "Stripe’s webhook", stripe_api: "Stripe, asked",
-  },
 
   // Putting right
   commands: {
@@ -312,11 +317,13 @@ export const words = {
     done: "Done.",
     recordedAs: (position) => `Recorded as event ${position}.`,
     noProductGives: (name) => `No product of the catalog gives ${name}. Look at its spelling.`,
-    undoTitle: (position) => `Undo event ${position}`,
-    noGrant: "No grant of theirs is in force.",
     oneCustomer: (names) => `These ids are one customer, and all of them are forgotten: ${names.join(", ")}.`,
     undo: "Undo it",
     undone: "Undone.",
+    undoneBefore: "It was undone before.",
+    dialogTitle: (title, customer) => `${title} · ${customer}`,
+    purchaseLine: (product, state, end, isAhead, id) => [product, state, end && `${isAhead ? "until" : "since"} ${end}`, id].filter(Boolean).join(" · "),
+    nobodyKnown: (id, isSure) => `${isSure ? "Nobody is known" : "Nobody that this key may see is known"} by “${id}”. Look at each character.`,
     undoReason: (position) => `undoes event ${position}, from the console`,
     extend: "Give days …",
     extendText: "The App Store moves the date on which the subscription renews. That cannot be taken back. It does so twice a year at most.",

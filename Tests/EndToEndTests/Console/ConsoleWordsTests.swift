@@ -28,6 +28,10 @@ struct ConsoleWordsTests {
     func reasons() throws {
         let table = try Self.table("lostBy")
         for code in ReasonCode.allCases { #expect(Self.has(code.rawValue, in: table), "\(code.rawValue)") }
+        // What is said where the reason of the loss is not that of the present, and only half of it is known to hold still.
+        for name in ["unpaid", "other"] { #expect(Self.has(name, in: table), "\(name)") }
+        let sentences = try Self.text("sentence.js")
+        #expect(!sentences.contains("say.lost(name, since"), "the date goes with the reason of then")
     }
 
     @Test("each reason for which somebody has access has a sentence")
