@@ -18,6 +18,11 @@ struct CommandLineTests {
             (["serve"] + away, 1, "Connection refused"), (["keys", "list"] + away, 1, "Connection refused"),
             (["catalog", "apply", directory], 1, "not a file"), (["catalog", "apply", "/nowhere"], 1, "No such file"),
             (["keys", "list", "--data-dir", installation.configurationFile.path()], 1, "data_dir"),
+            // A directory that is not mounted must not look like a ledger without events.
+            (["status", "--data-dir", "\(directory)/none"], 1, "there is no ledger in"),
+            (["events", "--data-dir", "\(directory)/none"], 1, "there is no ledger in"),
+            (["entitlements", "c-1", "--data-dir", "\(directory)/none"], 1, "there is no ledger in"),
+            (["webhooks", "list", "--data-dir", "\(directory)/none"], 1, "there is no ledger in"),
             (["nothing"], 2, "nothing"), (["keys", "create", "--name", "a\nb", "--scopes", "admin"], 2, "--name"),
             (["--data-dir"], 2, "no command"),
         ]

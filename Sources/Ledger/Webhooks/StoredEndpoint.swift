@@ -1,4 +1,4 @@
-import EntitlementCore
+package import EntitlementCore
 import PostgresClient
 
 /// What endpoints want to hear of, as the outbox gives messages to them.
@@ -147,5 +147,13 @@ struct EndpointEvent: Sendable {
             return EndpointEvent(
                 position: position, recordedAt: Timestamp(milliseconds: try row.timestamp(1)), fact: fact)
         }
+    }
+}
+
+extension EndpointRegister {
+    /// Whether nothing is sent to one, because it is paused or its receiver asked to be left alone.
+    package func isHeldUp(_ endpoint: Endpoint) async throws -> Bool {
+        if endpoint.pause != nil { return true }
+        return try await standings(of: [endpoint.id])[endpoint.id]?.heldUntil != nil
     }
 }

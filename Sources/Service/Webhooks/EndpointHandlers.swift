@@ -124,17 +124,18 @@ extension Application {
 
     /// `POST /v1/webhook_endpoints/{id}/actions/resume`.
     func resumeEndpoint(_ call: Call) async throws -> HTTPResponse {
-        try await change(call, to: .resumed) { $0.pause != nil }
+        let webhooks = try ownWebhooks()
+        return try await change(call, to: .resumed) { try await webhooks.endpoints.isHeldUp($0) }
     }
 
     private func change(
-        _ call: Call, to change: EndpointFact.Change, where isNews: (Endpoint) -> Bool
+        _ call: Call, to change: EndpointFact.Change, where isNews: (Endpoint) async throws -> Bool
     ) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let deduplication = try self.deduplication(of: call)
         return try await carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
-            if isNews(endpoint) {
+            if try await isNews(endpoint) {
                 return .answer(try await webhooks.endpoints.change(endpoint.id, change, deduplication))
             }
             // Under a key even what is so already becomes an event, since the event is what remembers the key.

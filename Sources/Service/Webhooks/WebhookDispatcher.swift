@@ -39,6 +39,7 @@ package struct WebhookDispatcher: Sendable {
     private let metrics: Metrics
     private let logger: Logger
     private let intervals: Intervals
+    private let troubleTold = Throttle(.seconds(60), beginsOpen: true)
     private let now: @Sendable () -> Timestamp
     private let bell = Doorbell()
     private let notices: EndpointNotices
@@ -131,7 +132,8 @@ package struct WebhookDispatcher: Sendable {
             }
             return nil
         } catch {
-            log("webhooks cannot be sent now", error)
+            // It is tried again at once, and an outage may last.
+            if troubleTold.passes() { log("webhooks cannot be sent now", error) }
             return intervals.retry
         }
     }

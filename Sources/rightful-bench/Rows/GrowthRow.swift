@@ -22,7 +22,9 @@ struct GrowthRow: Row {
                 let rates = try measure(bench, rig, customers, some, told: &told)
                 report(bench, rates, beside: smallest, size: size, empty: empty)
                 smallest = smallest ?? rates
-                if size == bench.options.sizes.last { try RebuildRow.measure(bench, rig, events: told, only: "originals") }
+                if size == bench.options.sizes.last {
+                    try RebuildRow.measure(bench, rig, events: told, only: "originals")
+                }
             }
         }
     }

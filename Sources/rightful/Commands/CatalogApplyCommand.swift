@@ -30,7 +30,7 @@ struct CatalogApplyCommand: Command {
         } catch let error as CatalogDocumentError {
             throw CommandFailure(description: "\(path): \(error)")
         }
-        let line = try await DatabaseSession.with(arguments, context) { session in
+        let line = try await DatabaseSession.with(arguments, context, needsLedger: false) { session in
             let current = try await LedgerReader(pool: session.pool, now: session.clock.now).catalog()
             if current.catalog == catalog, current.writtenAt > 0 {
                 return "the catalog is in force already, since position \(current.writtenAt)\n"

@@ -17,7 +17,7 @@ struct CheckpointCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
-        let (checkpoint, note) = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+        let (checkpoint, note) = try await DatabaseSession.with(arguments, context) { session in
             let tree = LogTree(pool: session.pool)
             // Beside a database that somebody else runs a command may be run anywhere, where a key made for it would be
             // another than the service's.

@@ -34,7 +34,7 @@ struct ExportCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
-        let document = try await DatabaseSession.with(arguments, context, needsLedger: true) {
+        let document = try await DatabaseSession.with(arguments, context) {
             session -> CustomerExportDocument? in
             let export = try await LedgerReader(pool: session.pool, now: session.clock.now).export(
                 of: customer, environments: environments)

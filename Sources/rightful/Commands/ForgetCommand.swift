@@ -42,7 +42,7 @@ struct ForgetCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
-        let line = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+        let line = try await DatabaseSession.with(arguments, context) { session in
             let pool = PostgresPool(
                 Self.ownerConninfo(configuration, session), limits: PostgresPool.Limits(connections: 1))
             do {

@@ -43,7 +43,7 @@ struct RebuildCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let report = try await DatabaseSession.with(
-            arguments, context, connections: Self.connections, needsLedger: true
+            arguments, context, connections: Self.connections
         ) { session in
             let meter = ProgressMeter(context)
             defer { meter.end() }

@@ -63,7 +63,7 @@ struct VerifyCommand: Command {
         let configuration = try context.configuration(arguments)
         let derive = arguments.has("--quick") ? nil : try Self.derivation(configuration)
         do {
-            let (summary, guardsOff) = try await DatabaseSession.with(arguments, context, needsLedger: true) {
+            let (summary, guardsOff) = try await DatabaseSession.with(arguments, context) {
                 session in
                 if let since {
                     let ownID = try await LogTree(pool: session.pool).end().ownID

@@ -76,7 +76,7 @@ struct DatabaseSession: Sendable {
     ///   there: a directory that was moved, or not mounted, must not look like a ledger that verifies.
     static func with<Value: Sendable>(
         _ arguments: ParsedArguments, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
-        needsLedger: Bool = false, _ body: @Sendable (DatabaseSession) async throws -> Value
+        needsLedger: Bool = true, _ body: @Sendable (DatabaseSession) async throws -> Value
     ) async throws -> Value {
         let configuration = try context.configuration(arguments)
         if needsLedger, case .embedded = configuration.database {

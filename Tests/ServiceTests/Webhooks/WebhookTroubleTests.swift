@@ -39,6 +39,26 @@ struct WebhookTroubleTests {
         #expect(try await rig.get(path).json["held_until"] == .null)
     }
 
+    @Test("a receiver that asked to be left alone is sent what there is at once when somebody resumes it")
+    func resumedHold() async throws {
+        let rig = try await ServiceRig.make()
+        let receiver = try Receiver { _, number in
+            number == 0 ? .answer(503, headers: ["Retry-After: 21600"], "") : .answer(200, "")
+        }
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(try await rig.endpoint(receiver, "")))"
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        try await rig.telling {
+            while try await rig.get(path).json["held_until"] == .null { try await Task.sleep(for: .milliseconds(5)) }
+            let resumed = try await rig.send("POST", path + "/actions/resume", key: rig.admin)
+            #expect(resumed.status == 200, "\(resumed.text)")
+            try await receiver.wait("the message again") { $0.count >= 2 }
+        }
+        #expect(try await rig.get(path).json["held_until"] == .null)
+        let head = try await rig.get("/v1/ledger").json["position"]
+        #expect(try await rig.send("POST", path + "/actions/resume", key: rig.admin).status == 200)
+        #expect(try await rig.get("/v1/ledger").json["position"] == head, "nothing held it up")
+    }
+
     @Test("whoever asks to be left alone for longer than a number can say is left alone for six hours")
     func longHold() async throws {
         let rig = try await ServiceRig.make()

@@ -67,7 +67,7 @@ struct KeysCreateCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let apps = try context.configuration(arguments).apps.map(\.binding.bundleID)
-        let secret = try await DatabaseSession.with(arguments, context) { session in
+        let secret = try await DatabaseSession.with(arguments, context, needsLedger: false) { session in
             try await session.apiKeys.create(
                 name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID
             ).secret

@@ -32,8 +32,15 @@ struct StatusCommand: Command {
             let now = session.clock.now()
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let seen = SeenProjector(pool: session.pool)
-            try await seen.catchUp(events: Self.countedEvents)
-            try await DriftProjector(pool: session.pool).catchUp(events: Self.countedEvents, isHurried: true)
+            let onlyReads = try await session.pool.withConnection { connection in
+                try connection.query(
+                    "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
+                ).row(0).bool(0)
+            }
+            if !onlyReads {
+                try await seen.catchUp(events: Self.countedEvents)
+                try await DriftProjector(pool: session.pool).catchUp(events: Self.countedEvents, isHurried: true)
+            }
             let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
             let imports = try await WebImportRegister.states(session.pool)
             let lookups = WebLookupRegister(pool: session.pool)
@@ -60,7 +67,7 @@ struct StatusCommand: Command {
                 webhooks: StatusDocument.Webhooks(
                     try await session.endpoints.health(), at: now), catalog: try await reader.catalog().catalog,
                 cluster: session.cluster,
-                transport: try await session.pool.withConnection { $0.transport },
+                transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
                 servingAs: try await ServingUser.all(session.pool),
                 weakness: try await ServingRole.weakness(session.pool),
                 guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)

@@ -26,6 +26,8 @@ struct StatusDocument: Encodable {
         @Nullable var encryption: String?
         /// Whether somebody on the way could read and change what is sent.
         let isExposed: Bool
+        /// Whether nothing can be recorded: a standby, or `default_transaction_read_only`.
+        let isReadOnly: Bool
     }
 
     struct Clock: Encodable {
@@ -155,7 +157,8 @@ extension StatusDocument {
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
         sweeps: [Sweep], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         catalog: Catalog, cluster: EmbeddedCluster?,
-        transport: Transport, servingAs: [String], weakness: String?, guardsOff: [String], clock: LedgerClock
+        transport: Transport, onlyReads: Bool, servingAs: [String], weakness: String?, guardsOff: [String],
+        clock: LedgerClock
     ) {
         self.init(.current)
         let reachedBy =
@@ -167,7 +170,7 @@ extension StatusDocument {
         database = Database(
             kind: cluster == nil ? "external" : "embedded", version: statistics.serverVersion,
             user: cluster?.serverAccount, reachedBy: reachedBy, encryption: transport.encryption,
-            isExposed: transport.isExposed)
+            isExposed: transport.isExposed, isReadOnly: onlyReads)
         self.servingAs = servingAs
         self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(

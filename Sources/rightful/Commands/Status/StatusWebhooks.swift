@@ -36,7 +36,10 @@ extension StatusDocument {
         let cure = webhooks.failing + webhooks.paused > 0 ? ": `rightful webhooks list` shows them" : ""
         let late =
             webhooks.overdueSeconds >= Self.noticedDelay
-            ? "; what is due is not sent for \(webhooks.overdueSeconds) s: does the service run?" : ""
+            ? "; what is due is not sent for \(webhooks.overdueSeconds) s: "
+                + ((servingAs ?? []).isEmpty
+                    ? "no service is connected" : "a receiver is slow, or the service is behind")
+            : ""
         let behind =
             webhooks.untoldSeconds >= Self.noticedDelay
             ? "; what came \(webhooks.untoldSeconds) s ago was not looked at yet" : ""

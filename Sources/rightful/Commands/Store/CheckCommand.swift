@@ -51,7 +51,7 @@ struct CheckCommand: Command {
         let accesses = try StoreAccess.all(configuration)
         let anchors = try TrustedMaterial.anchors(configuration)
         let stripe = try StripeFiles(configuration)
-        let results = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+        let results = try await DatabaseSession.with(arguments, context) { session in
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let verifier = StoreAccess.statementVerifier(try JWSVerifier(trusting: anchors), configuration)

@@ -59,7 +59,7 @@ struct DriftCommand: Command {
     private static let patience = Duration.seconds(10)
 
     func run(_ context: CommandContext) async throws {
-        let page = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+        let page = try await DatabaseSession.with(arguments, context) { session in
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let head = try await reader.status().position
             let throttle = Throttle(.milliseconds(200))

@@ -56,7 +56,7 @@ struct ExtendCommand: Command {
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
         let anchors = try TrustedMaterial.anchors(configuration)
-        let lines = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+        let lines = try await DatabaseSession.with(arguments, context) { session in
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             do {
                 let known = try await StoreExtension.Subject(original, environment, reader)

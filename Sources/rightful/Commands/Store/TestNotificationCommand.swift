@@ -36,7 +36,7 @@ struct TestNotificationCommand: Command {
         let anchors = try TrustedMaterial.anchors(configuration)
         let verifier = NotificationVerifier(
             jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding))
-        let line = try await DatabaseSession.with(arguments, context, needsLedger: true) { session in
+        let line = try await DatabaseSession.with(arguments, context) { session in
             let client = access.client(session, now: session.clock.now)
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let before = try await reader.status().position

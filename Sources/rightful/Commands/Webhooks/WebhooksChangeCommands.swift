@@ -23,7 +23,9 @@ struct WebhooksDeleteCommand: Command {
 /// `rightful webhooks resume ID`.
 struct WebhooksResumeCommand: Command {
     static let usage = CommandUsage(
-        "webhooks resume", "Go on sending to an endpoint that was paused, where it was.", operands: ["ID"])
+        "webhooks resume",
+        "Go on sending to an endpoint that was paused, or asked to be left alone (429, 503), where it was.",
+        operands: ["ID"])
 
     private let arguments: ParsedArguments
 
@@ -32,8 +34,10 @@ struct WebhooksResumeCommand: Command {
     func run(_ context: CommandContext) async throws {
         try await DatabaseSession.with(arguments, context) { session in
             let (register, endpoint) = try await session.endpoint(arguments.operands[0])
-            guard endpoint.pause != nil else {
-                throw CommandFailure(description: "\(endpoint.id) is not paused")
+            guard try await register.isHeldUp(endpoint) else {
+                throw CommandFailure(
+                    description:
+                        "\(endpoint.id) is not paused, and did not ask to be left alone: it is sent what there is")
             }
             try await register.change(endpoint.id, .resumed)
         }

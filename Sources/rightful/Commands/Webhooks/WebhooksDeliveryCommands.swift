@@ -145,10 +145,16 @@ struct WebhooksTestCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let sent = try await DatabaseSession.with(arguments, context) { session in
-            let (_, endpoint) = try await session.endpoint(arguments.operands[0])
+            let (register, endpoint) = try await session.endpoint(arguments.operands[0])
             guard endpoint.pause == nil else {
                 throw CommandFailure(
                     description: "\(endpoint.id) is paused; resume it first: `rightful webhooks resume \(endpoint.id)`")
+            }
+            if let until = try await register.standings(of: [endpoint.id])[endpoint.id]?.heldUntil {
+                throw CommandFailure(
+                    description:
+                        "\(endpoint.id) asked to be left alone until \(until); to go on now: `rightful webhooks resume \(endpoint.id)`"
+                )
             }
             let projector = WebhookProjector(
                 pool: session.pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift,
@@ -168,8 +174,9 @@ struct WebhooksTestCommand: Command {
                 let sent = try await list.deliveries(of: endpoint.id, after: number - 1, limit: 1).first
                 if let sent, sent.number == number, sent.attempts > 0 { return sent }
                 guard ContinuousClock.now < end else {
+                    let standing = try await register.standings(of: [endpoint.id])[endpoint.id]
                     throw CommandFailure(
-                        description: "nothing was sent within \(Self.patience): does a service run on this database?")
+                        description: Self.delay(standing, isServed: try await !ServingUser.all(session.pool).isEmpty))
                 }
                 try await Task.sleep(for: .milliseconds(50))
             }
@@ -178,5 +185,14 @@ struct WebhooksTestCommand: Command {
             throw CommandFailure(description: "it was not taken: \(sent.failure ?? sent.state.rawValue)")
         }
         try context.output.write("it was taken, with status \(sent.status ?? 0)\n")
+    }
+
+    /// Why it was not sent in time, as far as that can be told.
+    private static func delay(_ standing: EndpointStanding?, isServed: Bool) -> String {
+        let waited = "it was not sent within \(patience)"
+        guard isServed else { return "\(waited): no service is connected to this database" }
+        let since = standing?.failingSince.map { ", and the receiver has taken nothing since \($0)" } ?? ""
+        return
+            "\(waited), and is sent when its turn comes: \(max(0, (standing?.waiting ?? 0) - 1)) deliveries wait beside it\(since)"
     }
 }
