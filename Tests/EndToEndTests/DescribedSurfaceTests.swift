@@ -102,7 +102,7 @@ struct DescribedSurfaceTests {
                 client, "GET", "/v1/charts/\(chart)", environment.merging(["interval": "month"]) { $1 })
             #expect(answer.json["name"] as? String == chart)
             let table = try await Self.ask(client, "GET", "/v1/charts/\(chart)", ["format": "csv"])
-            #expect(table.text.hasPrefix("from,until,figure,"))
+            #expect(table.text.hasPrefix("from,until,is_over,figure,"))
         }
         let plan = #"{"days":3,"reason_code":"other","reason":"described","dry_run":true}"#
         var isExtended = false

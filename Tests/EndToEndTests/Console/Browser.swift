@@ -31,16 +31,8 @@ final class Browser {
     static func start(
         zone: String = "Europe/Berlin", width: Int = 1280, height: Int = 1000, isDark: Bool = false
     ) async throws -> Browser {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/chromedriver")
-        process.arguments = ["--port=0"]
-        process.environment = ProcessInfo.processInfo.environment.merging(["TZ": zone]) { $1 }
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        process.standardError = FileHandle.nullDevice
-        try await process.runWithAllSignals()
+        let (process, port) = try await driver(zone)
         do {
-            let port = try #require(await Self.port(said: pipe.fileHandleForReading))
             // Foundation's own does not read what the driver writes.
             let http = OutgoingSession(timeout: 120, answerLimit: 64 << 20)
             let base = try #require(URL(string: "http://127.0.0.1:\(port)"))
@@ -66,6 +58,23 @@ final class Browser {
             process.terminate()
             throw error
         }
+    }
+
+    /// Starts a driver, and again where it ends at once: where another takes the port that it has just looked for, it does.
+    private static func driver(_ zone: String) async throws -> (Process, port: Int) {
+        for _ in 0..<5 {
+            let process = Process()
+            process.executableURL = URL(filePath: "/usr/bin/chromedriver")
+            process.arguments = ["--port=0"]
+            process.environment = ProcessInfo.processInfo.environment.merging(["TZ": zone]) { $1 }
+            let pipe = Pipe()
+            process.standardOutput = pipe
+            process.standardError = FileHandle.nullDevice
+            try await process.runWithAllSignals()
+            if let port = await port(said: pipe.fileHandleForReading) { return (process, port) }
+            process.waitUntilExit()
+        }
+        throw Failure(code: "no driver", message: "chromedriver ended five times without saying its port")
     }
 
     private init(driver: Process, session: URL, http: OutgoingSession) {

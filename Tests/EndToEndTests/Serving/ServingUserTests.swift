@@ -167,7 +167,10 @@ struct ServingUserTests {
                 grep -v '\(pattern)' /etc/passwd > "$0"; echo '\(line)' >> "$0"
                 mount --bind "$0" /etc/passwd && exec "$@"
                 """
-            for arguments in [["serve"], ["serve", "--database-url", "postgresql://127.0.0.1:1/d"], ["keys", "list"]] {
+            for arguments in [
+                ["serve"], ["serve", "--database-url", "postgresql://127.0.0.1:1/d"],
+                ["keys", "create", "--name", "n", "--scopes", "admin"],
+            ] {
                 let (status, output, errors) = try await installation.run(
                     arguments, through: ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", script, passwd])
                 #expect(status == 1 && output.isEmpty, "\(arguments): \(output)")

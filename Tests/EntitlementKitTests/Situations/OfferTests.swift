@@ -155,9 +155,10 @@ struct OfferTests {
     func handedOver() async {
         let rig = KitRig()
         await rig.launch()
+        // StoreKit has it among what is unfinished before the view tells that it was bought.
+        rig.device.edit { $0.unfinished = [Statements.transaction("1")] }
         let bought = await rig.store.take(.success(.success(Statements.transaction("1"))), of: "monthly")
         #expect(bought.purchase?.entitlements.givesAccess(to: "premium") == true)
-        rig.device.edit { $0.unfinished = [Statements.transaction("1")] }
         await rig.store.applicationWillEnterForeground()
         await eventually("finished") { rig.device.state.finished == ["1"] }
         #expect(await rig.store.take(.success(.pending), of: "monthly") == .pending)
