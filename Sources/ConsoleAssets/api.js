@@ -26,10 +26,12 @@ export function currentSession() {
   return session;
 }
 
-// Whether the key that somebody signed in with may do what a scope allows.
-export function may(scope) {
-  return session !== null && (session.key.scopes.includes(scope) || session.key.scopes.includes("admin"));
+export function allows(one, scope) {
+  return one !== null && (one.key.scopes.includes(scope) || one.key.scopes.includes("admin"));
 }
+
+// Whether the key that somebody signed in with may do what a scope allows.
+export const may = (scope) => allows(session, scope);
 
 // Whether it may do what holds for all apps.
 export function mayInEveryApp(scope) {
@@ -108,7 +110,27 @@ tabs.addEventListener("message", async () => {
   if (hadOne ? session?.key.id !== before : session) tellOfSession(before);
 });
 
-export const get = (path, query, signal) => call("GET", path, { query, signal });
+// What was asked for before the page was there: whoever asks for it next takes it, if that is soon.
+const early = new Map();
+const soon = 5000;
+
+export function getEarly(path, query) {
+  const key = addressOf(path, query).href;
+  const answer = call("GET", path, { query });
+  const drop = () => early.delete(key);
+  early.set(key, answer);
+  answer.catch(drop);
+  setTimeout(drop, soon);
+  return answer;
+}
+
+export function get(path, query, signal) {
+  const key = addressOf(path, query).href;
+  const known = early.get(key);
+  early.delete(key);
+  return known ?? call("GET", path, { query, signal });
+}
+
 export const post = (path, body, query) => call("POST", path, { body, query });
 
 // A path of segments, each encoded.

@@ -1,6 +1,6 @@
 // The catalog: which product gives what. A change is tried on everybody first, and then put in place of what it was made from.
 
-import { call, get, mayEverywhere, Refusal, Unreachable } from "./api.js";
+import { call, currentSession, get, mayEverywhere, Refusal, Unreachable } from "./api.js";
 import { announce, button, el, field, openDialog, paged, show, wide } from "./dom.js";
 import { stateShape, patterns } from "./picture.js";
 import { millis, timeText } from "./time.js";
@@ -17,6 +17,9 @@ const sorted = (_, value) => (value && typeof value === "object" && !Array.isArr
   ? Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))) : value);
 const isSame = (one, other) => JSON.stringify(one, sorted) === JSON.stringify(other, sorted);
 const content = ({ products, policy }) => copy({ products, policy });
+
+// What was drafted, tried or done, while somebody looks at another screen; in another session it is nobody's.
+let kept = null;
 
 export class CatalogView {
   constructor(address, main, open) {
@@ -36,14 +39,30 @@ export class CatalogView {
   close() {
     this.isClosed = true;
     this.aborter?.abort();
+    const { current, draft, trial, done } = this;
+    if (current) kept = { session: currentSession()?.token, current, draft, trial, done };
   }
 
   async load() {
     await this.attempt(async () => {
-      this.current = await get("v1/catalog");
-      this.draft = content(this.current);
+      const latest = await get("v1/catalog");
+      if (this.isClosed) return;
+      [this.current, this.draft] = [latest, content(latest)];
+      this.takeUp(latest);
       this.draw();
+      if (latest.position !== this.current.position) await this.overtaken();
     });
+  }
+
+  // Goes on with what was drafted here before, and offers the undoing of what was done, unless something came in between.
+  takeUp(latest) {
+    const mine = kept;
+    kept = null;
+    if (!mine || mine.session !== currentSession().token) return;
+    const isDraft = !isSame(mine.draft, content(mine.current));
+    if (isDraft || mine.current.position === latest.position) {
+      [this.current, this.draft, this.trial, this.done] = [mine.current, mine.draft, mine.trial, mine.done];
+    }
   }
 
   async attempt(work) {

@@ -1,18 +1,10 @@
-// What somebody may put right: each is shown before it is done, says why, and offers its undoing where there is one.
+// What the key that is signed in may put right.
 
-import { nowhere, replace } from "./address.js";
-import { addressOf, call, get, may, mayEverywhere, mayInEveryApp, path, post } from "./api.js";
-import { announce, button, el, field, openDialog, show } from "./dom.js";
-import { known as whereKnown, seesAll, unremember } from "./find.js";
-import { grouped, groupSentence } from "./sentence.js";
-import { stateShape } from "./picture.js";
-import { dayText, fieldInstant, millis, timeText } from "./time.js";
+import { addressOf, may, mayEverywhere, mayInEveryApp, path } from "./api.js";
+import { announce, button, el } from "./dom.js";
 import { words } from "./words.js";
 
 const say = words.commands;
-
-// So many events are offered to be told of again.
-const mostEvents = 50;
 
 // Nothing, where the key may do none of it.
 export function commands(view) {
@@ -25,333 +17,47 @@ export function commands(view) {
 
 function mayWrite(view, then) {
   if (!may("customers:write")) return [];
+  const form = opener(view);
   const originals = [...then.purchases.keys(), ...[...then.others].filter(([, purchase]) => purchase).map(([id]) => id)];
   const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()))
     .map((one) => one.facts);
   // The App Store's ids are numbers.
   const ofStore = originals.filter((id) => /^\d+$/.test(id));
   return [
-    mayInEveryApp("customers:write") && button(say.grant, () => grant(view), { id: "do-grant" }),
+    mayInEveryApp("customers:write") && button(say.grant, form("grant"), { id: "do-grant" }),
     mayInEveryApp("customers:write") && may("events:read") && grants.length > 0
-      && button(say.revoke, () => revoke(view, grants), { id: "do-revoke" }),
-    mayInEveryApp("customers:write") && button(say.link, () => link(view), { id: "do-link" }),
-    originals.length > 0 && button(say.transfer, () => transfer(view, originals), { id: "do-transfer" }),
-    originals.length > 0 && button(say.check, () => check(view, originals), { id: "do-check" }),
-    ofStore.length > 0 && button(say.extend, () => extend(view, ofStore), { id: "do-extend" }),
+      && button(say.revoke, form("revoke", grants), { id: "do-revoke" }),
+    mayInEveryApp("customers:write") && button(say.link, form("link"), { id: "do-link" }),
+    originals.length > 0 && button(say.transfer, form("transfer", originals), { id: "do-transfer" }),
+    originals.length > 0 && button(say.check, form("check", originals), { id: "do-check" }),
+    ofStore.length > 0 && button(say.extend, form("extend", ofStore), { id: "do-extend" }),
   ];
 }
 
 function mayMore(view) {
+  const form = opener(view);
   const own = `v1/customers/${path(view.view.customer)}`;
   const isKnown = (view.history?.events.length ?? 0) > 0;
   return [
-    may("admin") && isKnown && button(say.resend, () => resend(view), { id: "do-resend" }),
+    may("admin") && isKnown && button(say.resend, form("resend"), { id: "do-resend" }),
     mayEverywhere("events:read") && isKnown && el("a", {
-      class: "button", id: "do-export", download: true, href: addressOf(`${own}/export`, environment(view)),
+      class: "button", id: "do-export", download: true, href: addressOf(`${own}/export`, { environment: view.view.environment }),
     }, say.export),
-    mayEverywhere("admin") && isKnown && button(say.forget, () => forget(view), { id: "do-forget" }),
+    mayEverywhere("admin") && isKnown && button(say.forget, form("forget"), { id: "do-forget" }),
   ];
 }
 
-export const own = (view, action) => `v1/customers/${path(view.view.customer)}/actions/${action}`;
-export const environment = (view) => ({ environment: view.view.environment });
-
-function choice(id, values) {
-  return el("select", { id, required: true }, values.map(([value, text]) => el("option", { value }, text ?? value)));
-}
-
-export function reasonField() {
-  return el("textarea", { id: "reason", rows: 2, maxlength: 1000, required: true });
-}
-
-// A dialog of three steps: what is to be done, what it would change, what was done.
-//
-// `preview` answers what shows that; `run` answers `position`, maybe `sides`, each with `before` and `after`, and `undo`.
-// `finish` is what is done in place of showing the customer anew.
-export function steps(view, title, fields, { preview, run, finish = () => view.again() }) {
-  const problem = el("p", { role: "alert", class: "problem" });
-  const outcome = el("div", { id: "outcome", "aria-live": "polite" });
-  let isBusy = false;
-  const submit = el("button", { type: "submit", id: "preview" }, preview ? say.show : say.do);
-  const form = el("form", { class: "body" }, fields, submit, problem, outcome);
-  // One thing at a time, however often something is pressed.
-  const attempt = async (work) => {
-    if (isBusy) return;
-    isBusy = true;
-    problem.textContent = "";
-    const enable = (isOn) => { for (const one of form.querySelectorAll("button")) one.disabled = !isOn; };
-    enable(false);
+// The forms come when one is opened.
+function opener(view) {
+  return (name, ...needed) => async () => {
+    let forms;
     try {
-      await work();
-    } catch (error) {
-      problem.textContent = error.code === "idempotency_conflict" ? say.undoneBefore : error.message || words.unreachable;
+      forms = await import("./forms.js");
+    } catch {
+      view.problem.textContent = words.unreachable;
+      announce(words.unreachable);
+      return;
     }
-    isBusy = false;
-    enable(true);
-    // What has the focus had lost it while nothing could be pressed.
-    if (document.activeElement === document.body) (form.querySelector("#confirm") ?? submit).focus();
+    if (!view.isClosed) forms[name](view, ...needed);
   };
-  // What was done has the focus, so that it is read where somebody is.
-  const tell = (...children) => {
-    show(outcome, children);
-    outcome.firstChild.focus();
-  };
-  const done = async (key) => {
-    const answer = await run(key);
-    tell(el("p", { class: "lead", tabindex: "-1" }, say.done, " ", answer.position ? say.recordedAs(answer.position) : ""),
-      answer.note && el("div", {}, answer.note), answer.sides && sides(answer.sides),
-      answer.undo && button(say.undo, () => attempt(async () => {
-        await answer.undo(undoKey(answer.position));
-        tell(el("p", { class: "lead", id: "undone", tabindex: "-1" }, say.undone));
-        view.again();
-      }), { id: "undo" }));
-    for (const input of form.querySelectorAll("input, select, textarea")) input.disabled = true;
-    submit.hidden = true;
-    finish();
-  };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    // One key for each attempt: pressed twice, it is done once.
-    const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
-    attempt(async () => {
-      if (!preview) {
-        await done(key);
-        return;
-      }
-      const foreseen = await preview();
-      const confirm = button(say.do, () => attempt(() => done(key)), { id: "confirm", class: "main" });
-      show(outcome, el("h3", {}, say.would), foreseen, confirm);
-      confirm.focus();
-    });
-  });
-  form.addEventListener("input", () => show(outcome));
-  openDialog(say.dialogTitle(title, view.view.customer), words.close, form, "command");
-}
-
-export function sides(list) {
-  return list.map((side) => el("div", { class: "sides" }, el("h4", { class: "id" }, side.customer_id),
-    el("div", {}, el("h5", {}, say.before), held(side.before)), el("div", {}, el("h5", {}, say.after), held(side.after))));
-}
-
-function held(entitlements) {
-  if (entitlements.length === 0) return el("p", { class: "soft" }, words.holdsNothing);
-  return el("ul", {}, grouped(entitlements).map((group) => el("li", {},
-    stateShape(group[0].state), " ", groupSentence(group))));
-}
-
-// An event is undone once, whoever presses how often.
-export const undoKey = (position) => `undo-${position}`;
-
-// An id of which nobody has heard is a slip, more often than not.
-async function stranger(view, id) {
-  const found = await whereKnown(id);
-  return !found.some((one) => one.environment === view.view.environment)
-    && el("p", { class: "problem" }, say.nobodyKnown(id, seesAll()));
-}
-
-export async function preview(view, command) {
-  return sides((await post(own(view, "preview"), { ...command, ...environment(view) })).customers);
-}
-
-async function grant(view) {
-  const names = new Set();
-  try {
-    for (const product of (await get("v1/catalog")).products) for (const name of product.entitlements) names.add(name);
-  } catch {
-    // The name can be typed all the same.
-  }
-  const entitlement = el("input", { id: "entitlement", list: "entitlements", required: true, maxlength: 100, autocomplete: "off" });
-  const until = el("input", { type: "datetime-local", id: "until" });
-  const reason = reasonField();
-  const body = () => ({
-    entitlement: entitlement.value.trim(), reason: reason.value,
-    until: until.value === "" ? null : new Date(fieldInstant(until.value)).toISOString(),
-  });
-  steps(view, say.grant, [
-    field(say.entitlement, entitlement), el("datalist", { id: "entitlements" }, [...names].map((value) => el("option", { value }))),
-    field(say.until, until, say.untilHint), field(say.reason, reason, say.reasonHint),
-  ], {
-    preview: async () => [
-      names.size > 0 && !names.has(body().entitlement) && el("p", { class: "problem" }, say.noProductGives(body().entitlement)),
-      await preview(view, { grant: body() }),
-    ],
-    run: async (key) => {
-      const done = await send(own(view, "grant"), { ...body(), ...environment(view) }, key);
-      return {
-        position: done.position, undo: (undo) => send(own(view, "revoke_grant"),
-          { grant_id: done.grant_id, reason: say.undoReason(done.position), ...environment(view) }, undo),
-      };
-    },
-  });
-}
-
-export const send = (where, body, key) => call("POST", where, { body, headers: { "Idempotency-Key": key } });
-
-function revoke(view, known) {
-  const which = choice("grant", known.map((one) => [one.grant_id, say.grantLine(one.entitlement, one.reason)]));
-  const reason = reasonField();
-  const body = () => ({ grant_id: which.value, reason: reason.value });
-  steps(view, say.revoke, [field(say.whichGrant, which), field(say.reason, reason, say.reasonHint)], {
-    preview: () => preview(view, { revoke_grant: body() }),
-    run: async (key) => {
-      const done = await send(own(view, "revoke_grant"), { ...body(), ...environment(view) }, key);
-      const facts = known.find((one) => one.grant_id === which.value);
-      return {
-        position: done.position, undo: (undo) => send(own(view, "grant"), {
-          entitlement: facts.entitlement, until: facts.until, reason: say.undoReason(done.position), ...environment(view),
-        }, undo),
-      };
-    },
-  });
-}
-
-function link(view) {
-  const kind = choice("kind", Object.entries(say.linkKinds));
-  const id = el("input", { id: "linked", required: true, maxlength: 512, autocomplete: "off", spellcheck: "false" });
-  const reason = reasonField();
-  const body = () => ({ [kind.value]: id.value.trim(), reason: reason.value });
-  steps(view, say.link, [
-    el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id), field(say.reason, reason, say.reasonHint),
-  ], {
-    preview: async () => [await stranger(view, `${kind.value === "app_transaction_id" ? "apple:" : ""}${id.value.trim()}`),
-      await preview(view, { link: body() })],
-    run: async (key) => {
-      const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
-      return { position: done.position, undo: (undo) => takeBack(view, "link", done.position, undo) };
-    },
-  });
-}
-
-export const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
-
-function takeBack(view, action, position, key) {
-  return send(own(view, action), { undo: position, reason: say.undoReason(position), ...environment(view) }, key);
-}
-
-// What goes on first: a purchase is known by its product and its state, and not by its number.
-function purchaseChoice(view, originals) {
-  const [, , then] = view.answered;
-  const lines = originals.map((id) => {
-    const { state, periods = [] } = then.purchases.get(id) ?? then.others.get(id) ?? {};
-    const last = periods.at(-1);
-    const end = millis(last?.ends_at ?? null);
-    const isOver = !last || (end !== null && end <= Date.now());
-    return [id, say.purchaseLine(last?.product_id, words.states[state], end && dayText(end), !isOver, id), isOver];
-  });
-  return choice("original", [...lines.filter((one) => !one[2]), ...lines.filter((one) => one[2])]);
-}
-
-function transfer(view, originals) {
-  const which = purchaseChoice(view, originals);
-  const to = el("input", { id: "to", required: true, maxlength: 255, autocomplete: "off", spellcheck: "false" });
-  const reason = reasonField();
-  const body = () => ({
-    original_transaction_id: which.value, to: to.value.trim(), reason: reason.value, ...environment(view),
-  });
-  steps(view, say.transfer, [field(say.purchase, which), field(say.to, to), field(say.reason, reason, say.reasonHint)], {
-    preview: async () => [await stranger(view, to.value.trim()), sides(both(await post(own(view, "transfer"), { ...body(), dry_run: true })))],
-    run: async (key) => {
-      const done = await send(own(view, "transfer"), body(), key);
-      return {
-        position: done.position, sides: both(done),
-        undo: (undo) => takeBack(view, "transfer", done.position, undo),
-      };
-    },
-  });
-}
-
-function check(view, originals) {
-  const which = purchaseChoice(view, originals);
-  steps(view, say.check, [el("p", {}, say.checkText), field(say.purchase, which)], {
-    run: async (key) => {
-      const done = await send(`v1/subscriptions/${path(which.value)}/actions/check`, environment(view), key);
-      const state = (one) => (one?.state ? words.states[one.state] : words.nothing);
-      return { note: say.checked(state(done.before.ledger), state(done.before.store), state(done.after.ledger), done.recorded.length) };
-    },
-  });
-}
-
-function extend(view, originals) {
-  const which = purchaseChoice(view, originals);
-  const days = el("input", { type: "number", id: "days", min: 1, max: 90, required: true, value: "7" });
-  const code = choice("reason-code", Object.entries(say.extendReasons));
-  const reason = reasonField();
-  const again = el("input", { type: "checkbox", id: "again" });
-  const where = () => `v1/subscriptions/${path(which.value)}/actions/extend`;
-  const body = () => ({ days: Number(days.value), reason_code: code.value, reason: reason.value, again: again.checked, ...environment(view) });
-  const time = (text) => timeText(millis(text));
-  steps(view, say.extend, [
-    el("p", {}, say.extendText), field(say.purchase, which), field(say.days, days), field(say.extendReason, code),
-    field(say.reason, reason, say.reasonHint), el("div", { class: "field" }, el("label", {}, again, " ", say.again)),
-  ], {
-    preview: async () => {
-      const plan = await post(where(), { ...body(), dry_run: true });
-      return [
-        el("div", { class: "sides" }, el("h4", {}, plan.product_id), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
-          el("div", {}, el("h5", {}, say.after), el("p", {}, say.runsUntil(time(plan.would_expire_at))))),
-        el("p", { class: "soft" }, say.extendedBefore(plan.extended_within_year)),
-        plan.doubts.length > 0 && el("p", { class: "problem" }, say.doubts(plan.doubts)),
-        plan.unsettled !== null && el("p", { class: "problem" }, say.unsettled(plan.unsettled)),
-      ];
-    },
-    run: async (key) => {
-      const done = await send(where(), body(), key);
-      return { position: done.position, note: done.extended_until && say.extended(time(done.extended_until)) };
-    },
-  });
-}
-
-async function resend(view) {
-  const events = view.history.events.toReversed().slice(0, mostEvents);
-  const where = el("select", { id: "endpoint", required: true });
-  const which = choice("event", [["all", say.resendAll(events.length)],
-    ...events.map((event) => [String(event.position), say.eventLine(event.position, words.eventTypes[event.type] ?? event.type)])]);
-  steps(view, say.resend, [el("p", {}, say.resendText), field(say.endpoint, where), field(say.whichEvent, which)], {
-    run: async (key) => {
-      const positions = which.value === "all" ? events.map((event) => event.position).toReversed() : [Number(which.value)];
-      let count = 0;
-      for (const position of positions) {
-        const done = await send(`v1/webhook_endpoints/${path(where.value)}/actions/redeliver`, { from: position, to: position }, `${key}-${position}`);
-        count += done.deliveries;
-      }
-      return { note: say.resent(count) };
-    },
-  });
-  try {
-    const { items } = await get("v1/webhook_endpoints", { limit: 100 });
-    show(where, items.map((one) => el("option", { value: one.id }, one.url ?? one.id)));
-  } catch (error) {
-    announce(error.message);
-  }
-}
-
-function forget(view) {
-  const { customer } = view.view;
-  const typed = el("input", { id: "typed", required: true, maxlength: 1024, autocomplete: "off", spellcheck: "false", class: "id" });
-  const body = (isDryRun) => {
-    if (typed.value !== customer) throw new Error(say.typedWrong);
-    return { dry_run: isDryRun, confirm: typed.value };
-  };
-  const names = view.history?.names() ?? [];
-  const listed = (done) => [
-    names.length > 0 && el("p", { class: "problem" }, say.oneCustomer([customer, ...names])),
-    el("ul", {}, el("li", {}, say.erases(done.identities, done.evidence)),
-      done.shared_app_transactions > 0 && el("li", {}, say.sharedAccounts(done.shared_app_transactions)),
-      done.shared_mail_addresses > 0 && el("li", {}, say.sharedMail(done.shared_mail_addresses))),
-    done.charges.length > 0 && [el("p", { class: "problem" }, say.charges), el("ul", {}, done.charges.map((one) => el("li", {},
-      el("code", {}, one.original_transaction_id), ` ${say.charge(one.product_id, one.by)}`)))],
-  ];
-  steps(view, say.forget, [el("p", { class: "problem" }, say.forgetText), field(say.typed(customer), typed)], {
-    preview: async () => listed(await post(own(view, "forget"), body(true))),
-    run: async () => {
-      const done = await post(own(view, "forget"), body(false));
-      for (const id of [customer, ...names]) unremember(id);
-      return { position: done.positions[0], note: listed(done) };
-    },
-    // The screen, the address and what the browser keeps lose the id with the ledger.
-    finish: () => {
-      replace({ ...nowhere, ...environment(view) });
-      view.open(environment(view));
-    },
-  });
 }

@@ -10,7 +10,8 @@ import { courseOf, grouped, groupSentence, lossesOf, lossOf } from "./sentence.j
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
 import { commands } from "./commands.js";
-import { boundaries, citedStops, grantsOf, lanesOf, mostPurchases, paidBeside, purchaseEnds, readTimeline, span } from "./lanes.js";
+import { boundaries, citedStops, grantsOf, lanesOf, paidBeside, purchaseEnds, span } from "./lanes.js";
+import { mostPurchases, readTimeline } from "./timeline.js";
 import { explanation } from "./why.js";
 import { words } from "./words.js";
 
@@ -179,8 +180,9 @@ export class CustomerView {
     if (!isQuiet) this.main.setAttribute("aria-busy", "true");
     try {
       const own = `v1/customers/${path(customer)}`;
+      const whole = this.timeline(null, signal);
       const [held, all, then] = await Promise.all([
-        get(`${own}/entitlements`, moment, signal), this.timeline(null, signal), this.timeline(knownAt, signal),
+        get(`${own}/entitlements`, moment, signal), whole, knownAt === null ? whole : this.timeline(knownAt, signal),
       ]);
       const lost = await lossesOf(held, this.losses, (instant) => get(`${own}/entitlements`, { ...moment, at: instant }, signal), knownAt);
       if (mine !== this.generation) return;

@@ -2,7 +2,7 @@
 
 import { get, may, mayInEveryApp, post } from "./api.js";
 import { button, el, field, openDialog, show } from "./dom.js";
-import { both, environment, own, preview, reasonField, send, sides, steps, undoKey } from "./commands.js";
+import { both, environment, own, preview, reasonField, send, sides, steps, undoKey } from "./forms.js";
 import { checkInclusion } from "./proof.js";
 import { millis, timeElement } from "./time.js";
 import { screenWords } from "./screenwords.js";

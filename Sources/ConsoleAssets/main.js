@@ -1,5 +1,6 @@
 // Puts the page together: who is signed in, what is looked at.
 
+import "./early.js";
 import { currentSession, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
 import { announce, announcer, button, el, openDialog, show } from "./dom.js";

@@ -36,7 +36,7 @@ struct ConsoleAssetsTests {
         while let name = waiting.popLast() {
             guard reached.insert(name).inserted else { continue }
             let text = try #require(scripts[name], "\(name) is imported and not there")
-            waiting += text.matches(of: /from "\.\/([a-z]+\.js)"/).map { String($0.1) }
+            waiting += text.matches(of: /(?:from|import) "\.\/([a-z]+\.js)"/).map { String($0.1) }
             if andLater { waiting += text.matches(of: /import\("\.\/([a-z]+\.js)"\)/).map { String($0.1) } }
         }
         return reached
@@ -91,7 +91,7 @@ struct ConsoleAssetsTests {
     func preloads() throws {
         let page = try #require(ConsoleAssets.all.first { $0.name == ConsoleAssets.page })
         let preloaded = Self.text(page).matches(of: /rel="modulepreload" href="console\/assets\/([a-z]+\.js)"/)
-        #expect(Set(preloaded.map { String($0.1) } + ["main.js"]) == (try Self.reached(andLater: false)))
+        #expect(Set(preloaded.map { String($0.1) } + ["early.js", "main.js"]) == (try Self.reached(andLater: false)))
     }
 
     @Test("texts for people stand in two files: elsewhere no quoted text is a sentence")

@@ -28,8 +28,10 @@ final class Browser {
     /// - Parameters:
     ///   - zone: the time zone that the browser's machine is in.
     ///   - width: of the window, in CSS pixels.
+    ///   - recordsRequests: whether the driver notes every request, which makes each slower.
     static func start(
-        zone: String = "Europe/Berlin", width: Int = 1280, height: Int = 1000, isDark: Bool = false
+        zone: String = "Europe/Berlin", width: Int = 1280, height: Int = 1000, isDark: Bool = false,
+        recordsRequests: Bool = true
     ) async throws -> Browser {
         let (process, port) = try await driver(zone)
         do {
@@ -47,7 +49,7 @@ final class Browser {
                 "capabilities": [
                     "alwaysMatch": [
                         "goog:chromeOptions": ["binary": "/usr/bin/chromium", "args": arguments],
-                        "goog:loggingPrefs": ["browser": "ALL", "performance": "ALL"],
+                        "goog:loggingPrefs": ["browser": "ALL", "performance": recordsRequests ? "ALL" : "OFF"],
                     ]
                 ]
             ]

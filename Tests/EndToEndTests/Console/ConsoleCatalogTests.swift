@@ -80,13 +80,29 @@ struct ConsoleCatalogTests {
             try await browser.wait("#applied", says: "event \(head + 2)")
             #expect(try await held(stage, stage.ann.id) == before)
             #expect(try products(try await catalog(stage)) == products(former))
-            // An example leads to the customer, and the browser back.
+            // An example leads to the customer, and the browser back to what was drafted and tried.
             try await draft(browser, plan, gives: "archive")
             try await browser.click("#try")
             try await browser.click("[data-effect] button")
             try await browser.wait("document.querySelector('#customer')")
             try await browser.run("history.back()")
+            try await browser.wait("document.querySelector('#trial')")
+            #expect(try await browser.text("[data-product='\(plan)']")?.contains("changed") == true)
+            try await browser.click("#apply")
+            try await browser.wait("#applied", says: "event \(head + 3)")
+            // What was done can be undone after another screen as well.
+            try await browser.click("#open-service")
+            try await browser.wait("document.querySelector('#feed')")
+            try await browser.run("history.back()")
+            try await browser.click("#undo")
+            try await browser.wait("#applied", says: "event \(head + 4)")
+            // Of a session that is over nothing is drafted.
+            try await draft(browser, plan, gives: "archive")
+            try await browser.click("header .account button:last-child")
+            try await stage.signIn()
+            try await browser.click("#open-catalog")
             try await browser.wait("document.querySelector('#products tbody tr')")
+            #expect(try await browser.run("return document.querySelector('#change').hidden") as? Bool == true)
             try await stage.expectCleanConsole()
         }
     }

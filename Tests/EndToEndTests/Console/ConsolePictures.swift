@@ -53,7 +53,7 @@ struct ConsolePictures {
         defer { demo.stop() }
         let printed = try #require(demo.output.firstMatch(of: /http:\S+\/console#link=\S+/)).0
         let link = try #require(URL(string: String(printed)))
-        let browser = try await Browser.start(zone: "UTC")
+        let browser = try await Browser.start(zone: "UTC", recordsRequests: false)
         do {
             try await browser.open(link)
             try await browser.wait("document.querySelector('header .account')")
