@@ -78,6 +78,36 @@ struct CommandLineTests {
         try await cluster.release()
     }
 
+    @Test("a command does not change the schema of a database that another program's may be; only serve and migrate do")
+    func otherSchema() async throws {
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        #expect(
+            try await installation.run(["keys", "create", "--name", "one", "--scopes", "admin"]).status == 0,
+            "it makes one")
+        let cluster = try await EmbeddedCluster.acquire(dataDirectory: installation.dataDirectory.path())
+        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+        // Such as one that a later version left, or an earlier one: a step more, and one less.
+        for (change, said) in [
+            ("INSERT INTO schema_migration VALUES (99, '0099_later', '')", "use a newer rightful"),
+            ("DELETE FROM schema_migration WHERE version IN (16, 99)", "run `rightful migrate`"),
+        ] {
+            try await owner.execute(script: change)
+            let before = try await owner.query("SELECT count(*) FROM schema_migration").first?.int(0)
+            for command in [
+                ["verify"], ["keys", "list"], ["keys", "create", "--name", "one", "--scopes", "admin"],
+                ["webhooks", "list"],
+            ] {
+                let (status, output, errors) = try await installation.run(command)
+                #expect(status == 1 && output.isEmpty && errors.contains(said), "\(command): \(output) \(errors)")
+            }
+            let (status, output, errors) = try await installation.run(["status"])
+            #expect(status == 0 && output.contains(said), "part of what it tells: \(output) \(errors)")
+            #expect(try await owner.query("SELECT count(*) FROM schema_migration").first?.int(0) == before)
+        }
+        try await cluster.release()
+    }
+
     @Test("the options of every command may stand before it; a publishable key can be asked for by name")
     func options() async throws {
         let installation = try await Installation()

@@ -21,6 +21,11 @@ package struct Migrator: Sendable {
 
     package init(migrations: [Migration] = Migration.all) { self.migrations = migrations }
 
+    /// - Throws: `LedgerError`.
+    package func standing(through pool: PostgresPool) async throws -> Standing {
+        try await pool.run(doing: "looking at the schema") { try standing(on: $0) }
+    }
+
     package func standing(on connection: isolated PostgresConnection) throws -> Standing {
         guard try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true else {
             return .behind(missing: migrations.count)
@@ -42,17 +47,10 @@ package struct Migrator: Sendable {
     package func migrate(servingRole: String?, on connection: isolated PostgresConnection) throws -> [String] {
         try connection.query("SELECT pg_advisory_lock($1)", [.int(Self.lockKey)])
         defer { _ = try? connection.query("SELECT pg_advisory_unlock($1)", [.int(Self.lockKey)]) }
-        switch try standing(on: connection) {
-        case .ahead(let version):
-            throw LedgerError(
-                .schema, "the database has migration \(version), which this program does not know: use a newer rightful"
-            )
-        case .changed(let name):
-            throw LedgerError(.schema, "migration \(name) was applied in another form than this program's")
-        case .unreleased:
-            throw LedgerError(.schema, Self.unreleasedRefusal)
-        case .current, .behind:
-            break
+        let standing = try standing(on: connection)
+        switch standing {
+        case .ahead, .changed, .unreleased: throw LedgerError(.schema, standing.refusal ?? "")
+        case .current, .behind: break
         }
         var applied: [String] = []
         let present = try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true
@@ -123,7 +121,8 @@ extension Migrator.Standing {
         switch self {
         case .current: nil
         case .behind(let missing):
-            "the database lacks \(missing) schema migration(s): run `rightful migrate` with the owner's role"
+            "the database lacks \(missing) schema migration(s): run `rightful migrate`, with the owner's role where the "
+                + "database is your own"
         case .ahead(let version):
             "the database has schema migration \(version), which this rightful does not know: use a newer rightful"
         case .unreleased: Migrator.unreleasedRefusal

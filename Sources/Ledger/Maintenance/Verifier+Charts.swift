@@ -53,7 +53,7 @@ extension Verifier {
         if let stray = try await page({ try ChartRow.stray(layout, on: $0) }) {
             throw VerificationDifference(
                 "chart_part", "level \(stray.level), number \(stray.number)",
-                "is of no stretch of the log that has been counted; run `rightful rebuild`")
+                "is of no stretch of the log that has been counted; run `rightful rebuild --only charts`")
         }
     }
 
@@ -64,7 +64,7 @@ extension Verifier {
         let (start, end) = (limits.charts.start(of: part), limits.charts.end(of: part))
         throw VerificationDifference(
             "chart_part", "level \(part.level), number \(part.number)",
-            "is not what the events \(start + 1) to \(min(end, counted)) change; run `rightful rebuild`")
+            "is not what the events \(start + 1) to \(min(end, counted)) change; run `rightful rebuild --only charts`")
     }
 }
 
@@ -202,7 +202,7 @@ private struct ChartRow: Sendable {
         else {
             throw VerificationDifference(
                 "chart_part", "level \(part.level), number \(part.number)",
-                "\(environment.rawValue), \(chart): cannot be read; run `rightful rebuild`")
+                "\(environment.rawValue), \(chart): cannot be read; run `rightful rebuild --only charts`")
         }
         return cells
     }

@@ -114,10 +114,16 @@ package struct DeliveryList: Sendable {
         return try sent.get()
     }
 
+    /// What one step of letting go of old deliveries did.
+    package struct Pruning: Sendable {
+        /// Whether more is left.
+        package let isMore: Bool
+        /// How many were never delivered, by endpoint.
+        package let undelivered: [String: Int64]
+    }
+
     /// Gives up what waits for longer than deliveries are kept, and lets go of what is older; a step of bounded size.
-    ///
-    /// - Returns: whether more is left.
-    package func prune(now: Timestamp, limit: Int = 1000) async throws -> Bool {
+    package func prune(now: Timestamp, limit: Int = 1000) async throws -> Pruning {
         let oldest = now.adding(milliseconds: -Self.retention)
         let desk = DeliveryDesk(pool: pool)
         let said = try await letGoOfFarewells(now: now, limit: limit, desk)
@@ -138,7 +144,7 @@ package struct DeliveryList: Sendable {
                     endpoint: $0.0, number: $0.1, result: .dropped, at: now, status: nil,
                     failure: "it waited for longer than deliveries are kept")
             })
-        return try await pool.run(doing: "letting go of old deliveries") { connection in
+        let isMore = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.transaction { connection in
                 let old = try connection.query(
                     """
@@ -164,6 +170,8 @@ package struct DeliveryList: Sendable {
                 return said || old.count == limit || withdrawn == limit || removed
             }
         }
+        return Pruning(
+            isMore: isMore, undelivered: waiting.reduce(into: [:]) { $0[$1.0, default: 0] += 1 })
     }
 
     /// Gives up the last words about whoever was forgotten that could not be said in as long as is tried.

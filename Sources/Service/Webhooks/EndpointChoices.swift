@@ -117,6 +117,11 @@ package enum EndpointChoices {
         return types
     }
 
+    /// Whether a type of this name is in any format.
+    package static func isType(_ name: String) -> Bool {
+        EndpointFormat.allCases.contains { (try? types([name], in: $0)) != nil }
+    }
+
     /// The only app, by its bundle id.
     static func app(_ bundleID: String?) throws(Refusal) -> String? {
         guard let bundleID, bundleID.contains("/") else { return bundleID }

@@ -29,7 +29,7 @@ struct NoticeBudget: Sendable {
 /// Says in the service's log what becomes of endpoints, so seldom that no receiver can fill it.
 final class EndpointNotices: Sendable {
     private enum Subject: Hashable {
-        case failing, mended, givenUp
+        case failing, mended, givenUp, undelivered
     }
 
     private let endpoints: EndpointRegister
@@ -57,6 +57,15 @@ final class EndpointNotices: Sendable {
             say(
                 .givenUp, .error, "a webhook is given up that was not taken for three days", outcome.endpoint,
                 [("number", .integer(outcome.number)), ("failure", .string(outcome.failure ?? ""))])
+        }
+    }
+
+    /// Tells of messages that were let go of because they waited for longer than deliveries are kept.
+    func tellUndelivered(_ counts: [String: Int64]) {
+        for (endpoint, count) in counts.sorted(by: { $0.key < $1.key }) {
+            say(
+                .undelivered, .error, "messages of webhooks waited for longer than they are kept, and are let go of unsent",
+                endpoint, [("count", .integer(count))])
         }
     }
 

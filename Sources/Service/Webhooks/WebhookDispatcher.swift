@@ -207,7 +207,15 @@ package struct WebhookDispatcher: Sendable {
     private func prune() async {
         while !Task.isCancelled {
             do {
-                while try await list.prune(now: now()) { try Task.checkCancellation() }
+                var undelivered: [String: Int64] = [:]
+                var isMore = true
+                while isMore {
+                    let pruning = try await list.prune(now: now())
+                    undelivered.merge(pruning.undelivered, uniquingKeysWith: +)
+                    isMore = pruning.isMore
+                    try Task.checkCancellation()
+                }
+                notices.tellUndelivered(undelivered)
                 try await endpoints.eraseFormer(now: now())
             } catch is CancellationError {
                 return

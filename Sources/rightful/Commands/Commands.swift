@@ -82,6 +82,8 @@ struct UsageError: Error, CustomStringConvertible {
     /// `command` is the name of the one in question, or empty.
     init(_ command: String, _ problem: String) {
         let name = command.isEmpty ? "rightful" : "rightful \(command)"
+        // A sentence of the API's goes on here.
+        let problem = problem.hasSuffix(".") ? String(problem.dropLast()) : problem
         description = "\(problem); see `\(name) --help`"
     }
 }

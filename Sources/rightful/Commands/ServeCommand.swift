@@ -45,7 +45,7 @@ struct ServeCommand: Command {
             // Not before the log is set up, whose thread is then seen to have become another user too.
             let address = try BoundAddress(host: configuration.listen.host, port: configuration.listen.port)
             let (session, files) = try await DatabaseSession.open(
-                configuration, context, connections: Self.connections,
+                configuration, context, connections: Self.connections, migrates: true,
                 as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
             ) { cluster in
                 var files = try await ServingFiles(

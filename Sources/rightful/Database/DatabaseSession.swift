@@ -19,14 +19,14 @@ struct DatabaseSession: Sendable {
 
     /// Opens the configured database.
     ///
-    /// An embedded one is started where nobody has, and migrated; an external one is refused unless its schema is
-    /// current, or `refusesSchema` is false.
+    /// An embedded one is started where nobody has. A schema that is not current is refused, unless it may be migrated or
+    /// `refusesSchema` is false.
     static func open(
         _ configuration: Configuration, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
-        log: @escaping @Sendable (String) -> Void
+        migrates: Bool, log: @escaping @Sendable (String) -> Void
     ) async throws -> DatabaseSession {
         try await open(
-            configuration, context, connections: connections, refusesSchema: refusesSchema,
+            configuration, context, connections: connections, refusesSchema: refusesSchema, migrates: migrates,
             as: ConnectionOptions().applicationName, silenceLimit: silenceLimit, log: log, ready: { _ in }
         ).session
     }
@@ -34,6 +34,8 @@ struct DatabaseSession: Sendable {
     /// Opens the configured database, and prepares something on the way.
     ///
     /// - Parameters:
+    ///   - migrates: whether an embedded database is brought to this program's schema. A command that looks at one that an
+    ///     older program serves leaves it as it is.
     ///   - applicationName: what the database is told of who connects.
     ///   - silenceLimit: how long an embedded PostgreSQL that runs may say nothing.
     ///   - ready: called once nothing more has to be done with the rights of whoever started the program: with an
@@ -41,7 +43,7 @@ struct DatabaseSession: Sendable {
     ///     user from the first time on.
     static func open<Prepared>(
         _ configuration: Configuration, _ context: CommandContext, connections: Int, refusesSchema: Bool = true,
-        as applicationName: String, silenceLimit: Duration = .seconds(60), log: @escaping @Sendable (String) -> Void,
+        migrates: Bool, as applicationName: String, silenceLimit: Duration = .seconds(60), log: @escaping @Sendable (String) -> Void,
         ready: (EmbeddedCluster?) async throws -> Prepared
     ) async throws -> (session: DatabaseSession, prepared: Prepared) {
         let limits = PostgresPool.Limits(connections: connections)
@@ -51,7 +53,11 @@ struct DatabaseSession: Sendable {
             let cluster = try await acquire(configuration, context, silenceLimit: silenceLimit, log: log)
             do {
                 try Task.checkCancellation()
-                for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
+                if migrates {
+                    for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
+                } else {
+                    try await refuseOtherSchemas(cluster, onlyUnreleased: !refusesSchema)
+                }
                 let prepared = try await ready(cluster)
                 return (
                     DatabaseSession(cluster.serveConninfo, options, limits, cluster: cluster, context), prepared
@@ -79,15 +85,14 @@ struct DatabaseSession: Sendable {
         needsLedger: Bool = true, _ body: @Sendable (DatabaseSession) async throws -> Value
     ) async throws -> Value {
         let configuration = try context.configuration(arguments)
-        if needsLedger, case .embedded = configuration.database {
-            let directory = configuration.dataDirectory
-            guard EmbeddedCluster.isMade(in: directory) else {
-                throw CommandFailure(
-                    description: "there is no ledger in \(directory) (data_dir); `rightful serve` makes one")
-            }
+        let isMade = EmbeddedCluster.isMade(in: configuration.dataDirectory)
+        if needsLedger, !isMade, case .embedded = configuration.database {
+            throw CommandFailure(
+                description:
+                    "there is no ledger in \(configuration.dataDirectory) (data_dir); `rightful serve` makes one")
         }
         let session = try await open(
-            configuration, context, connections: connections, refusesSchema: refusesSchema
+            configuration, context, connections: connections, refusesSchema: refusesSchema, migrates: !isMade
         ) { context.progress($0) }
         do {
             try await session.clock.compare(through: session.pool)
@@ -125,9 +130,7 @@ struct DatabaseSession: Sendable {
     /// Why this program cannot use the database's schema, for people; `nil` when it can.
     func schemaRefusal() async throws -> String? { try await schemaStanding().refusal }
 
-    func schemaStanding() async throws -> Migrator.Standing {
-        try await pool.withConnection { try Migrator().standing(on: $0) }
-    }
+    func schemaStanding() async throws -> Migrator.Standing { try await Migrator().standing(through: pool) }
 
     /// Lets go of the database; the embedded one stops unless somebody else uses it.
     func close() async throws {
@@ -153,6 +156,16 @@ struct DatabaseSession: Sendable {
 
     /// How long a command waits for a PostgreSQL that runs and says nothing: somebody sits before it.
     static let silenceLimit = Duration.seconds(5)
+
+    /// Refuses an embedded database whose schema is not this program's, and leaves it as it is.
+    ///
+    /// - Parameter onlyUnreleased: whether only one is refused of which nothing can be read.
+    private static func refuseOtherSchemas(_ cluster: EmbeddedCluster, onlyUnreleased: Bool) async throws {
+        let connection = try await PostgresConnection.connect(cluster.ownerConninfo, options: ConnectionOptions())
+        let standing = try await connection.run { try Migrator().standing(on: $0) }
+        guard let refusal = standing.refusal, standing == .unreleased || !onlyUnreleased else { return }
+        throw CommandFailure(description: refusal)
+    }
 
     /// Brings the embedded database to this program's schema; returns what was applied.
     ///

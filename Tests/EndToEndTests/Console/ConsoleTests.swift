@@ -54,7 +54,7 @@ struct ConsoleTests {
             let key = try await stage.installation.rightful("keys", "list").split(separator: "\n")
                 .compactMap { $0.split(separator: " ").first { $0.hasPrefix("key_") } }.first
             let printed = try await stage.installation.rightful(
-                "console-link", String(try #require(key)), "--url", "\(stage.service.url)/")
+                "console-link", String(try #require(key)), "--url", "\(stage.service.url)/console/")
             let link = try #require(URL(string: printed.trimmingCharacters(in: .whitespacesAndNewlines)))
             #expect(link.path() == "/console")
             try await stage.browser.open(link)
@@ -67,6 +67,9 @@ struct ConsoleTests {
             try await stage.browser.wait("#sign-in-problem", says: "was used before")
             // The installation names no port.
             #expect(try await stage.installation.run(["console-link"]).errors.contains("--url"))
+            for url in ["localhost", "http://local host/", "http://localhost/?a"] {
+                #expect(try await stage.installation.run(["console-link", "--url", url]).status == 2, "\(url)")
+            }
             let nobody = try await stage.installation.run(["console-link", "key_none", "--url", "http://localhost"])
             #expect(nobody.status == 1 && nobody.errors.contains("key_none"))
         }

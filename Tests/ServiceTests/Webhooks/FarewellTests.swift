@@ -106,10 +106,10 @@ struct FarewellTests {
         #expect(try await rig.named("c-1") == 2)
         #expect(try await rig.send("DELETE", paths[1], key: rig.admin).status == 200)
         rig.clock.now = rig.clock.now.adding(milliseconds: DeliverySchedule.patience - 60_000)
-        while try await list.prune(now: rig.clock.now, limit: 1) {}
+        while try await list.prune(now: rig.clock.now, limit: 1).isMore {}
         #expect(try await rig.named("c-1") == 2, "not before its time")
         rig.clock.now = rig.clock.now.adding(milliseconds: 120_000)
-        while try await list.prune(now: rig.clock.now, limit: 1) {}
+        while try await list.prune(now: rig.clock.now, limit: 1).isMore {}
         #expect(try await rig.named("c-1") == 0)
         let listed = try await rig.get(paths[0] + "/deliveries").json["items"]
         #expect(listed?[1]?["state"] == .string("failed") && listed?[1]?["customer_id"] == .null)

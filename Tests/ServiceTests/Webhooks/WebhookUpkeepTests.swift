@@ -203,12 +203,19 @@ struct WebhookUpkeepTests {
         #expect(try await rig.rows("webhook_secret").filter { $0.contains(removed) }.count == 2)
         try await rig.tell()
         #expect(try await rig.rows("webhook_secret").filter { $0.contains(removed) } == [])
-        while try await list.prune(now: rig.clock.now, limit: 2) {}
+        while try await list.prune(now: rig.clock.now, limit: 2).isMore {}
         #expect(try await rig.rows("webhook_delivery").filter { $0.contains(removed) } == [])
         #expect(try await rig.rows("webhook_line").filter { $0.contains(removed) } == [])
         #expect(try await rig.rows("webhook_delivery").count == 8, "nothing else is as old")
         rig.clock.now = rig.clock.now.adding(milliseconds: 120_000)
-        while try await list.prune(now: rig.clock.now, limit: 2) {}
+        try await rig.telling {
+            while !rig.log.lines.contains(where: { $0.contains("let go of unsent") && $0.contains(failing) }) {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        #expect(rig.log.lines.contains { $0.contains("let go of unsent") && $0.contains(#""count":3"#) })
+        #expect(!rig.log.lines.contains { $0.contains("let go of unsent") && $0.contains(taking) })
+        while try await list.prune(now: rig.clock.now, limit: 2).isMore {}
         for endpoint in [taking, failing] {
             let left = try await list.deliveries(of: endpoint, after: 0, limit: 10)
             #expect(left.map(\.customerID) == ["c-4"], "\(endpoint)")

@@ -22,9 +22,9 @@ struct ConsoleLinkCommand: Command {
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
         keyID = arguments.operands.first
-        base = arguments.value("--url").map { String($0.reversed().drop { $0 == "/" }.reversed()) }
-        if let base, !(base.hasPrefix("http://") || base.hasPrefix("https://")) || base.contains("#") {
-            throw arguments.error("--url begins with http:// or https:// and has no #")
+        base = arguments.value("--url").map(Self.base)
+        if let base, !(base.hasPrefix("http://") || base.hasPrefix("https://")) || base.contains(/[#?\s]/) {
+            throw arguments.error("--url begins with http:// or https:// and has no #, no ? and no blank")
         }
     }
 
@@ -43,6 +43,13 @@ struct ConsoleLinkCommand: Command {
                 .makeLink(for: key, secretHash: secretHash, now: session.clock.now())
         }
         try context.output.write("\(base ?? "http://\(configuration.listen)")/console#link=\(token)\n")
+    }
+
+    /// An address without the slashes at its end, and without the console's own path, which people copy along.
+    private static func base(_ url: String) -> String {
+        func trimmed(_ text: String) -> String { String(text.reversed().drop { $0 == "/" }.reversed()) }
+        let url = trimmed(url)
+        return url.hasSuffix("/console") ? trimmed(String(url.dropLast("/console".count))) : url
     }
 
     private func chosen(_ keys: APIKeyStore) async throws -> (key: APIKey, secretHash: Digest) {

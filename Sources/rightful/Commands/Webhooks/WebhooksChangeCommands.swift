@@ -15,7 +15,11 @@ struct WebhooksDeleteCommand: Command {
     func run(_ context: CommandContext) async throws {
         try await DatabaseSession.with(arguments, context) { session in
             let (register, endpoint) = try await session.endpoint(arguments.operands[0])
+            let waiting = try await register.standings(of: [endpoint.id])[endpoint.id]?.waiting ?? 0
             try await register.change(endpoint.id, .removed)
+            if waiting > 0 {
+                context.progress("\(waiting) message\(waiting == 1 ? "" : "s") that waited for it will not be sent")
+            }
         }
     }
 }
@@ -126,6 +130,10 @@ struct WebhooksUpdateCommand: Command {
         let isOfBoth = arguments.value("--environment") == "both"
         let environment = isOfBoth ? nil : try arguments.environment()
         let types = arguments.value("--types") == "all" ? [] : try arguments.messageTypes()
+        // Which of them it may be told of is known when its format is.
+        for name in types ?? [] where !EndpointChoices.isType(name) {
+            throw arguments.error("there is no type \(name); `rightful webhooks create --help` names them")
+        }
         do throws(EndpointChoices.Refusal) {
             request = try EndpointChoices.checked(
                 EndpointChangeRequest(
