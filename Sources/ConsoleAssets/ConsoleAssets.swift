@@ -42,6 +42,7 @@ package enum ConsoleAssets {
         ConsoleAsset("why.js", PackageResources.why_js),
         ConsoleAsset("event.js", PackageResources.event_js),
         ConsoleAsset("proof.js", PackageResources.proof_js),
+        ConsoleAsset("attention.js", PackageResources.attention_js),
         ConsoleAsset("timeline.js", PackageResources.timeline_js),
         ConsoleAsset("lanes.js", PackageResources.lanes_js),
         ConsoleAsset("history.js", PackageResources.history_js),

@@ -54,6 +54,7 @@ export function addressOf(path, query = {}) {
 
 export async function call(method, path, { query, body, signal, headers = {} } = {}, isAgain = false) {
   const url = addressOf(path, query);
+  const mine = session;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && session) headers[tokenHeader] = session.token;
   let response;
@@ -76,13 +77,17 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   }
   if (response.ok) return json;
   if (response.status === 401 && path !== "console/session") {
-    session = null;
-    document.dispatchEvent(new Event("signed-out"));
+    // Of a session that was left meanwhile it says nothing new.
+    if (session === mine) {
+      session = null;
+      document.dispatchEvent(new Event("signed-out"));
+    }
     throw new Refusal(response.status, { ...json, detail: words.sessionOver });
   }
   if (json.param === tokenHeader && session && !isAgain) {
     // Somebody signed in anew in another tab. What was to be done in one key's name is not done in another's unasked.
     const before = session.key.id;
+    early.clear();
     await readSession();
     // Whoever signs out ends the session of the browser, whosever it is.
     if (session?.key.id === before || (session && path === "console/session")) return call(method, path, { query, body, signal, headers }, true);
@@ -92,27 +97,9 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   throw new Refusal(response.status, json);
 }
 
-// Another session holds than the page was drawn for, or none; `detail` is whether it is of another key.
-function tellOfSession(before) {
-  const isOther = before !== null && session?.key.id !== before;
-  document.dispatchEvent(session ? new CustomEvent("other-session", { detail: isOther }) : new Event("signed-out"));
-}
-
-// All tabs of a browser have one session, and each learns of another.
-const tabs = new BroadcastChannel("rightful-session");
-tabs.addEventListener("message", async () => {
-  const [before, hadOne] = [lastKey, session !== null];
-  try {
-    await readSession();
-  } catch {
-    return;
-  }
-  if (hadOne ? session?.key.id !== before : session) tellOfSession(before);
-});
-
 // What was asked for before the page was there: whoever asks for it next takes it, if that is soon.
 const early = new Map();
-const soon = 5000;
+const soon = 2000;
 
 export function getEarly(path, query) {
   const key = addressOf(path, query).href;
@@ -133,6 +120,28 @@ export function get(path, query, signal) {
 
 export const post = (path, body, query) => call("POST", path, { body, query });
 
+// Another session holds than the page was drawn for, or none; `detail` is whether it is of another key.
+function tellOfSession(before) {
+  const isOther = before !== null && session?.key.id !== before;
+  document.dispatchEvent(session ? new CustomEvent("other-session", { detail: isOther }) : new Event("signed-out"));
+}
+
+// All tabs of a browser have one session, and each learns of another.
+const tabs = new BroadcastChannel("rightful-session");
+tabs.addEventListener("message", async () => {
+  const [before, hadOne] = [lastKey, session !== null];
+  early.clear();
+  try {
+    await readSession();
+  } catch {
+    return;
+  }
+  if (hadOne ? session?.key.id !== before : session) tellOfSession(before);
+});
+
+// Why a file of the page, asked for when it was wanted, did not come: that of a newer page does not fit into this one.
+export const fileProblem = (error) => (error instanceof SyntaxError ? words.olderPage : words.unreachable);
+
 // A path of segments, each encoded.
 export function path(...segments) {
   if (segments.includes(".") || segments.includes("..")) throw new Refusal(404, { detail: words.noDots });
@@ -147,6 +156,7 @@ export async function readSession() {
 
 // With `key`, or with `link`.
 export async function signIn(proof) {
+  early.clear();
   session = (await call("POST", "console/session", { body: { ...proof, path: root.pathname } })).session;
   lastKey = session.key.id;
   tabs.postMessage("signed in");
@@ -154,10 +164,8 @@ export async function signIn(proof) {
 }
 
 export async function signOut() {
-  try {
-    await call("DELETE", "console/session", { query: { path: root.pathname } });
-  } finally {
-    session = null;
-    tabs.postMessage("signed out");
-  }
+  early.clear();
+  await call("DELETE", "console/session", { query: { path: root.pathname } });
+  session = null;
+  tabs.postMessage("signed out");
 }

@@ -18,19 +18,20 @@ const sorted = (_, value) => (value && typeof value === "object" && !Array.isArr
 const isSame = (one, other) => JSON.stringify(one, sorted) === JSON.stringify(other, sorted);
 const content = ({ products, policy }) => copy({ products, policy });
 
-// What was drafted, tried or done, while somebody looks at another screen; in another session it is nobody's.
+// What was drafted, tried or done, while somebody looks at another screen; another key finds nothing of it.
 let kept = null;
+document.addEventListener("signing-out", () => { kept = null; });
 
 export class CatalogView {
   constructor(address, main, open) {
     [this.main, this.open] = [main, open];
-    this.mayChange = mayEverywhere("catalog:write");
+    this.keyID = currentSession().key.id;
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
     this.table = el("div", { id: "products" });
     this.policy = el("div", { id: "policy" });
-    this.change = el("section", { class: "card", id: "change", "aria-label": say.change, "aria-live": "polite", hidden: true });
+    this.change = el("section", { class: "card", id: "change", "aria-live": "polite", hidden: true });
     show(main, patterns(), el("div", { class: "title" }, el("h2", { id: "catalog" }, words.screen.catalog.title), this.origin = el("span", { class: "tag" })),
-      el("p", { class: "soft" }, this.mayChange ? say.text : say.readOnly), this.problem, this.change,
+      this.intro = el("p", { class: "soft" }), this.problem, this.change,
       el("section", { class: "card", "aria-label": say.products }, el("h2", {}, say.products), this.table),
       el("section", { class: "card", "aria-label": say.policy }, el("h2", {}, say.policy), this.policy));
     this.load();
@@ -40,7 +41,16 @@ export class CatalogView {
     this.isClosed = true;
     this.aborter?.abort();
     const { current, draft, trial, done } = this;
-    if (current) kept = { session: currentSession()?.token, current, draft, trial, done };
+    if (current) kept = { keyID: this.keyID, current, draft, trial, done };
+  }
+
+  // Another key signed in while a form was open, which says so: what it may goes on, and what was tried or done was not its own.
+  showRight() {
+    if (!this.current) return;
+    if (this.keyID !== currentSession().key.id) [this.trial, this.done] = [null, null];
+    this.keyID = currentSession().key.id;
+    if (!mayEverywhere("catalog:write")) this.draft = content(this.current);
+    this.draw();
   }
 
   async load() {
@@ -58,7 +68,7 @@ export class CatalogView {
   takeUp(latest) {
     const mine = kept;
     kept = null;
-    if (!mine || mine.session !== currentSession().token) return;
+    if (!mine || mine.keyID !== currentSession().key.id) return;
     const isDraft = !isSame(mine.draft, content(mine.current));
     if (isDraft || mine.current.position === latest.position) {
       [this.current, this.draft, this.trial, this.done] = [mine.current, mine.draft, mine.trial, mine.done];
@@ -75,15 +85,26 @@ export class CatalogView {
     }
   }
 
-  // What was drafted becomes what is tried next.
-  edit(draft) {
+  // What is pressed twice is done once.
+  async once(work) {
+    if (this.isBusy) return;
+    this.isBusy = true;
+    await this.attempt(work);
+    this.isBusy = false;
+  }
+
+  // What was drafted becomes what is tried next. `clashes` are the products that somebody else changed as well.
+  edit(draft, clashes = []) {
     this.draft = draft;
     this.trial = null;
+    this.clashes = clashes;
     this.aborter?.abort();
     this.draw();
   }
 
   draw() {
+    this.mayChange = mayEverywhere("catalog:write");
+    this.intro.textContent = this.mayChange ? say.text : say.readOnly;
     this.origin.textContent = this.current.position > 0 ? say.since(this.current.position) : say.none;
     const before = new Map(this.current.products.map((one) => [one.product_id, one]));
     const after = new Set(this.draft.products.map((one) => one.product_id));
@@ -196,15 +217,20 @@ export class CatalogView {
     const isChanged = !isSame(this.draft, content(this.current));
     this.change.hidden = !isChanged && !this.done;
     if (this.change.hidden) return;
+    this.change.setAttribute("aria-label", isChanged ? say.change : say.changeDone);
     if (!isChanged) {
-      show(this.change, el("h2", {}, say.change), el("p", { class: "lead", id: "applied" }, this.done.text),
+      show(this.change, el("h2", {}, say.changeDone), el("p", { class: "lead", id: "applied", tabindex: "-1" }, this.done.text),
         this.done.former && button(words.commands.undo, () => this.undo(), { id: "undo" }));
       return;
     }
     this.done = null;
     show(this.change, el("h2", {}, say.change), el("p", {}, say.changeText),
       el("div", { class: "buttons" }, button(say.try, () => this.try(), { id: "try", class: this.trial ? null : "main" }),
-        button(say.drop, () => this.edit(content(this.current)), { id: "drop", class: "quiet" })),
+        button(say.drop, () => {
+          this.edit(content(this.current));
+          this.table.querySelector("button")?.focus();
+        }, { id: "drop", class: "quiet" })),
+      this.clashes?.length > 0 && el("p", { class: "problem", id: "clashes" }, say.clashes(words.and(this.clashes))),
       this.progress = el("p", { class: "soft", role: "status" }),
       this.trial && this.outcome(this.trial),
       this.trial?.complete && button(say.apply, () => this.apply(), { id: "apply", class: "main" }));
@@ -264,7 +290,7 @@ export class CatalogView {
   }
 
   async apply() {
-    await this.attempt(async () => {
+    await this.once(async () => {
       const former = content(this.current);
       try {
         this.current = await this.put(this.draft, this.current.position);
@@ -278,7 +304,7 @@ export class CatalogView {
   }
 
   async undo() {
-    await this.attempt(async () => {
+    await this.once(async () => {
       try {
         this.current = await this.put(this.done.former, this.current.position);
       } catch (error) {
@@ -298,6 +324,7 @@ export class CatalogView {
     this.trial = null;
     announce(text);
     this.draw();
+    document.getElementById("applied").focus();
   }
 
   // Somebody else changed it: the new one is offered, with what was changed here on top of it.
@@ -308,13 +335,15 @@ export class CatalogView {
     show(this.change, el("h2", {}, say.change), el("p", { class: "lead problem", id: "overtaken" }, say.overtaken(latest.position)),
       el("div", { class: "buttons" },
         button(say.rebase, () => {
-          const draft = merged(content(this.current), this.draft, content(latest));
+          const { draft, clashes } = merged(content(this.current), this.draft, content(latest));
           this.current = latest;
-          this.edit(draft);
+          this.edit(draft, clashes);
+          document.getElementById("try")?.focus();
         }, { id: "rebase", class: "main" }),
         button(say.takeNew, () => {
           this.current = latest;
           this.edit(content(latest));
+          this.table.querySelector("button")?.focus();
         }, { id: "take-new" })));
     document.getElementById("rebase").focus();
   }
@@ -334,7 +363,7 @@ function add(whole, part) {
   }
 }
 
-// What was changed from `base` to `mine`, done to `theirs`.
+// What was changed from `base` to `mine`, done to `theirs`; and which products were changed there, too, and otherwise.
 function merged(base, mine, theirs) {
   const byID = ({ products }) => new Map(products.map((one) => [one.product_id, one]));
   const [before, after] = [byID(base), byID(mine)];
@@ -347,5 +376,9 @@ function merged(base, mine, theirs) {
   const added = mine.products.filter((one) => !known.has(one.product_id) && isMine(one.product_id));
   const policy = { ...theirs.policy };
   for (const [name, value] of Object.entries(mine.policy)) if (base.policy[name] !== value) policy[name] = value;
-  return { products: [...kept, ...added], policy };
+  const [others, products] = [byID(theirs), [...kept, ...added]];
+  const is = (one, other, id) => isSame(one.get(id) ?? null, other.get(id) ?? null);
+  const clashes = [...new Set([...before.keys(), ...after.keys()])]
+    .filter((id) => isMine(id) && !is(before, others, id) && !is(after, others, id));
+  return { draft: { products, policy }, clashes };
 }

@@ -1,6 +1,6 @@
 // What the key that is signed in may put right.
 
-import { addressOf, may, mayEverywhere, mayInEveryApp, path } from "./api.js";
+import { addressOf, fileProblem, may, mayEverywhere, mayInEveryApp, path } from "./api.js";
 import { announce, button, el } from "./dom.js";
 import { words } from "./words.js";
 
@@ -17,7 +17,7 @@ export function commands(view) {
 
 function mayWrite(view, then) {
   if (!may("customers:write")) return [];
-  const form = opener(view);
+  const form = formOpener(view);
   const originals = [...then.purchases.keys(), ...[...then.others].filter(([, purchase]) => purchase).map(([id]) => id)];
   const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()))
     .map((one) => one.facts);
@@ -35,7 +35,7 @@ function mayWrite(view, then) {
 }
 
 function mayMore(view) {
-  const form = opener(view);
+  const form = formOpener(view);
   const own = `v1/customers/${path(view.view.customer)}`;
   const isKnown = (view.history?.events.length ?? 0) > 0;
   return [
@@ -48,16 +48,20 @@ function mayMore(view) {
 }
 
 // The forms come when one is opened.
-function opener(view) {
+function formOpener(view) {
   return (name, ...needed) => async () => {
-    let forms;
+    if (view.isOpening) return;
+    view.isOpening = true;
     try {
-      forms = await import("./forms.js");
-    } catch {
-      view.problem.textContent = words.unreachable;
-      announce(words.unreachable);
-      return;
+      const forms = await import("./forms.js");
+      if (view.isClosed) return;
+      view.problem.textContent = "";
+      forms[name](view, ...needed);
+    } catch (error) {
+      view.problem.textContent = fileProblem(error);
+      announce(view.problem.textContent);
+    } finally {
+      view.isOpening = false;
     }
-    if (!view.isClosed) forms[name](view, ...needed);
   };
 }

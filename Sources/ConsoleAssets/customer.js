@@ -1,7 +1,8 @@
 // A customer on one screen, at an instant, as it was known then.
 
-import { get, may, path, Unreachable } from "./api.js";
+import { fileProblem, get, may, path, Unreachable } from "./api.js";
 import { adjust } from "./address.js";
+import { Attention } from "./attention.js";
 import { announce, button, el, show, showChanged } from "./dom.js";
 import { environmentTag, isPinned, remember, seesAll, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
@@ -17,9 +18,6 @@ import { words } from "./words.js";
 
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
 const refreshEvery = 30000;
-const attentionSpan = 600000;
-// Somebody who reads along moves the page or the pointer, and may press nothing for long.
-const signsOfLife = ["pointerdown", "pointermove", "keydown", "wheel"];
 const longestTimer = 2147483647;
 
 export class CustomerView {
@@ -30,7 +28,6 @@ export class CustomerView {
     this.generation = 0;
     this.timelines = new Map();
     this.losses = new Map();
-    this.lastInput = Date.now();
     const opened = may("events:read") ? (position) => this.showEvent(position) : () => announce(words.mayNotReadEvents);
     this.openEvent = opened;
     this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: opened });
@@ -78,18 +75,9 @@ export class CustomerView {
         this.history.node));
     show(this.answer, environment === "sandbox" && el("p", { class: "problem" }, words.inSandbox), this.momentLine, this.said, this.stale,
       !may("events:read") && el("p", { class: "soft" }, words.notAllPurchases));
-    this.onInput = () => {
-      this.lastInput = Date.now();
-      if (!this.stale.hidden && !this.failed) this.refresh();
-    };
-    this.onSeen = () => {
-      if (document.hidden) return;
-      this.lastInput = Date.now();
-      this.refresh();
-    };
-    for (const type of signsOfLife) document.addEventListener(type, this.onInput, { passive: true });
-    document.addEventListener("visibilitychange", this.onSeen);
-    window.addEventListener("online", this.onSeen);
+    this.attention = new Attention({
+      onSign: () => !this.stale.hidden && !this.failed && this.refresh(), onReturn: () => this.refresh(),
+    });
     this.timer = setInterval(() => this.refresh(), refreshEvery);
   }
 
@@ -102,21 +90,27 @@ export class CustomerView {
     clearTimeout(this.waiting);
     clearTimeout(this.othersWaiting);
     clearTimeout(this.turning);
-    for (const type of signsOfLife) document.removeEventListener(type, this.onInput);
-    document.removeEventListener("visibilitychange", this.onSeen);
-    window.removeEventListener("online", this.onSeen);
+    this.attention.close();
   }
 
   async begin() {
     this.sliders.show(this.moment());
     await this.load();
-    await Promise.all([this.readOn(), this.isClosed ? null : showAlsoIn(this.alsoIn, this.view, this.open)]);
+    // Where nothing is held here, the answer says so itself.
+    const isTold = this.isClosed || this.answered?.[0].also_in;
+    await Promise.all([this.readOn(), isTold ? null : showAlsoIn(this.alsoIn, this.view, this.open)]);
   }
 
   // The events, and then what only they tell of.
   async readOn() {
     if (this.isClosed || !this.history) return;
     await this.history.load();
+    // What is on one screen is of one moment: an event that came after the answer was asked for is not left beneath it.
+    const last = this.history.events.at(-1)?.position ?? 0;
+    if (!this.isClosed && this.answered && last > this.answered[1].document.known_at) {
+      this.forgetRead();
+      await this.load(true);
+    }
     if (!this.isClosed) await this.loadOthers();
   }
 
@@ -140,7 +134,7 @@ export class CustomerView {
   refresh() {
     const isPast = this.view.at !== null || this.view.knownAt !== null;
     if (document.hidden || (isPast && !this.failed)) return;
-    if (Date.now() - this.lastInput > attentionSpan) {
+    if (this.attention.isGone) {
       this.showStale();
       return;
     }
@@ -158,7 +152,7 @@ export class CustomerView {
   showStale() {
     if (!this.shown || this.shown.at !== null || !this.stale.hidden) return;
     this.stale.hidden = false;
-    show(this.stale, words.asOf(timeText(this.now)), " ", button(words.askAgain, () => this.onSeen(), { class: "link", id: "ask-again" }));
+    show(this.stale, words.asOf(timeText(this.now)), " ", button(words.askAgain, () => this.attention.comeBack(), { class: "link", id: "ask-again" }));
   }
 
   // After a command.
@@ -307,7 +301,7 @@ export class CustomerView {
     this.picture.show({ lanes, now: this.now, at, from: Math.min(from, at), until: Math.max(until, at) });
     this.showKnown();
     const tell = (one) => (one.gives_access ? { course: courseOf(one, then, at) }
-      : { lost: this.lost.has(one.since) ? lossOf(one, this.lost.get(one.since)) : null });
+      : { lost: this.lost.has(one.since) ? lossOf(one, this.lost.get(one.since)) : null, isAhead: millis(one.since) > this.now });
     showChanged(this.said,
       held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements, tell).map((group) =>
         el("p", { class: "sentence" }, group.map((one) => el("data", {
@@ -374,8 +368,8 @@ export class CustomerView {
   async showEvent(position) {
     try {
       await (await import("./event.js")).openEvent(position, this);
-    } catch {
-      this.problem.textContent = words.unreachable;
+    } catch (error) {
+      this.problem.textContent = fileProblem(error);
     }
   }
 

@@ -126,5 +126,7 @@ export function openDialog(title, closeText, body, name) {
   });
   document.body.append(dialog);
   dialog.showModal();
+  // Who opened a form is about to fill it in; who opened something to read begins at its top.
+  if (name !== "event") body.querySelector("input, select, textarea")?.focus();
   return dialog;
 }

@@ -119,8 +119,8 @@ async function knownIn(id, environment) {
 
 // Whoever looks at somebody in the sandbox may mean what they pay for.
 export async function showAlsoIn(node, { customer, environment }, open) {
-  if (environment !== "sandbox") return;
-  const others = (await known(customer).catch(() => [])).filter((one) => one.environment !== environment);
+  if (environment !== "sandbox" || currentSession().key.environment) return;
+  const others = (await knownIn(customer, "production").catch(() => [])).filter((one) => one.environment !== environment);
   show(node, others.map((one) => [words.alsoIn(words.environments[one.environment]), " ",
     button(words.lookThere, () => open({ customer, environment: one.environment }), { class: "link" })]));
 }

@@ -117,11 +117,7 @@ export async function preview(view, command) {
 
 export async function grant(view) {
   const names = new Set();
-  try {
-    for (const product of (await get("v1/catalog")).products) for (const name of product.entitlements) names.add(name);
-  } catch {
-    // The name can be typed all the same.
-  }
+  const list = el("datalist", { id: "entitlements" });
   const entitlement = el("input", { id: "entitlement", list: "entitlements", required: true, maxlength: 100, autocomplete: "off" });
   const until = el("input", { type: "datetime-local", id: "until" });
   const reason = reasonField();
@@ -130,7 +126,7 @@ export async function grant(view) {
     until: until.value === "" ? null : new Date(fieldInstant(until.value)).toISOString(),
   });
   steps(view, say.grant, [
-    field(say.entitlement, entitlement), el("datalist", { id: "entitlements" }, [...names].map((value) => el("option", { value }))),
+    field(say.entitlement, entitlement), list,
     field(say.until, until, say.untilHint), field(say.reason, reason, say.reasonHint),
   ], {
     preview: async () => [
@@ -145,6 +141,12 @@ export async function grant(view) {
       };
     },
   });
+  try {
+    for (const product of (await get("v1/catalog")).products) for (const name of product.entitlements) names.add(name);
+    show(list, [...names].map((value) => el("option", { value })));
+  } catch {
+    // The name can be typed all the same.
+  }
 }
 
 export const send = (where, body, key) => call("POST", where, { body, headers: { "Idempotency-Key": key } });

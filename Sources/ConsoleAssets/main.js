@@ -1,7 +1,7 @@
 // Puts the page together: who is signed in, what is looked at.
 
 import "./early.js";
-import { currentSession, may, readSession, signIn, signOut, Unreachable } from "./api.js";
+import { currentSession, fileProblem, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
 import { announce, announcer, button, el, openDialog, show } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
@@ -71,12 +71,22 @@ async function leave() {
   // What is under way ends first: it would be refused.
   view?.close();
   view = null;
+  document.dispatchEvent(new Event("signing-out"));
   try {
     await signOut();
   } catch {
-    announce(words.unreachable);
+    // The browser still bears the session: whoever comes next must not find it open.
+    if (!currentSession()) return;
+    draw();
+    warn(words.notSignedOut);
+    return;
   }
   askToSignIn(words.signedOut);
+}
+
+// Above whatever is on the page.
+function warn(text, name) {
+  main.before(el("p", { role: "alert", class: name ? `problem ${name}` : "problem" }, text));
 }
 
 function askToSignIn(notice) {
@@ -131,9 +141,8 @@ async function draw() {
       const Screen = await screen.load();
       if (mine === drawn) view = new Screen(address, main, open);
       tellBroken(address);
-    } catch {
-      // The file of the screen did not come.
-      if (mine === drawn) show(main, el("p", { role: "alert", class: "problem" }, words.unreachable));
+    } catch (error) {
+      if (mine === drawn) show(main, el("p", { role: "alert", class: "problem" }, fileProblem(error)));
     }
     return;
   }
@@ -177,7 +186,8 @@ document.addEventListener("other-session", ({ detail: isOther }) => {
   const text = words.otherKey(currentSession().key.name);
   announce(text);
   document.querySelector(".other-key")?.remove();
-  form?.prepend(el("p", { role: "alert", class: "problem other-key" }, text));
+  if (form) form.prepend(el("p", { role: "alert", class: "problem other-key" }, text));
+  else warn(text, "other-key");
 });
 // A form is about whoever was looked at when it was opened, and goes with them.
 window.addEventListener("popstate", () => {
@@ -186,10 +196,11 @@ window.addEventListener("popstate", () => {
     draw();
   } else if (document.querySelector("dialog")) askToSignIn(words.sessionOver);
 });
-window.addEventListener("hashchange", begin);
+window.addEventListener("hashchange", () => begin(false));
 
-async function begin() {
+async function begin(isFirst) {
   const { link } = readAddress();
+  let problem = "";
   try {
     if (link) {
       // Gone from the address before anything else: it is good once.
@@ -197,15 +208,20 @@ async function begin() {
       await signIn({ link });
     } else if (!currentSession()) {
       await readSession();
-    } else {
+    } else if (!isFirst) {
       return;
     }
   } catch (error) {
-    askToSignIn(error instanceof Unreachable ? words.unreachable : error.message);
+    problem = error instanceof Unreachable ? words.unreachable : error.message;
+    // A link that is good for nothing ends no session.
+    if (link) await readSession().catch(() => null);
+  }
+  if (!currentSession()) {
+    askToSignIn(problem);
     return;
   }
-  if (currentSession()) draw();
-  else askToSignIn();
+  draw();
+  if (problem) warn(problem);
 }
 
-begin();
+begin(true);

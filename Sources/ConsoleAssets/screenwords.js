@@ -212,6 +212,8 @@ export const screenWords = {
       web_dispute: { suspends_access: "suspends access", keeps_access: "keeps access" },
     },
     change: "A change that is not applied yet",
+    changeDone: "The change",
+    clashes: (names) => `Somebody else changed ${names}, too: your change takes the place of theirs.`,
     changeText: "Nothing is changed before you apply it.",
     try: "Try it on everybody",
     drop: "Drop the change",

@@ -41,8 +41,13 @@ export function courseOf({ id, original_transaction_id: original, offer }, { doc
   const current = periods.findLast((one) => millis(one.starts_at) <= at);
   const trial = offer?.discount === "free_trial" && current ? Math.min(millis(current.expires_at), until ?? Infinity) : null;
   // After the trial the same purchase goes on, in the same interval.
-  if (trial !== null && current !== periods.at(-1)) next.unshift({ state: "active", until, by: periods.at(-1).product_id });
-  return { until, next, trial, paid: millis(periods.at(-1)?.expires_at ?? null), isTrialLast: current === periods.at(-1) };
+  const paid = millis(periods.at(-1)?.expires_at ?? null);
+  if (trial !== null && current !== periods.at(-1)) {
+    // While a renewal is waited for, access lasts longer than what is paid for.
+    const end = paid !== null && paid < (until ?? Infinity) ? paid : until;
+    next.unshift({ state: "active", until: end, by: periods.at(-1).product_id });
+  }
+  return { until, next, trial, paid, isTrialLast: current === periods.at(-1) };
 }
 
 // By the time of each loss: what was held then, and the instant before. What is in `read` is not asked for again.
@@ -66,8 +71,8 @@ export function lossOf({ id }, [then, before]) {
 }
 
 // By the reason, not by the state alone: what is read out to a customer has to be what happened.
-function sentence(entitlement, name, { course, lost } = {}) {
-  if (!entitlement.gives_access) return lossSentence(entitlement, name, lost);
+function sentence(entitlement, name, { course, lost, isAhead } = {}) {
+  if (!entitlement.gives_access) return isAhead ? say.ahead(name, text(millis(entitlement.since))) : lossSentence(entitlement, name, lost);
   if (!course && entitlement.until !== null) return foreseen(entitlement, name);
   const { until, next } = course ?? { until: null, next: [] };
   const end = text(until);

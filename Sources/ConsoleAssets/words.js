@@ -31,6 +31,8 @@ export const words = {
   apiKeyHint: "Made with: rightful keys create --name support --scopes customers:read,events:read",
   signedIn: "Signed in.",
   signedOut: "You are signed out.",
+  notSignedOut: "The service could not be reached: this browser is still signed in. Sign out again.",
+  olderPage: "There is a newer version of this page. Load it again.",
   sessionOver: "The session has ended. Sign in again.",
   otherKey: (name) => `Another key signed in in this browser: ${name}. What you do from here on is done in its name.`,
   signedInAs: (key) => (key.app ? `${key.name} · ${key.app}` : key.name),
@@ -109,7 +111,8 @@ export const words = {
     none: (name, why) => `They have no ${name}: ${why}`,
     lost: (name, since, why) => `They have had no ${name} since ${since}: ${why}`,
     also: (what) => `Also, ${what}`,
-    ofAnother: (what) => `Of something else that gave it: ${what}`,
+    ofAnother: (what) => `Something else had given it before; there, ${what}`,
+    ahead: (name, when) => `After ${when} nothing is known yet that gives them ${name}.`,
     // By the code of the reason; each is true of the past as well.
     lostBy: {
       expired: "it ran out.",
@@ -130,7 +133,7 @@ export const words = {
       cancelled: "the subscription was ended before its time.",
       paused: "the subscription was paused.",
       owned_by_another: "the purchase became another customer’s.",
-      replaced: "a later purchase took its place, and that one does not give it.",
+      replaced: "a later purchase took its place, and that one does not include it.",
       upgraded_elsewhere: "it was changed to another plan, of which nothing was heard.",
       // Where the reason is known by half.
       unpaid: "the renewal could not be charged.",

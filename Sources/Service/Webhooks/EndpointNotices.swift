@@ -64,7 +64,8 @@ final class EndpointNotices: Sendable {
     func tellUndelivered(_ counts: [String: Int64]) {
         for (endpoint, count) in counts.sorted(by: { $0.key < $1.key }) {
             say(
-                .undelivered, .error, "messages of webhooks waited for longer than they are kept, and are let go of unsent",
+                .undelivered, .error,
+                "messages of webhooks waited for longer than they are kept, and are let go of unsent",
                 endpoint, [("count", .integer(count))])
         }
     }

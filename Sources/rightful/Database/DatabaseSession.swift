@@ -43,7 +43,8 @@ struct DatabaseSession: Sendable {
     ///     user from the first time on.
     static func open<Prepared>(
         _ configuration: Configuration, _ context: CommandContext, connections: Int, refusesSchema: Bool = true,
-        migrates: Bool, as applicationName: String, silenceLimit: Duration = .seconds(60), log: @escaping @Sendable (String) -> Void,
+        migrates: Bool, as applicationName: String, silenceLimit: Duration = .seconds(60),
+        log: @escaping @Sendable (String) -> Void,
         ready: (EmbeddedCluster?) async throws -> Prepared
     ) async throws -> (session: DatabaseSession, prepared: Prepared) {
         let limits = PostgresPool.Limits(connections: connections)

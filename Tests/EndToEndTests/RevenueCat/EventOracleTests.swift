@@ -78,7 +78,8 @@ struct EventOracleTests {
                 story.append("\(next) \(one.type) \(key) \(members.text("product_id"))")
                 if one.type == .productChange { changed.insert(key) }
                 if one.type == .renewal {
-                    // Another item of the same subscription goes on with it.
+                    // What changed its product may go on by itself, or another item of the same subscription with it.
+                    changed.remove(key)
                     let source = key.split(separator: "/")[0]
                     for other in open.keys where other != key && other.split(separator: "/")[0] == source {
                         if changed.contains(other) || products[other] == members.text("product_id") {

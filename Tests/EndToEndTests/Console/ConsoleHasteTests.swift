@@ -1,0 +1,202 @@
+import EntitlementCore
+import Foundation
+import StoreSimulator
+import Testing
+
+/// The console in a real browser, in a hurry: other tabs while the page is on its way, and what is pressed twice.
+@Suite("The console in a browser: other tabs and hasty fingers", .serialized, .timeLimit(.minutes(10)))
+struct ConsoleHasteTests {
+    /// Signs another key in, as another tab of the browser does, and tells this one.
+    private func signInElsewhere(_ browser: Browser, _ key: String) async throws {
+        try await browser.run(
+            """
+            fetch("console/session", { method: "POST", headers: { "Content-Type": "application/json" },
+                body: JSON.stringify({ key: arguments[0], path: "/" }) })
+                .then(() => new BroadcastChannel("rightful-session").postMessage("signed in"));
+            """, [key])
+    }
+
+    @Test("a page on its way that hears of other tabs is drawn, whoever is signed in then")
+    func onItsWay() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await browser.send(
+                "POST", "goog/cdp/execute",
+                [
+                    "cmd": "Page.addScriptToEvaluateOnNewDocument",
+                    "params": [
+                        "source": """
+                        const tabs = new BroadcastChannel("rightful-session");
+                        const timer = setInterval(() => tabs.postMessage("signed in"), 3);
+                        setTimeout(() => clearInterval(timer), 1500);
+                        """
+                    ],
+                ])
+            var parts = try #require(URLComponents(url: stage.console, resolvingAgainstBaseURL: false))
+            parts.fragment = "customer=\(stage.ann.id)"
+            for _ in 0..<3 {
+                try await browser.open(try #require(URL(string: "about:blank")))
+                try await browser.open(try #require(parts.url))
+                try await browser.wait("document.querySelector('#answer [data-entitlement]')")
+            }
+            try await browser.send("DELETE", "cookie", nil)
+            try await browser.reload()
+            try await browser.wait("document.querySelector('#key')")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("an answer that was asked for before an event came is not left above it")
+    func early() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            // The events come after the answer, and tell of more.
+            try await browser.send(
+                "POST", "goog/cdp/execute",
+                [
+                    "cmd": "Page.addScriptToEvaluateOnNewDocument",
+                    "params": [
+                        "source": """
+                        const ask = window.fetch;
+                        window.fetch = async (url, options) => {
+                            if (String(url).includes("/events?")) await new Promise((go) => { window.letGo = go; });
+                            return ask(url, options);
+                        };
+                        """
+                    ],
+                ])
+            try await browser.reload()
+            try await browser.run("location.hash = arguments[0]", ["customer=\(stage.dan.id)"])
+            try await browser.wait("window.letGo && document.querySelector('#answer')?.textContent")
+            let granted = try await stage.client.send(
+                "POST", "/v1/customers/\(stage.dan.id)/actions/grant",
+                body: Array(#"{"entitlement":"gift","reason":"made good"}"#.utf8))
+            #expect(granted.status == 200, "\(granted.text)")
+            try await browser.run("window.letGo()")
+            try await browser.wait("document.querySelector('#answer [data-entitlement=gift][data-access]')")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("a signing-out that did not come through is not taken for one; a used link ends no session")
+    func stillSignedIn() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            for command in ["Network.enable", "Network.setBlockedURLs"] {
+                try await browser.send(
+                    "POST", "goog/cdp/execute", ["cmd": command, "params": ["urls": ["*console/session*"]]])
+            }
+            try await browser.click("header .account button:last-child")
+            try await browser.wait("#page > .problem", says: "this browser is still signed in")
+            #expect(try await browser.count("header .who") == 1)
+            try await browser.send(
+                "POST", "goog/cdp/execute",
+                ["cmd": "Network.setBlockedURLs", "params": ["urls": [String]()]])
+            let key = try await stage.installation.rightful("keys", "list").split(separator: "\n")
+                .compactMap { $0.split(separator: " ").first { $0.hasPrefix("key_") } }.first
+            let printed = try await stage.installation.rightful(
+                "console-link", String(try #require(key)), "--url", "\(stage.service.url)")
+            let link = try #require(URL(string: printed.trimmingCharacters(in: .whitespacesAndNewlines)))
+            for text in ["", "was used before"] {
+                try await browser.open(try #require(URL(string: "about:blank")))
+                try await browser.open(link)
+                try await browser.wait("document.querySelector('header .who')")
+                if !text.isEmpty { try await browser.wait("#page > .problem", says: text) }
+            }
+            try await browser.click("header .account button:last-child")
+            try await browser.wait("document.querySelector('#key')")
+            try await browser.reload()
+            try await browser.wait("document.querySelector('#key')")
+            try await stage.expectCleanConsole(allowing: ["console/session"])
+        }
+    }
+
+    @Test("a key that signs in elsewhere finds nothing of another's catalog: no draft, no trial and no undoing")
+    func otherKeysCatalog() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            let other = try await stage.key("admin")
+            let reader = try await stage.key("customers:read,events:read")
+            try await stage.signIn()
+            try await browser.click("#open-catalog")
+            let plan = StoreWorld.ProductID.proMonthly
+            try await browser.click("[data-product='\(plan)'] td button")
+            try await browser.type("archive", into: "#gives")
+            try await browser.click("#take")
+            try await browser.click("#try")
+            try await browser.wait("document.querySelector('#apply')")
+            for key in [other, reader] {
+                try await signInElsewhere(browser, key)
+                try await browser.wait("#page > .other-key", says: "Another key signed in")
+                try await browser.wait("document.querySelector('#products tbody tr')")
+                #expect(try await browser.run("return document.querySelector('#change').hidden") as? Bool == true)
+                #expect(try await browser.count("#try, #apply, #undo") == 0)
+                try await browser.run("location.hash = ''")
+                try await browser.wait("document.querySelector('main .card')")
+                try await browser.click("#open-catalog")
+                try await browser.wait("document.querySelector('#products tbody tr')")
+            }
+            // Whose session runs out, and who comes back, goes on where they were.
+            try await browser.send("DELETE", "cookie", nil)
+            try await stage.signIn(other)
+            try await browser.click("#open-catalog")
+            try await browser.click("[data-product='\(plan)'] td button")
+            try await browser.type("archive", into: "#gives")
+            try await browser.click("#take")
+            try await browser.send("DELETE", "cookie", nil)
+            try await browser.click("#try")
+            try await browser.wait("document.querySelector('#key')")
+            try await browser.type(other, into: "#key")
+            try await browser.press(Browser.Keys.enter)
+            try await browser.wait("document.querySelector('#try')")
+            try await stage.expectCleanConsole(allowing: ["status of 401"])
+        }
+    }
+
+    @Test("what is pressed twice is done once, and whoever uses the keyboard stays where it was done")
+    func twice() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await stage.show(stage.ann.id)
+            let click = "for (let count = 0; count < 2; count += 1) document.querySelector(arguments[0]).click();"
+            try await browser.run(click, ["#do-grant"])
+            try await browser.wait("document.activeElement?.id === 'entitlement'")
+            #expect(try await browser.count("dialog") == 1)
+            try await stage.closeDialog()
+            try await browser.click("#open-catalog")
+            try await browser.wait("document.querySelector('#products tbody tr')")
+            let head = try await stage.client.head()
+            try await browser.click("[data-product='\(StoreWorld.ProductID.proMonthly)'] td button")
+            try await browser.type("archive", into: "#gives")
+            try await browser.click("#take")
+            try await browser.click("#try")
+            for (button, count) in [("#apply", 1), ("#undo", 2)] {
+                try await browser.wait("document.querySelector(arguments[0])", [button])
+                try await browser.run(click, [button])
+                try await browser.wait("#applied", says: "event \(head + Int64(count))")
+                #expect(try await browser.run("return document.activeElement.id") as? String == "applied")
+                #expect(try await browser.text("#problem") == "")
+            }
+            #expect(try await stage.client.head() == head + 2)
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("what lies ahead is not told as if it had happened")
+    func ahead() async throws {
+        try await ConsoleStage.with { stage in
+            try await stage.signIn()
+            let answer = try await stage.client.send("GET", "/v1/customers/\(stage.ann.id)/entitlements").json
+            let held = try #require((answer["entitlements"] as? [[String: Any]])?.first)
+            let until = try #require((held["until"] as? String).flatMap { Timestamp(rfc3339: $0) })
+            try await stage.show(stage.ann.id, "&at=\(until.adding(milliseconds: Span.day))")
+            let text = try await stage.browser.text("#answer") ?? ""
+            #expect(text.contains("nothing is known yet that gives them plus or premium"), "\(text)")
+            #expect(!text.contains("They have had no"), "\(text)")
+        }
+    }
+}
