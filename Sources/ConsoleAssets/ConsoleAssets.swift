@@ -17,12 +17,12 @@ package struct ConsoleAsset: Sendable {
 /// The page of the console: no tool makes it, and nothing of it is read from disk at run time.
 package enum ConsoleAssets {
     /// The page itself; it asks for the others.
-    package static let page = "index.html"
+    package static let page = ConsoleAsset("index.html", PackageResources.index_html)
     /// The most that the page weighs with a customer on it, in bytes; what other screens need comes when they are opened.
     package static let weightLimit = 150_000
 
     package static let all: [ConsoleAsset] = [
-        ConsoleAsset("index.html", PackageResources.index_html),
+        page,
         ConsoleAsset("console.css", PackageResources.console_css),
         ConsoleAsset("icon.svg", PackageResources.icon_svg),
         ConsoleAsset("main.js", PackageResources.main_js),

@@ -23,7 +23,7 @@ struct ConsoleAssetsTests {
             #expect(isSame, "\(asset.name)")
             #expect(!asset.contentType.hasPrefix("text/plain"), "\(asset.name)")
         }
-        #expect(ConsoleAssets.all.contains { $0.name == ConsoleAssets.page && $0.contentType.hasPrefix("text/html") })
+        #expect(ConsoleAssets.page.contentType.hasPrefix("text/html"))
     }
 
     private static let scripts = Dictionary(
@@ -69,7 +69,7 @@ struct ConsoleAssetsTests {
 
     @Test("the page has neither scripts nor styles within it, and every address in it is relative")
     func page() throws {
-        let page = try #require(ConsoleAssets.all.first { $0.name == ConsoleAssets.page }).bytes
+        let page = ConsoleAssets.page.bytes
         let html = String(decoding: page, as: UTF8.self)
         #expect(!html.contains("<style") && !html.contains("style=") && !html.contains(" on"))
         for script in html.matches(of: /<script([^>]*)>([^<]*)</) {
@@ -89,7 +89,7 @@ struct ConsoleAssetsTests {
 
     @Test("the page asks at once for every module that a customer needs, so that none is found out about later")
     func preloads() throws {
-        let page = try #require(ConsoleAssets.all.first { $0.name == ConsoleAssets.page })
+        let page = ConsoleAssets.page
         let preloaded = Self.text(page).matches(of: /rel="modulepreload" href="console\/assets\/([a-z]+\.js)"/)
         #expect(Set(preloaded.map { String($0.1) } + ["early.js", "main.js"]) == (try Self.reached(andLater: false)))
     }

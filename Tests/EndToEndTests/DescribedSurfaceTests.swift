@@ -25,7 +25,7 @@ struct DescribedSurfaceTests {
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }
         let client = HTTPClient(service.url, key: key)
-        for path in ["/console", "/console/assets/main.js"] { _ = try await Self.ask(client, "GET", path) }
+        for path in ["/console", "/console/assets/1/main.js"] { _ = try await Self.ask(client, "GET", path) }
         let made = try await Self.ask(client, "POST", "/console/session", body: #"{"key":"\#(key)"}"#)
         let session = try #require(made.json["session"] as? [String: Any])
         _ = try await Self.ask(client, "GET", "/console/session")

@@ -10,34 +10,36 @@ extension Application {
     ///
     /// The page's addresses are relative, so behind a slash it would ask for what is not there.
     func consolePage(_ call: Call) async throws -> HTTPResponse {
+        _ = try sessions()
         guard !call.request.path.hasSuffix("/") else {
-            _ = try sessions()
             return HTTPResponse(status: 308, headers: [("Location", "../console"), ("Cache-Control", "no-cache")])
         }
-        return try consoleFile(ConsoleAssets.page, call)
+        return try consoleFile(Self.consolePage, isKept: false, call)
     }
 
-    /// `GET /console/assets/{file}`: what the page is made of.
+    /// `GET /console/assets/{version}/{file}`: what the page is made of.
+    ///
+    /// A page of another version, such as that of an instance that is not upgraded yet, gets what there is here.
     func consoleAsset(_ call: Call) async throws -> HTTPResponse {
-        try consoleFile(try call.value(of: .consoleFile) ?? "", call)
-    }
-
-    private func consoleFile(_ name: String, _ call: Call) throws -> HTTPResponse {
         _ = try sessions()
-        guard let file = Self.consoleFiles[name] else {
+        guard let file = Self.consoleFiles[try call.value(of: .consoleFile) ?? ""] else {
             throw Problem(.notFound, "The console has no such file.", param: Parameter.consoleFile.name)
         }
+        return try consoleFile(file, isKept: try call.value(of: .consoleVersion) == Self.consoleVersion, call)
+    }
+
+    private func consoleFile(_ file: ConsoleFile, isKept: Bool, _ call: Call) throws -> HTTPResponse {
         let headers = [
-            // Asked each time whether it is still the same, so that another version is there at once.
-            ("ETag", file.tag), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff"),
-            ("Referrer-Policy", "no-referrer"), ("Content-Security-Policy", Self.contentPolicy),
-            ("Cross-Origin-Opener-Policy", "same-origin"), ("Cross-Origin-Resource-Policy", "same-origin"),
+            // The page is asked for each time, so that another version is there at once; its files stay what they are.
+            ("ETag", file.tag), ("Cache-Control", isKept ? "public, max-age=31536000, immutable" : "no-cache"),
+            ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
+            ("Content-Security-Policy", Self.contentPolicy), ("Cross-Origin-Opener-Policy", "same-origin"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
         ]
         if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(file.tag) == true {
             return HTTPResponse(status: 304, headers: headers)
         }
-        return HTTPResponse(
-            status: 200, headers: [("Content-Type", file.asset.contentType)] + headers, body: file.asset.bytes)
+        return HTTPResponse(status: 200, headers: [("Content-Type", file.contentType)] + headers, body: file.bytes)
     }
 
     /// Nothing but what this service sends, and no script or style within the page.
@@ -45,11 +47,33 @@ extension Application {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         + "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
+    private struct ConsoleFile {
+        let contentType: String
+        let bytes: [UInt8]
+        let tag: String
+
+        init(_ asset: ConsoleAsset, bytes: [UInt8]) {
+            (contentType, self.bytes) = (asset.contentType, bytes)
+            tag = "\"\(Application.hash(bytes))\""
+        }
+    }
+
     private static let consoleFiles = Dictionary(
-        uniqueKeysWithValues: ConsoleAssets.all.map { asset in
-            let hash = (Digest(SHA256.hash(asset.bytes)) ?? .zero).hex
-            return (asset.name, (asset: asset, tag: "\"\(hash.prefix(32))\""))
-        })
+        uniqueKeysWithValues: ConsoleAssets.all.map { ($0.name, ConsoleFile($0, bytes: $0.bytes)) })
+
+    /// What all files are together, as far as addresses go.
+    private static let consoleVersion = hash(Array(ConsoleAssets.all.map { hash($0.bytes) }.joined().utf8))
+
+    /// The page, which asks for the files of this version.
+    private static let consolePage = ConsoleFile(
+        ConsoleAssets.page,
+        bytes: Array(
+            String(decoding: ConsoleAssets.page.bytes, as: UTF8.self)
+                .replacing("console/assets/", with: "console/assets/\(consoleVersion)/").utf8))
+
+    private static func hash(_ bytes: [UInt8]) -> String {
+        String((Digest(SHA256.hash(bytes)) ?? .zero).hex.prefix(32))
+    }
 
     // MARK: - Sessions
 

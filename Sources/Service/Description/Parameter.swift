@@ -78,6 +78,9 @@ struct Parameter: Sendable {
 
     static let chart = Parameter("name", in: .path, words(ChartName.self), example: "active", "Which chart").of(
         ChartName.self)
+    static let consoleVersion = Parameter(
+        "version", in: .path, .anyText, example: "6f1ed002ab559585",
+        "Which version of the page asks: files of the present one may be kept for good")
     static let consoleFile = Parameter("file", in: .path, .anyText, example: "main.js", "The name of the file")
 
     // MARK: - In the query

@@ -186,7 +186,7 @@ struct Route: Sendable {
             try await $0.endpointDeliveries($1)
         },
         Route("GET", "/console", .open, .readConsole) { try await $0.consolePage($1) },
-        Route("GET", "/console/assets/{file}", .open, .readConsoleFile) { try await $0.consoleAsset($1) },
+        Route("GET", "/console/assets/{version}/{file}", .open, .readConsoleFile) { try await $0.consoleAsset($1) },
         Route("POST", "/console/session", .open, .signIn) { try await $0.signIn($1) },
         Route("GET", "/console/session", .open, .readSession) { try await $0.showSession($1) },
         Route("DELETE", "/console/session", .open, .signOut) { try await $0.signOut($1) },

@@ -116,8 +116,12 @@ struct ConsolePictures {
         var parts = try #require(URLComponents(url: link, resolvingAgainstBaseURL: false))
         parts.fragment = Self.bob
         let url = try #require(parts.url)
+        for isCold in [true, false] { try await measure(url, isCold: isCold, browser) }
+    }
+
+    private func measure(_ url: URL, isCold: Bool, _ browser: Browser) async throws {
         var paints: [(first: Double, answer: Double, bytes: Double)] = []
-        for isCold in [true, true, true, true, true] {
+        for _ in 0..<5 {
             if isCold {
                 try await browser.send(
                     "POST", "goog/cdp/execute", ["cmd": "Network.clearBrowserCache", "params": [String: Any]()])
@@ -139,7 +143,7 @@ struct ConsolePictures {
         func median(_ values: [Double]) -> Int { Int(values.sorted()[values.count / 2].rounded()) }
         print(
             """
-            without a cache, of \(paints.count) times the median: first paint after \(median(paints.map(\.first))) ms, \
+            \(isCold ? "without a cache" : "opened before"), of \(paints.count) times the median: first paint after \(median(paints.map(\.first))) ms, \
             what the customer holds after \(median(paints.map(\.answer))) ms; the page weighs \
             \(median(paints.map(\.bytes))) bytes
             """)

@@ -100,7 +100,7 @@ struct ConsoleScreenTests {
                     const done = arguments[arguments.length - 1];
                     const size = arguments[0];
                     (async () => {
-                        const { rootOf } = await import(new URL("console/assets/proof.js", document.baseURI));
+                        const { rootOf } = await import(new URL("console/assets/1/proof.js", document.baseURI));
                         const bytes = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
                         const roots = new Set();
                         const wrong = [];

@@ -284,7 +284,7 @@ struct ConsoleSessionTests {
     @Test("where there is no console, neither page nor session is, and a cookie is no credential")
     func off() async throws {
         let rig = try await ServiceRig.make(hasConsole: false)
-        for target in ["/console", "/console/assets/main.js", "/console/session"] {
+        for target in ["/console", "/console/assets/1/main.js", "/console/session"] {
             #expect(try await rig.send("GET", target).verdict == "404 not_found")
         }
         #expect(try await post(rig, #"{"key":"\#(rig.admin)"}"#).verdict == "404 not_found")
@@ -293,13 +293,22 @@ struct ConsoleSessionTests {
         #expect(answer.verdict == "401 unauthenticated")
     }
 
-    @Test("the page's files forbid scripts of others and frames, are asked for anew each time, and say what they are")
+    @Test(
+        "the page's files forbid scripts of others and frames, and say what they are; the page is asked for each time, and its files are kept"
+    )
     func files() async throws {
         let rig = try await ServiceRig.make()
+        let page = String(decoding: try await rig.send("GET", "/console").body, as: UTF8.self)
+        let addresses = page.matches(of: /"console\/assets\/([0-9a-f]{32})\/[a-z]+\.[a-z]+"/)
+        let version = try #require(addresses.first).1
+        #expect(addresses.count > 15 && addresses.allSatisfy { $0.1 == version })
+        #expect(page.matches(of: /assets/).count == addresses.count)
         for (target, type) in [
-            ("/console", "text/html; charset=utf-8"), ("/console/assets/main.js", "text/javascript; charset=utf-8"),
-            ("/console/assets/console.css", "text/css; charset=utf-8"),
-            ("/console/assets/icon.svg", "image/svg+xml; charset=utf-8"),
+            ("/console", "text/html; charset=utf-8"),
+            ("/console/assets/\(version)/main.js", "text/javascript; charset=utf-8"),
+            ("/console/assets/\(version)/console.css", "text/css; charset=utf-8"),
+            ("/console/assets/\(version)/icon.svg", "image/svg+xml; charset=utf-8"),
+            ("/console/assets/another/main.js", "text/javascript; charset=utf-8"),
         ] {
             let answer = try await rig.send("GET", target)
             #expect(answer.status == 200 && answer.header("Content-Type") == type, "\(target)")
@@ -310,13 +319,16 @@ struct ConsoleSessionTests {
                     """)
             #expect(answer.header("X-Content-Type-Options") == "nosniff")
             #expect(answer.header("Referrer-Policy") == "no-referrer")
-            #expect(answer.header("Cache-Control") == "no-cache")
+            let isKept = target.contains(version)
+            #expect(
+                answer.header("Cache-Control") == (isKept ? "public, max-age=31536000, immutable" : "no-cache"),
+                "\(target)")
             let tag = try #require(answer.header("ETag"))
             let again = try await rig.send("GET", target, headers: [("If-None-Match", tag)])
             #expect(again.status == 304 && again.body.isEmpty && again.header("ETag") == tag)
         }
         for name in ["none.js", "..", "ConsoleAssets.swift", "%2e%2e%2fmain.js"] {
-            #expect(try await rig.send("GET", "/console/assets/\(name)").verdict == "404 not_found")
+            #expect(try await rig.send("GET", "/console/assets/\(version)/\(name)").verdict == "404 not_found")
         }
     }
 }

@@ -92,7 +92,7 @@ struct AccessTests {
                 "POST /v1/notifications/appstore", "POST /v1/notifications/stripe", "GET /.well-known/rightful-keys",
                 "GET /.well-known/rightful-log-key", "GET /v1/openapi.json", "GET /healthz", "GET /readyz",
                 // The page is told nothing; the session's routes look at what is shown to them by themselves.
-                "GET /console", "GET /console/assets/{file}", "POST /console/session", "GET /console/session",
+                "GET /console", "GET /console/assets/{version}/{file}", "POST /console/session", "GET /console/session",
                 "DELETE /console/session",
             ])
     }
