@@ -113,9 +113,9 @@ let migrations = [
 /// The files of Sources/ConsoleAssets that the binary carries.
 let consoleFiles = [
     "index.html", "console.css", "icon.svg",
-    "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "signin.js", "find.js",
-    "customer.js", "attention.js", "timeline.js", "lanes.js", "sentence.js", "picture.js", "scale.js", "sliders.js",
-    "why.js", "history.js", "commands.js", "forms.js", "event.js", "proof.js",
+    "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "find.js",
+    "customer.js", "attention.js", "lanes.js", "sentence.js", "picture.js", "sliders.js", "history.js",
+    "why.js", "commands.js", "forms.js", "event.js", "proof.js",
     "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]
 

@@ -1,5 +1,6 @@
 // Speaks to the service. Everything is relative to the page, so that it may stand behind a path prefix.
 
+import { forgetEarly, takeEarly } from "./early.js";
 import { words } from "./words.js";
 
 const root = new URL("./", document.baseURI);
@@ -26,12 +27,10 @@ export function currentSession() {
   return session;
 }
 
-export function allows(one, scope) {
-  return one !== null && (one.key.scopes.includes(scope) || one.key.scopes.includes("admin"));
-}
-
 // Whether the key that somebody signed in with may do what a scope allows.
-export const may = (scope) => allows(session, scope);
+export function may(scope) {
+  return session !== null && (session.key.scopes.includes(scope) || session.key.scopes.includes("admin"));
+}
 
 // Whether it may do what holds for all apps.
 export function mayInEveryApp(scope) {
@@ -59,10 +58,10 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   if (method !== "GET" && session) headers[tokenHeader] = session.token;
   let response;
   try {
-    response = await fetch(url, {
+    response = await ((method === "GET" && takeEarly(url)) || fetch(url, {
       method, headers, signal, credentials: "same-origin", cache: "no-store", redirect: "error",
       body: body === undefined ? undefined : JSON.stringify(body),
-    });
+    }));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Unreachable();
@@ -87,7 +86,7 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   if (json.param === tokenHeader && session && !isAgain) {
     // Somebody signed in anew in another tab. What was to be done in one key's name is not done in another's unasked.
     const before = session.key.id;
-    early.clear();
+    forgetEarly();
     await readSession();
     // Whoever signs out ends the session of the browser, whosever it is.
     if (session?.key.id === before || (session && path === "console/session")) return call(method, path, { query, body, signal, headers }, true);
@@ -96,29 +95,6 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   }
   throw new Refusal(response.status, json);
 }
-
-// What was asked for before the page was there: whoever asks for it next takes it, if that is soon.
-const early = new Map();
-const soon = 2000;
-
-export function getEarly(path, query) {
-  const key = addressOf(path, query).href;
-  const answer = call("GET", path, { query });
-  const drop = () => early.delete(key);
-  early.set(key, answer);
-  answer.catch(drop);
-  setTimeout(drop, soon);
-  return answer;
-}
-
-export function get(path, query, signal) {
-  const key = addressOf(path, query).href;
-  const known = early.get(key);
-  early.delete(key);
-  return known ?? call("GET", path, { query, signal });
-}
-
-export const post = (path, body, query) => call("POST", path, { body, query });
 
 // Another session holds than the page was drawn for, or none; `detail` is whether it is of another key.
 function tellOfSession(before) {
@@ -130,7 +106,7 @@ function tellOfSession(before) {
 const tabs = new BroadcastChannel("rightful-session");
 tabs.addEventListener("message", async () => {
   const [before, hadOne] = [lastKey, session !== null];
-  early.clear();
+  forgetEarly();
   try {
     await readSession();
   } catch {
@@ -138,6 +114,9 @@ tabs.addEventListener("message", async () => {
   }
   if (hadOne ? session?.key.id !== before : session) tellOfSession(before);
 });
+
+export const get = (path, query, signal) => call("GET", path, { query, signal });
+export const post = (path, body, query) => call("POST", path, { body, query });
 
 // Why a file of the page, asked for when it was wanted, did not come: that of a newer page does not fit into this one.
 export const fileProblem = (error) => (error instanceof SyntaxError ? words.olderPage : words.unreachable);
@@ -156,7 +135,7 @@ export async function readSession() {
 
 // With `key`, or with `link`.
 export async function signIn(proof) {
-  early.clear();
+  forgetEarly();
   session = (await call("POST", "console/session", { body: { ...proof, path: root.pathname } })).session;
   lastKey = session.key.id;
   tabs.postMessage("signed in");
@@ -164,7 +143,7 @@ export async function signIn(proof) {
 }
 
 export async function signOut() {
-  early.clear();
+  forgetEarly();
   await call("DELETE", "console/session", { query: { path: root.pathname } });
   session = null;
   tabs.postMessage("signed out");

@@ -10,10 +10,9 @@ import { patterns, Picture, stateShape } from "./picture.js";
 import { courseOf, grouped, groupSentence, lossesOf, lossOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
-import { commands } from "./commands.js";
-import { boundaries, citedStops, grantsOf, lanesOf, paidBeside, purchaseEnds, span } from "./lanes.js";
-import { mostPurchases, readTimeline } from "./timeline.js";
-import { explanation } from "./why.js";
+import {
+  boundaries, citedStops, grantsOf, lanesOf, mostPurchases, paidBeside, purchaseEnds, readTimeline, span,
+} from "./lanes.js";
 import { words } from "./words.js";
 
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
@@ -28,9 +27,8 @@ export class CustomerView {
     this.generation = 0;
     this.timelines = new Map();
     this.losses = new Map();
-    const opened = may("events:read") ? (position) => this.showEvent(position) : () => announce(words.mayNotReadEvents);
-    this.openEvent = opened;
-    this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: opened });
+    this.openEvent = may("events:read") ? (position) => this.showEvent(position) : () => announce(words.mayNotReadEvents);
+    this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: this.openEvent });
     this.sliders = new Sliders({ at: (at) => this.set({ at }), knownAt: (knownAt) => this.set({ knownAt }) });
     this.answer = el("section", { class: "card answer", id: "answer", "aria-label": words.answer, "aria-live": "polite" });
     this.said = el("div");
@@ -40,7 +38,7 @@ export class CustomerView {
     this.why = el("div", { id: "explanation" });
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
     this.history = may("events:read")
-      ? new History(view.customer, view.environment, { openEvent: opened, loaded: () => this.showKnown() }) : null;
+      ? new History(view.customer, view.environment, { openEvent: this.openEvent, loaded: () => this.showKnown() }) : null;
     // What events state, by their positions: of those that are needed for what is drawn.
     this.facts = new Map();
     this.alsoIn = el("p", { class: "problem", id: "also-in" });
@@ -64,8 +62,7 @@ export class CustomerView {
     };
     label();
     show(this.main, patterns(),
-      el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer),
-        environmentTag(environment), pin),
+      el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer), environmentTag(environment), pin),
       this.alsoIn, this.alsoKnown, this.problem, this.answer,
       el("section", { class: "card", "aria-label": words.moments }, this.sliders.node),
       el("section", { class: "card", "aria-label": words.picture }, el("h2", {}, words.pictureTitle), this.picture.node),
@@ -96,9 +93,10 @@ export class CustomerView {
   async begin() {
     this.sliders.show(this.moment());
     await this.load();
+    this.loadCommands();
     // Where nothing is held here, the answer says so itself.
-    const isTold = this.isClosed || this.answered?.[0].also_in;
-    await Promise.all([this.readOn(), isTold ? null : showAlsoIn(this.alsoIn, this.view, this.open)]);
+    const isAsked = !this.isClosed && !this.answered?.[0].also_in;
+    await Promise.all([this.readOn(), isAsked && showAlsoIn(this.alsoIn, this.view, this.open)]);
   }
 
   // The events, and then what only they tell of.
@@ -274,9 +272,19 @@ export class CustomerView {
     this.showRight();
   }
 
+  // What may be put right is no part of the answer, and does not keep it waiting.
+  async loadCommands() {
+    try {
+      this.commands = (await import("./commands.js")).commands;
+      if (!this.isClosed) this.showRight();
+    } catch (error) {
+      this.problem.textContent = fileProblem(error);
+    }
+  }
+
   // What the key that is signed in may do.
   showRight() {
-    if (this.answered) show(this.right, commands(this));
+    if (this.answered && this.commands) show(this.right, this.commands(this));
   }
 
   beside(held, then, at) {
@@ -379,7 +387,7 @@ export class CustomerView {
     this.why.setAttribute("aria-busy", "true");
     this.waiting = setTimeout(async () => {
       try {
-        const document = await get(`${own}/explain`, moment, signal);
+        const [document, { explanation }] = await Promise.all([get(`${own}/explain`, moment, signal), import("./why.js")]);
         if (mine === this.generation) show(this.why, explanation(document, this.openEvent));
       } catch (error) {
         if (error.name === "AbortError" || mine !== this.generation) return;

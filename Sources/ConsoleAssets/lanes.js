@@ -1,10 +1,12 @@
 // What is drawn of a customer: a lane for each entitlement, and beneath it the purchases and grants that give it.
 
+import { get, path } from "./api.js";
 import { millis } from "./time.js";
 import { words } from "./words.js";
 
 const hour = 3600000;
 const day = 24 * hour;
+export const mostPurchases = 40;
 
 export function lanesOf({ document, purchases, others, grants }, now) {
   const lanes = document.entitlements.map((one) => {
@@ -52,6 +54,23 @@ function purchaseLanes(id, purchases, stretches, one, now) {
     const isCut = revoked !== null && period.ended_by === "revocation" && (expiry === null || expiry > revoked);
     return isCut ? [paid, { ...shared, state: "revoked", from: revoked, until: expiry, isExpected: false }] : [paid];
   }) }];
+}
+
+// How everything reads over time, with the purchases that carry it.
+export async function readTimeline({ customer, environment }, knownAt, signal) {
+  const query = { environment, known_at: knownAt };
+  const document = await get(`v1/customers/${path(customer)}/timeline`, query, signal);
+  const ids = [...new Set(document.entitlements.flatMap((one) =>
+    one.intervals.map((interval) => interval.original_transaction_id)).filter((id) => id !== null))];
+  const purchases = new Map();
+  const waiting = ids.slice(0, mostPurchases);
+  const work = async () => {
+    for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+      purchases.set(id, await get(`v1/subscriptions/${path(id)}`, query, signal));
+    }
+  };
+  await Promise.all([work(), work(), work(), work()]);
+  return { document, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
 }
 
 // The grants of a customer, by the events of these and of their revocations, and by what each states.

@@ -1,13 +1,11 @@
 // Puts the page together: who is signed in, what is looked at.
 
-import "./early.js";
 import { currentSession, fileProblem, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
-import { announce, announcer, button, el, openDialog, show } from "./dom.js";
+import { announce, announcer, button, el, field, openDialog, show } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
 import { environmentChoice, finder, forgetAll, start } from "./find.js";
-import { signInForm } from "./signin.js";
 import { CustomerView } from "./customer.js";
 
 const page = document.getElementById("page");
@@ -87,6 +85,36 @@ async function leave() {
 // Above whatever is on the page.
 function warn(text, name) {
   main.before(el("p", { role: "alert", class: name ? `problem ${name}` : "problem" }, text));
+}
+
+// The key goes to the service once, in a body, and is kept nowhere in the page. `done` is called when somebody is signed in.
+function signInForm(notice, done) {
+  const key = el("input", {
+    type: "password", id: "key", name: "key", autocomplete: "off", spellcheck: "false", required: true,
+    placeholder: "rightful_sk_…",
+  });
+  const problem = el("p", { role: "alert", id: "sign-in-problem" }, notice);
+  const submit = el("button", { type: "submit", class: "main" }, words.signIn);
+  const form = el("form", { class: "card sign-in", method: "post", action: "console/session" },
+    el("h1", {}, words.name), el("p", {}, words.signInWhy), problem, field(words.apiKey, key, words.apiKeyHint), submit);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    const secret = key.value.trim();
+    key.value = "";
+    try {
+      await signIn({ key: secret });
+      announce(words.signedIn);
+      done();
+    } catch (error) {
+      problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
+      key.focus();
+    } finally {
+      submit.disabled = false;
+    }
+  });
+  setTimeout(() => key.focus(), 0);
+  return form;
 }
 
 function askToSignIn(notice) {

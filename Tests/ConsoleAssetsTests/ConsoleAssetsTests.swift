@@ -44,7 +44,8 @@ struct ConsoleAssetsTests {
 
     @Test("the page with a customer on it weighs less than its limit, and no file has more than 400 lines")
     func weight() throws {
-        let scripts = try Self.reached(andLater: false)
+        // What is no part of the answer comes after it, and is of the page all the same.
+        let scripts = try Self.reached(andLater: false).union(["why.js", "commands.js"])
         let page = ConsoleAssets.all.filter { !$0.name.hasSuffix(".js") || scripts.contains($0.name) }
         #expect(page.reduce(0) { $0 + $1.bytes.count } < ConsoleAssets.weightLimit)
         for asset in ConsoleAssets.all {

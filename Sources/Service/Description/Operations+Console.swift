@@ -10,7 +10,8 @@ extension APIOperation {
         answer: .text(type: "text/html; charset=utf-8", "<!doctype html>"), headers: [.entityTag], codes: [.notFound])
 
     static let readConsoleFile = APIOperation(
-        "readConsoleFile", .console, "Read a file of the console", "What the page is made of, by the addresses that it has itself.",
+        "readConsoleFile", .console, "Read a file of the console",
+        "What the page is made of, by the addresses that it has itself.",
         [.consoleVersion, .consoleFile, .ifNoneMatch],
         answer: .text(type: "text/javascript; charset=utf-8", "export {};"), headers: [.entityTag], codes: [.notFound])
 
