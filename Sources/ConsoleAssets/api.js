@@ -1,6 +1,6 @@
 // Speaks to the service. Everything is relative to the page, so that it may stand behind a path prefix.
 
-import { forgetEarly, takeEarly } from "./early.js";
+import { endEarly, forgetEarly, takeEarly } from "./early.js";
 import { words } from "./words.js";
 
 const root = new URL("./", document.baseURI);
@@ -143,7 +143,7 @@ export async function signIn(proof) {
 }
 
 export async function signOut() {
-  forgetEarly();
+  endEarly();
   await call("DELETE", "console/session", { query: { path: root.pathname } });
   session = null;
   tabs.postMessage("signed out");

@@ -4,6 +4,7 @@ import { readAddress } from "./address.js";
 
 // By address, the answers that nobody has taken yet, and when they were asked for.
 const asked = new Map();
+const aborter = new AbortController();
 // In milliseconds: what was asked for longer ago may be so no more.
 const soon = 2000;
 // The most purchases that are asked for here.
@@ -16,15 +17,22 @@ export function takeEarly(url) {
   return one && performance.now() - one.at < soon ? one.answer : null;
 }
 
-// For whom it was asked is signed in no more.
+// Somebody else may be signed in.
 export function forgetEarly() {
   asked.clear();
 }
 
+// Nobody is signed in any more: what is under way would be refused.
+export function endEarly() {
+  asked.clear();
+  aborter.abort();
+}
+
 async function ask(path, query = {}) {
+  aborter.signal.throwIfAborted();
   const url = new URL(path, new URL("./", document.baseURI));
   for (const [name, value] of Object.entries(query)) if (value !== null) url.searchParams.set(name, value);
-  const answer = fetch(url, { credentials: "same-origin", cache: "no-store", redirect: "error" });
+  const answer = fetch(url, { credentials: "same-origin", cache: "no-store", redirect: "error", signal: aborter.signal });
   asked.set(url.href, { answer, at: performance.now() });
   // The one who takes it reads it as well.
   return (await answer.then((response) => response.clone())).json();

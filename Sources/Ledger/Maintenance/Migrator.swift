@@ -7,7 +7,9 @@ package import Schema
 package struct Migrator: Sendable {
     package enum Standing: Sendable, Equatable {
         case current
-        /// Steps are missing; the database may be empty.
+        /// No step was applied.
+        case empty
+        /// Steps are missing.
         case behind(missing: Int)
         /// A newer program has been here.
         case ahead(version: Int)
@@ -28,7 +30,7 @@ package struct Migrator: Sendable {
 
     package func standing(on connection: isolated PostgresConnection) throws -> Standing {
         guard try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true else {
-            return .behind(missing: migrations.count)
+            return .empty
         }
         let rows = try connection.query("SELECT version, name, sha256 FROM schema_migration ORDER BY version").rows
         if try rows.contains(where: { try $0.text(1) == Self.unreleasedStep }) { return .unreleased }
@@ -50,7 +52,7 @@ package struct Migrator: Sendable {
         let standing = try standing(on: connection)
         switch standing {
         case .ahead, .changed, .unreleased: throw LedgerError(.schema, standing.refusal ?? "")
-        case .current, .behind: break
+        case .current, .empty, .behind: break
         }
         var applied: [String] = []
         let present = try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true
@@ -120,6 +122,8 @@ extension Migrator.Standing {
     package var refusal: String? {
         switch self {
         case .current: nil
+        case .empty:
+            "there is no ledger in the database: run `rightful migrate`, with the owner's role where it is your own"
         case .behind(let missing):
             "the database lacks \(missing) schema migration(s): run `rightful migrate`, with the owner's role where the "
                 + "database is your own"

@@ -19,14 +19,14 @@ struct DatabaseSession: Sendable {
 
     /// Opens the configured database.
     ///
-    /// An embedded one is started where nobody has. A schema that is not current is refused, unless it may be migrated or
-    /// `refusesSchema` is false.
+    /// An embedded one is started where nobody has. A schema that is not current is refused, unless
+    /// `refusesSchema` is false, or the database is empty and it `makes` one there.
     static func open(
         _ configuration: Configuration, _ context: CommandContext, connections: Int = 2, refusesSchema: Bool = true,
-        migrates: Bool, log: @escaping @Sendable (String) -> Void
+        makes: Bool, log: @escaping @Sendable (String) -> Void
     ) async throws -> DatabaseSession {
         try await open(
-            configuration, context, connections: connections, refusesSchema: refusesSchema, migrates: migrates,
+            configuration, context, connections: connections, refusesSchema: refusesSchema, makes: makes,
             as: ConnectionOptions().applicationName, silenceLimit: silenceLimit, log: log, ready: { _ in }
         ).session
     }
@@ -36,6 +36,7 @@ struct DatabaseSession: Sendable {
     /// - Parameters:
     ///   - migrates: whether an embedded database is brought to this program's schema. A command that looks at one that an
     ///     older program serves leaves it as it is.
+    ///   - makes: whether it is where there is nothing in it yet.
     ///   - applicationName: what the database is told of who connects.
     ///   - silenceLimit: how long an embedded PostgreSQL that runs may say nothing.
     ///   - ready: called once nothing more has to be done with the rights of whoever started the program: with an
@@ -43,7 +44,7 @@ struct DatabaseSession: Sendable {
     ///     user from the first time on.
     static func open<Prepared>(
         _ configuration: Configuration, _ context: CommandContext, connections: Int, refusesSchema: Bool = true,
-        migrates: Bool, as applicationName: String, silenceLimit: Duration = .seconds(60),
+        migrates: Bool = false, makes: Bool = false, as applicationName: String, silenceLimit: Duration = .seconds(60),
         log: @escaping @Sendable (String) -> Void,
         ready: (EmbeddedCluster?) async throws -> Prepared
     ) async throws -> (session: DatabaseSession, prepared: Prepared) {
@@ -54,7 +55,9 @@ struct DatabaseSession: Sendable {
             let cluster = try await acquire(configuration, context, silenceLimit: silenceLimit, log: log)
             do {
                 try Task.checkCancellation()
-                if migrates {
+                // One that was made a moment ago, or that its maker left, holds nothing yet.
+                let isEmpty = makes ? try await standing(of: cluster) == .empty : false
+                if migrates || isEmpty {
                     for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
                 } else {
                     try await refuseOtherSchemas(cluster, onlyUnreleased: !refusesSchema)
@@ -86,14 +89,15 @@ struct DatabaseSession: Sendable {
         needsLedger: Bool = true, _ body: @Sendable (DatabaseSession) async throws -> Value
     ) async throws -> Value {
         let configuration = try context.configuration(arguments)
-        let isMade = EmbeddedCluster.isMade(in: configuration.dataDirectory)
-        if needsLedger, !isMade, case .embedded = configuration.database {
+        if needsLedger, case .embedded = configuration.database,
+            !EmbeddedCluster.isMade(in: configuration.dataDirectory)
+        {
             throw CommandFailure(
                 description:
                     "there is no ledger in \(configuration.dataDirectory) (data_dir); `rightful serve` makes one")
         }
         let session = try await open(
-            configuration, context, connections: connections, refusesSchema: refusesSchema, migrates: !isMade
+            configuration, context, connections: connections, refusesSchema: refusesSchema, makes: !needsLedger
         ) { context.progress($0) }
         do {
             try await session.clock.compare(through: session.pool)
@@ -162,10 +166,15 @@ struct DatabaseSession: Sendable {
     ///
     /// - Parameter onlyUnreleased: whether only one is refused of which nothing can be read.
     private static func refuseOtherSchemas(_ cluster: EmbeddedCluster, onlyUnreleased: Bool) async throws {
-        let connection = try await PostgresConnection.connect(cluster.ownerConninfo, options: ConnectionOptions())
-        let standing = try await connection.run { try Migrator().standing(on: $0) }
+        let standing = try await standing(of: cluster)
         guard let refusal = standing.refusal, standing == .unreleased || !onlyUnreleased else { return }
         throw CommandFailure(description: refusal)
+    }
+
+    /// As its owner sees it, who may read what no program of today wrote.
+    private static func standing(of cluster: EmbeddedCluster) async throws -> Migrator.Standing {
+        let connection = try await PostgresConnection.connect(cluster.ownerConninfo, options: ConnectionOptions())
+        return try await connection.run { try Migrator().standing(on: $0) }
     }
 
     /// Brings the embedded database to this program's schema; returns what was applied.

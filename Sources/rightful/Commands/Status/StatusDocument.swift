@@ -143,7 +143,7 @@ extension StatusDocument {
         let name =
             switch standing {
             case .current: "current"
-            case .behind: "behind"
+            case .empty, .behind: "behind"
             case .ahead: "ahead"
             case .changed: "changed"
             case .unreleased: "unreleased"
