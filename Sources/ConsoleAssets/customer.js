@@ -43,7 +43,7 @@ export class CustomerView {
     this.facts = new Map();
     this.alsoIn = el("p", { class: "problem", id: "also-in" });
     this.alsoKnown = el("p", { class: "soft", id: "also-known", hidden: true });
-    this.right = el("div", { id: "commands" });
+    this.right = el("div", { id: "commands", "aria-busy": "true" });
     this.build();
     remember(view.customer, view.environment);
     this.begin();
@@ -51,10 +51,8 @@ export class CustomerView {
 
   build() {
     const { customer, environment } = this.view;
-    const pin = button("", () => {
-      setPinned(customer, environment, !isPinned(customer, environment));
-      label();
-    }, { class: "quiet", id: "pin" });
+    const turn = () => label(setPinned(customer, environment, !isPinned(customer, environment)));
+    const pin = button("", turn, { class: "quiet", id: "pin" });
     const label = () => {
       const isOn = isPinned(customer, environment);
       pin.textContent = isOn ? words.unpin : words.pin;
@@ -284,7 +282,9 @@ export class CustomerView {
 
   // What the key that is signed in may do.
   showRight() {
-    if (this.answered && this.commands) show(this.right, this.commands(this));
+    if (!this.answered || !this.commands) return;
+    show(this.right, this.commands(this));
+    this.right.removeAttribute("aria-busy");
   }
 
   beside(held, then, at) {

@@ -67,8 +67,11 @@ package final class HostileServer: Sendable {
         guard status else { throw Failure(description: "listen: \(String(cString: strerror(errno)))") }
         self.port = UInt16(bigEndian: address.sin_port)
         Thread.detachNewThread { [self] in
+            // By nobody else: another server could be given its number while this one still asks for a connection.
+            defer { close(listener) }
             while true {
                 let connection = accept(listener, nil, nil)
+                if connection < 0, errno == EINTR { continue }
                 guard connection >= 0 else { return }
                 let isTaken = state.withLock { state in
                     if !state.isStopped { state.open.insert(connection) }
@@ -97,7 +100,6 @@ package final class HostileServer: Sendable {
             for connection in state.open { shutdown(connection, Int32(SHUT_RDWR)) }
         }
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
     }
 
     private func serve(_ connection: Int32) {

@@ -119,7 +119,8 @@ struct ConsoleStage {
         try await browser.run("location.hash = arguments[0]", ["customer=\(id)\(more)"])
         try await browser.wait(
             "document.querySelector('#customer')?.textContent === arguments[0] && !document.querySelector('main').ariaBusy "
-                + "&& document.querySelector('#answer')?.textContent && !document.querySelector('#explanation').ariaBusy",
+                + "&& document.querySelector('#answer')?.textContent && !document.querySelector('#explanation').ariaBusy "
+                + "&& !document.querySelector('#commands').ariaBusy",
             [id])
     }
 

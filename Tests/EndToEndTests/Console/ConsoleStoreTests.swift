@@ -240,7 +240,7 @@ struct ConsoleStoreTests {
             #expect(try #require(file["events"] as? [Any]).count >= (events.json["items"] as? [Any])?.count ?? 1)
 
             try await browser.click("#do-forget")
-            #expect(try await browser.text("dialog")?.contains("cannot be undone") == true)
+            try await browser.wait("dialog", says: "cannot be undone")
             try await browser.type("somebody else", into: "#typed")
             try await browser.click("#preview")
             try await browser.wait("dialog .problem[role=alert]", says: "not the id")

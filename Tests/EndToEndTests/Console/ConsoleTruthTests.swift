@@ -151,7 +151,7 @@ struct ConsoleTruthTests {
             try await stage.show(stage.cleo.id)
             try await stage.show(stage.ann.id)
             try await browser.click("#do-transfer")
-            #expect(try await browser.text("dialog h2")?.contains(stage.ann.id) == true)
+            try await browser.wait("dialog h2", says: stage.ann.id)
             #expect(try await browser.text("#original")?.contains(StoreWorld.ProductID.proMonthly) == true)
             try await stage.foresee([("#to", "nosuch"), ("#reason", "r")])
             try await browser.wait("#outcome", says: "Nobody is known by “nosuch”.")
