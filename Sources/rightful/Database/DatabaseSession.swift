@@ -55,12 +55,10 @@ struct DatabaseSession: Sendable {
             let cluster = try await acquire(configuration, context, silenceLimit: silenceLimit, log: log)
             do {
                 try Task.checkCancellation()
-                // One that was made a moment ago, or that its maker left, holds nothing yet.
-                let isEmpty = makes ? try await standing(of: cluster) == .empty : false
-                if migrates || isEmpty {
+                if try await needsMigration(
+                    cluster, refusesSchema: refusesSchema, migrates: migrates, makes: makes)
+                {
                     for name in try await migrateEmbedded(cluster) { log("applied schema migration \(name)") }
-                } else {
-                    try await refuseOtherSchemas(cluster, onlyUnreleased: !refusesSchema)
                 }
                 let prepared = try await ready(cluster)
                 return (
@@ -162,19 +160,23 @@ struct DatabaseSession: Sendable {
     /// How long a command waits for a PostgreSQL that runs and says nothing: somebody sits before it.
     static let silenceLimit = Duration.seconds(5)
 
-    /// Refuses an embedded database whose schema is not this program's, and leaves it as it is.
+    /// Whether an embedded database is to be migrated.
     ///
-    /// - Parameter onlyUnreleased: whether only one is refused of which nothing can be read.
-    private static func refuseOtherSchemas(_ cluster: EmbeddedCluster, onlyUnreleased: Bool) async throws {
-        let standing = try await standing(of: cluster)
-        guard let refusal = standing.refusal, standing == .unreleased || !onlyUnreleased else { return }
-        throw CommandFailure(description: refusal)
-    }
-
-    /// As its owner sees it, who may read what no program of today wrote.
-    private static func standing(of cluster: EmbeddedCluster) async throws -> Migrator.Standing {
+    /// - Throws: `CommandFailure` where its schema is not this program's and it is to be left as it is; of what nothing can be
+    ///   read, even where other schemas are not refused.
+    private static func needsMigration(
+        _ cluster: EmbeddedCluster, refusesSchema: Bool, migrates: Bool, makes: Bool
+    ) async throws -> Bool {
+        if migrates { return true }
+        // As its owner sees it, who may read what no program of today wrote.
         let connection = try await PostgresConnection.connect(cluster.ownerConninfo, options: ConnectionOptions())
-        return try await connection.run { try Migrator().standing(on: $0) }
+        let standing = try await connection.run { try Migrator().standing(on: $0) }
+        // One that was made a moment ago, or that its maker left, holds nothing yet.
+        if makes, standing == .empty { return true }
+        if let refusal = standing.refusal, refusesSchema || standing == .unreleased {
+            throw CommandFailure(description: refusal)
+        }
+        return false
     }
 
     /// Brings the embedded database to this program's schema; returns what was applied.
