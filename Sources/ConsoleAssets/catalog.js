@@ -215,7 +215,7 @@ export class CatalogView {
 
   drawChange() {
     const isChanged = !isSame(this.draft, content(this.current));
-    this.change.hidden = !isChanged && !this.done;
+    this.change.hidden = !this.mayChange || (!isChanged && !this.done);
     if (this.change.hidden) return;
     this.change.setAttribute("aria-label", isChanged ? say.change : say.changeDone);
     if (!isChanged) {

@@ -224,9 +224,9 @@ window.addEventListener("popstate", () => {
     draw();
   } else if (document.querySelector("dialog")) askToSignIn(words.sessionOver);
 });
-window.addEventListener("hashchange", () => begin(false));
+window.addEventListener("hashchange", begin);
 
-async function begin(isFirst) {
+async function begin() {
   const { link } = readAddress();
   let problem = "";
   try {
@@ -236,7 +236,7 @@ async function begin(isFirst) {
       await signIn({ link });
     } else if (!currentSession()) {
       await readSession();
-    } else if (!isFirst) {
+    } else {
       return;
     }
   } catch (error) {
@@ -252,4 +252,4 @@ async function begin(isFirst) {
   if (problem) warn(problem);
 }
 
-begin(true);
+begin();

@@ -96,6 +96,17 @@ final class Browser {
 
     func open(_ url: URL) async throws { try await send("POST", "url", ["url": url.absoluteString]) }
 
+    /// A command of the DevTools protocol.
+    @discardableResult
+    func devTools(_ command: String, _ parameters: [String: Any] = [:]) async throws -> Any {
+        try await send("POST", "goog/cdp/execute", ["cmd": command, "params": parameters])
+    }
+
+    /// Runs a script in every page to come, before any of its own.
+    func runFirst(_ script: String) async throws {
+        try await devTools("Page.addScriptToEvaluateOnNewDocument", ["source": script])
+    }
+
     func reload() async throws { try await send("POST", "refresh", [:]) }
 
     func click(_ selector: String) async throws {

@@ -118,17 +118,10 @@ struct ConsoleAccessibilityTests {
     }
 
     private func look(_ browser: Browser, _ scheme: String, _ width: Int) async throws {
-        try await browser.send(
-            "POST", "goog/cdp/execute",
-            [
-                "cmd": "Emulation.setEmulatedMedia",
-                "params": ["features": [["name": "prefers-color-scheme", "value": scheme]]],
-            ])
-        try await browser.send(
-            "POST", "goog/cdp/execute",
-            [
-                "cmd": "Emulation.setDeviceMetricsOverride",
-                "params": ["width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600],
-            ])
+        try await browser.devTools(
+            "Emulation.setEmulatedMedia", ["features": [["name": "prefers-color-scheme", "value": scheme]]])
+        try await browser.devTools(
+            "Emulation.setDeviceMetricsOverride",
+            ["width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600])
     }
 }

@@ -239,12 +239,9 @@ struct ConsoleChartTests {
             for chart in ["active", "retention"] {
                 try await show(stage, chart, "&interval=month")
                 for width in [360, 800] {
-                    try await browser.send(
-                        "POST", "goog/cdp/execute",
-                        [
-                            "cmd": "Emulation.setDeviceMetricsOverride",
-                            "params": ["width": width, "height": 780, "deviceScaleFactor": 1, "mobile": true],
-                        ])
+                    try await browser.devTools(
+                        "Emulation.setDeviceMetricsOverride",
+                        ["width": width, "height": 780, "deviceScaleFactor": 1, "mobile": true])
                     try await browser.wait("innerWidth === arguments[0]", [width])
                     try await browser.wait(
                         "[...document.querySelectorAll('.bars')].every((one) => one.clientWidth <= arguments[0])",

@@ -236,12 +236,9 @@ struct ConsoleCommandTests {
             let paths = try await browser.requests().filter { $0.port == Int(port) }.map { $0.path() }
             #expect(paths.count > 20 && paths.allSatisfy { $0.hasPrefix("/tools/rightful/") })
             for width in [360, 800] {
-                try await browser.send(
-                    "POST", "goog/cdp/execute",
-                    [
-                        "cmd": "Emulation.setDeviceMetricsOverride",
-                        "params": ["width": width, "height": 780, "deviceScaleFactor": 1, "mobile": true],
-                    ])
+                try await browser.devTools(
+                    "Emulation.setDeviceMetricsOverride",
+                    ["width": width, "height": 780, "deviceScaleFactor": 1, "mobile": true])
                 try await browser.wait("innerWidth === arguments[0]", [width])
                 try await browser.wait("document.querySelector('.timeline').clientWidth <= arguments[0]", [width])
                 let wide = try await browser.run(
@@ -265,12 +262,8 @@ struct ConsoleCommandTests {
             let browser = stage.browser
             try await stage.signIn()
             for scheme in ["light", "dark"] {
-                try await browser.send(
-                    "POST", "goog/cdp/execute",
-                    [
-                        "cmd": "Emulation.setEmulatedMedia",
-                        "params": ["features": [["name": "prefers-color-scheme", "value": scheme]]],
-                    ])
+                try await browser.devTools(
+                    "Emulation.setEmulatedMedia", ["features": [["name": "prefers-color-scheme", "value": scheme]]])
                 for person in [stage.bob, stage.cleo] {
                     try await stage.show(person.id)
                     let faults = try await browser.run(Self.faults)
@@ -278,8 +271,7 @@ struct ConsoleCommandTests {
                 }
             }
             // The names are those that assistive technology is told.
-            let tree = try await browser.send(
-                "POST", "goog/cdp/execute", ["cmd": "Accessibility.getFullAXTree", "params": [String: Any]()])
+            let tree = try await browser.devTools("Accessibility.getFullAXTree", [String: Any]())
             let nodes = try #require((tree as? [String: Any])?["nodes"] as? [[String: Any]])
             func value(_ node: [String: Any], _ name: String) -> String {
                 (node[name] as? [String: Any])?["value"] as? String ?? ""

@@ -67,19 +67,12 @@ struct ConsolePictures {
     }
 
     private func picture(_ look: Look, _ browser: Browser) async throws {
-        try await browser.send(
-            "POST", "goog/cdp/execute",
+        try await browser.devTools(
+            "Emulation.setEmulatedMedia", ["features": [["name": "prefers-color-scheme", "value": look.scheme]]])
+        try await browser.devTools(
+            "Emulation.setDeviceMetricsOverride",
             [
-                "cmd": "Emulation.setEmulatedMedia",
-                "params": ["features": [["name": "prefers-color-scheme", "value": look.scheme]]],
-            ])
-        try await browser.send(
-            "POST", "goog/cdp/execute",
-            [
-                "cmd": "Emulation.setDeviceMetricsOverride",
-                "params": [
-                    "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.width < 600,
-                ],
+                "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.width < 600,
             ])
         try await browser.run("location.hash = arguments[0]", [look.fragment])
         try await browser.wait(
@@ -99,19 +92,16 @@ struct ConsolePictures {
 
     /// From the beginning of the navigation on: the first paint, and what the customer holds being there.
     private func measure(_ link: URL, _ browser: Browser) async throws {
-        try await browser.send(
-            "POST", "goog/cdp/execute",
+        try await browser.devTools(
+            "Page.addScriptToEvaluateOnNewDocument",
             [
-                "cmd": "Page.addScriptToEvaluateOnNewDocument",
-                "params": [
-                    "source": """
-                    new MutationObserver((_, observer) => {
-                        if (!document.querySelector("#answer [data-entitlement]")) return;
-                        observer.disconnect();
-                        requestAnimationFrame(() => setTimeout(() => performance.mark("answered"), 0));
-                    }).observe(document, { childList: true, subtree: true });
-                    """
-                ],
+                "source": """
+                new MutationObserver((_, observer) => {
+                    if (!document.querySelector("#answer [data-entitlement]")) return;
+                    observer.disconnect();
+                    requestAnimationFrame(() => setTimeout(() => performance.mark("answered"), 0));
+                }).observe(document, { childList: true, subtree: true });
+                """
             ])
         var parts = try #require(URLComponents(url: link, resolvingAgainstBaseURL: false))
         parts.fragment = Self.bob
@@ -123,8 +113,7 @@ struct ConsolePictures {
         var paints: [(first: Double, answer: Double, bytes: Double)] = []
         for _ in 0..<5 {
             if isCold {
-                try await browser.send(
-                    "POST", "goog/cdp/execute", ["cmd": "Network.clearBrowserCache", "params": [String: Any]()])
+                try await browser.devTools("Network.clearBrowserCache", [String: Any]())
             }
             try await browser.open(try #require(URL(string: "about:blank")))
             try await browser.open(url)
