@@ -75,23 +75,25 @@ export async function call(method, path, { query, body, signal, headers = {} } =
     throw new Unreachable();
   }
   if (response.ok) return json;
-  if (response.status === 401 && path !== "console/session") {
-    // Of a session that was left meanwhile it says nothing new.
-    if (session === mine) {
-      session = null;
-      document.dispatchEvent(new Event("signed-out"));
-    }
-    throw new Refusal(response.status, { ...json, detail: words.sessionOver });
-  }
-  if (json.param === tokenHeader && session && !isAgain) {
-    // Somebody signed in anew in another tab. What was to be done in one key's name is not done in another's unasked.
-    const before = session.key.id;
+  const isOver = response.status === 401 && path !== "console/session";
+  // Of a session that was left meanwhile it says nothing new.
+  if (isOver && session?.key.id !== mine?.key.id) throw new Refusal(response.status, { ...json, detail: words.sessionOver });
+  if ((isOver || json.param === tokenHeader) && mine && !isAgain) {
+    // Somebody signed in anew in another tab, or out. What was to be done in one key's name is not done in another's unasked.
     forgetEarly();
-    await readSession();
+    const found = session === mine && (await get("console/session")).session;
+    // Of those that were refused together one tells the page.
+    const isFirst = session === mine;
+    if (isFirst) keep(found);
     // Whoever signs out ends the session of the browser, whosever it is.
-    if (session?.key.id === before || (session && path === "console/session")) return call(method, path, { query, body, signal, headers }, true);
-    tellOfSession(before);
+    if (session?.key.id === mine.key.id || (session && path === "console/session")) return call(method, path, { query, body, signal, headers }, true);
+    if (isFirst) tellOfSession(mine.key.id);
     throw new Refusal(response.status, { ...json, detail: session ? words.otherKey(session.key.name) : words.sessionOver });
+  }
+  if (isOver) {
+    session = null;
+    document.dispatchEvent(new Event("signed-out"));
+    throw new Refusal(response.status, { ...json, detail: words.sessionOver });
   }
   throw new Refusal(response.status, json);
 }
@@ -127,17 +129,20 @@ export function path(...segments) {
   return segments.map((segment) => encodeURIComponent(segment)).join("/");
 }
 
-export async function readSession() {
-  session = (await get("console/session")).session;
+function keep(found) {
+  session = found;
   lastKey = session?.key.id ?? lastKey;
+}
+
+export async function readSession() {
+  keep((await get("console/session")).session);
   return session;
 }
 
 // With `key`, or with `link`.
 export async function signIn(proof) {
   forgetEarly();
-  session = (await call("POST", "console/session", { body: { ...proof, path: root.pathname } })).session;
-  lastKey = session.key.id;
+  keep((await call("POST", "console/session", { body: { ...proof, path: root.pathname } })).session);
   tabs.postMessage("signed in");
   return session;
 }

@@ -57,7 +57,9 @@ struct ConsoleAccessibilityTests {
                 "POST", "/v1/customers/\(stage.ann.id)/actions/grant",
                 body: Array(#"{"entitlement":"archive","reason":"r"}"#.utf8))
             func expect(_ what: String) async throws {
-                let faults = try await Self.faults(browser, checker)
+                var faults = try await Self.faults(browser, checker)
+                // The page asks anew by itself, and what it then replaces is faint while the checker looks: a fault stays.
+                if !faults.isEmpty { faults = try await Self.faults(browser, checker) }
                 #expect(faults.isEmpty, "\(what): \(faults.joined(separator: "\n"))")
             }
             try await browser.open(stage.console)
@@ -119,7 +121,13 @@ struct ConsoleAccessibilityTests {
 
     private func look(_ browser: Browser, _ scheme: String, _ width: Int) async throws {
         try await browser.devTools(
-            "Emulation.setEmulatedMedia", ["features": [["name": "prefers-color-scheme", "value": scheme]]])
+            "Emulation.setEmulatedMedia",
+            [
+                "features": [
+                    ["name": "prefers-color-scheme", "value": scheme],
+                    ["name": "prefers-reduced-motion", "value": "reduce"],
+                ]
+            ])
         try await browser.devTools(
             "Emulation.setDeviceMetricsOverride",
             ["width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600])

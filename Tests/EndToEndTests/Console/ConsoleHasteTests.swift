@@ -71,6 +71,52 @@ struct ConsoleHasteTests {
         }
     }
 
+    /// What is on its way while somebody signs in anew elsewhere comes to the service with a cookie that holds no more.
+    @Test("an answer refused for a session that another tab replaced is not taken for the end of it")
+    func replaced() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await stage.show(stage.cleo.id)
+            let other = try await stage.key("customers:read,customers:write,events:read")
+            let refuse = """
+                window.refused = new Set();
+                const ask = window.fetch;
+                window.fetch = (url, options) => {
+                    const isFirst = String(url).includes("/v1/") && !window.refused.has(String(url));
+                    if (isFirst) window.refused.add(String(url));
+                    return ask(url, isFirst ? { ...options, credentials: "omit" } : options);
+                };
+                window.heard = [];
+                for (const kind of ["signed-out", "other-session"]) {
+                    document.addEventListener(kind, () => window.heard.push(kind));
+                }
+                """
+            try await browser.run(refuse)
+            try await stage.settle()
+            try await browser.run("document.dispatchEvent(new Event('visibilitychange'))")
+            try await browser.wait("window.refused.size >= 2")
+            try await stage.settle()
+            #expect(try await browser.run("return window.heard.length") as? NSNumber == 0, "the same key goes on")
+            #expect(try await browser.count("#try-again, #key") == 0)
+            try await browser.click("#do-grant")
+            try await browser.type("made good", into: "#reason")
+            try await browser.run(
+                """
+                fetch("console/session", { method: "POST", headers: { "Content-Type": "application/json" },
+                    body: JSON.stringify({ key: arguments[0], path: "/" }) }).then(() => {
+                        window.refused.clear();
+                        document.dispatchEvent(new Event('visibilitychange'));
+                    });
+                """, [other])
+            try await browser.wait("dialog", says: "Another key signed in in this browser: support.")
+            #expect(try await browser.run("return window.heard.join()") as? String == "other-session")
+            #expect(try await browser.count("#key") == 0)
+            #expect(try await browser.run("return document.querySelector('#reason').value") as? String == "made good")
+            try await stage.expectCleanConsole(allowing: ["status of 401"])
+        }
+    }
+
     @Test("a signing-out that did not come through is not taken for one; a used link ends no session")
     func stillSignedIn() async throws {
         try await ConsoleStage.with { stage in
