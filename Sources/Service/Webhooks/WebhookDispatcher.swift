@@ -208,6 +208,8 @@ package struct WebhookDispatcher: Sendable {
         while !Task.isCancelled {
             do {
                 var undelivered: [String: Int64] = [:]
+                // Also where it goes no further: what was let go of is found by nobody again.
+                defer { notices.tellUndelivered(undelivered) }
                 var isMore = true
                 while isMore {
                     let pruning = try await list.prune(now: now())
@@ -215,7 +217,6 @@ package struct WebhookDispatcher: Sendable {
                     isMore = pruning.isMore
                     try Task.checkCancellation()
                 }
-                notices.tellUndelivered(undelivered)
                 try await endpoints.eraseFormer(now: now())
             } catch is CancellationError {
                 return
