@@ -110,19 +110,30 @@ final class Browser {
     func reload() async throws { try await send("POST", "refresh", [:]) }
 
     func click(_ selector: String) async throws {
-        do {
-            try await send("POST", "element/\(try await element(selector))/click", [:])
-        } catch let failure as Failure where failure.code == "stale element reference" {
-            // The page made it anew between the two requests; a person's hand would find it where it was.
-            try await send("POST", "element/\(try await element(selector))/click", [:])
-        }
+        try await withElement(selector) { try await send("POST", "element/\($0)/click", [:]) }
     }
 
     /// Writes into a field in place of what is there.
     func type(_ text: String, into selector: String) async throws {
-        let id = try await element(selector)
-        try await send("POST", "element/\(id)/clear", [:])
-        try await send("POST", "element/\(id)/value", ["text": text])
+        try await withElement(selector) {
+            try await send("POST", "element/\($0)/clear", [:])
+            try await send("POST", "element/\($0)/value", ["text": text])
+        }
+    }
+
+    /// Does something to an element once it is there and can be reached.
+    ///
+    /// The page may make it anew between two requests, or be about to put it where it belongs: a person's hand would wait.
+    private func withElement(_ selector: String, _ body: (String) async throws -> Void) async throws {
+        let moving: Set = ["stale element reference", "element click intercepted", "element not interactable"]
+        let end = ContinuousClock.now + .seconds(10)
+        while true {
+            do {
+                return try await body(try await element(selector))
+            } catch let failure as Failure where moving.contains(failure.code) && ContinuousClock.now < end {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
     }
 
     /// Presses keys one after the other, wherever the focus is; `Keys` names those that write nothing.
