@@ -23,15 +23,23 @@ package struct ChartProjector: Sendable {
     ///
     /// - Parameters:
     ///   - isHurried: it does not rest, because somebody waits for the end.
+    ///   - stretches: so many are counted at a time, each on a connection of its own.
     ///   - patience: how long it waits for another process that is at it; after that it returns.
-    package func catchUp(isHurried: Bool = false, patience: Duration = .zero) async throws {
+    package func catchUp(
+        isHurried: Bool = false, stretches: Int = 1, patience: Duration = .zero
+    ) async throws {
         let start = ContinuousClock.now
+        var ready: [Stretch: ChartContributions] = [:]
         while true {
             try Task.checkCancellation()
             let pageStart = ContinuousClock.now
-            switch try await pool.run(doing: "counting for the charts", { try page(on: $0) }) {
+            if ready.isEmpty, stretches > 1 { ready = try await countAhead(stretches) }
+            switch try await pool.run(doing: Self.work, { [ready] in try page(ready, on: $0) }) {
             case .done: return
-            case .wentThrough: if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
+            case .wentThrough(let stretch):
+                // Where another process has gone on, nothing of what was counted comes next.
+                if ready.removeValue(forKey: stretch) == nil { ready = [:] }
+                if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
             case .elsewhere:
                 guard start.duration(to: .now) < patience else { return }
                 try await Task.sleep(for: Self.pollInterval)
@@ -39,21 +47,29 @@ package struct ChartProjector: Sendable {
         }
     }
 
+    private static let work = "counting for the charts"
+
     /// Between looks at whether another process has ended its page.
     private static let pollInterval = Duration.milliseconds(10)
+
+    /// The events after a position, up to another one.
+    private struct Stretch: Hashable, Sendable {
+        let start: Int64
+        let end: Int64
+    }
 
     private enum Progress: Sendable {
         /// The log's end was reached.
         case done
         /// A page was written, and more is left.
-        case wentThrough
+        case wentThrough(Stretch)
         /// Another process is at it.
         case elsewhere
     }
 
     /// Forgets what is kept; the next `catchUp` begins at the first event.
     package func reset() async throws {
-        try await pool.run(doing: "counting for the charts") { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.transaction { connection in
                 _ = try Self.row.lock(on: connection, waits: true, clear: ChartTable.clear)
                 try ChartTable.clear(connection)
@@ -62,7 +78,40 @@ package struct ChartProjector: Sendable {
         }
     }
 
-    private func page(on connection: isolated PostgresConnection) throws -> Progress {
+    /// What the next complete stretches change, counted at the same time.
+    ///
+    /// That follows from their events and those before them alone, which nobody changes: not from what is counted already.
+    private func countAhead(_ count: Int) async throws -> [Stretch: ChartContributions] {
+        let (checkpoint, head) = try await pool.run(doing: Self.work) { connection in
+            (
+                try Self.row.checkpoint(on: connection),
+                try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            )
+        }
+        return try await withThrowingTaskGroup(of: (Stretch, ChartContributions).self) { group in
+            var start = checkpoint
+            for _ in 0..<count {
+                let stretch = Stretch(start: start, end: layout.end(of: layout.part(after: start)))
+                guard stretch.end <= head else { break }
+                group.addTask {
+                    let contributions = try await pool.run(doing: Self.work) { connection in
+                        try connection.transaction(.repeatableReadReadOnly) { connection in
+                            try connection.walkByIndex()
+                            return try ChartDifference.contributions(
+                                from: stretch.start, to: stretch.end, on: connection)
+                        }
+                    }
+                    return (stretch, contributions)
+                }
+                start = stretch.end
+            }
+            return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+    }
+
+    private func page(
+        _ ready: [Stretch: ChartContributions], on connection: isolated PostgresConnection
+    ) throws -> Progress {
         // A look first: an idle service writes nothing.
         if try Self.row.isCurrent(on: connection) { return .done }
         return try connection.transaction { connection in
@@ -74,10 +123,11 @@ package struct ChartProjector: Sendable {
             try connection.walkByIndex()
             let part = layout.part(after: checkpoint)
             let end = min(head, layout.end(of: part))
+            let stretch = Stretch(start: checkpoint, end: end)
+            let difference =
+                try ready[stretch] ?? ChartDifference.contributions(from: checkpoint, to: end, on: connection)
             var contributions = try ChartTable.contributions(of: part, on: connection)
-            for (environment, cells) in try ChartDifference.contributions(from: checkpoint, to: end, on: connection) {
-                contributions[environment, default: ChartCells()].add(cells)
-            }
+            for (environment, cells) in difference { contributions[environment, default: ChartCells()].add(cells) }
             try ChartTable.write(contributions, of: part, on: connection)
             for whole in layout.completed(at: end) {
                 let sum = try ChartTable.sum(of: layout.parts(of: whole), on: connection)
@@ -85,7 +135,7 @@ package struct ChartProjector: Sendable {
             }
             try Self.row.note(end, on: connection)
             // What came meanwhile is for the next time: each page reads and writes the whole of its stretch, however little came.
-            return end == head ? .done : .wentThrough
+            return end == head ? .done : .wentThrough(stretch)
         }
     }
 }

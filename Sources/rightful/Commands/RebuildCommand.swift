@@ -78,7 +78,10 @@ struct RebuildCommand: Command {
 
     /// For each step that is folded, for the one that is written, for what the log speaks of, for the tree over it, for the
     /// differences, and for the charts.
-    private static let connections = 7
+    private static let connections = 6 + chartStretches
+
+    /// Counting for the charts takes the longest of all, and nearly all of it in this process.
+    private static let chartStretches = 4
 
     /// Tells the differences apart anew.
     private func tellApart(_ drift: DriftProjector) async throws {
@@ -95,7 +98,7 @@ struct RebuildCommand: Command {
     /// Counts anew for the charts.
     private func count(_ charts: ChartProjector) async throws {
         try await charts.reset()
-        try await charts.catchUp(isHurried: true, patience: .seconds(60))
+        try await charts.catchUp(isHurried: true, stretches: Self.chartStretches, patience: .seconds(60))
     }
 
     /// Counts anew what the log speaks of.

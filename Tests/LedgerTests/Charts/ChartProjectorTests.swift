@@ -90,6 +90,11 @@ struct ChartProjectorTests {
         #expect(try await Self.answers(ledger) == whole, "what is not counted yet is counted for the answer")
         try await projector.catchUp(isHurried: true)
         #expect(try await Self.stored(ledger) == stored)
+        for stretches in [2, 5] {
+            try await projector.reset()
+            try await projector.catchUp(isHurried: true, stretches: stretches)
+            #expect(try await Self.stored(ledger) == stored, "seed \(seed), \(stretches) at a time")
+        }
         var limits = Verifier.Limits()
         (limits.charts, limits.events) = (Self.layout, 5)
         let summary = try await Verifier(pool: ledger.pool, limits: limits, derive: nil).run()
@@ -101,10 +106,10 @@ struct ChartProjectorTests {
         let ledger = try await TestLedger()
         for draft in RandomDrafts(seed: 9, originals: 5).drafts(60) { _ = try await ledger.writer.append(draft) }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<3 {
+            for stretches in [1, 2, 3] {
                 group.addTask {
                     try await ChartProjector(pool: ledger.pool, layout: Self.layout)
-                        .catchUp(isHurried: true, patience: .seconds(60))
+                        .catchUp(isHurried: true, stretches: stretches, patience: .seconds(60))
                 }
             }
             try await group.waitForAll()
