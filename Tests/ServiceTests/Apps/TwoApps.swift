@@ -175,10 +175,9 @@ struct TwoApps {
                 "transfer", from, #"{"original_transaction_id":"\#(original)","to":"\#(to)","dry_run":true}"#,
                 query: query)
             #expect(dry.status == 200, "\(from) \(body)")
-            let receiver = try dry.json["to"]?["customer_id"]
-            guard case .string(let name) = receiver, name.hasPrefix("apple:") else {
-                throw TestFailure("\(from) \(body) is refused: \(dry.text)")
-            }
+            guard case .string(let receiver) = try dry.json["to"]?["customer_id"],
+                case let name = try await customer(receiver), name.hasPrefix("apple:")
+            else { throw TestFailure("\(from) \(body) is refused: \(dry.text)") }
             let known = try await own.get("/v1/customers?app_transaction_id=\(name.dropFirst(6))")
             #expect(try known.json["items"] == .array([]), "\(from) \(body)")
             return ("transfer by \(from) of \(body): \(bound.verdict)", !isForeign)
@@ -193,6 +192,16 @@ struct TwoApps {
             _ = try await whole.command("transfer", from, body, query: query)
         }
         return ("transfer by \(from) of \(body): \(bound.verdict)", !isForeign)
+    }
+
+    /// Whom an id stands for by the links, which both ledgers were told of.
+    private func customer(_ id: String) async throws -> String {
+        let reader = own.application.reader
+        let facts = try await reader.history(
+            of: #require(CustomerID(id)), environment: .production, knownAt: .head
+        ).facts()
+        let end = facts.ownership.customer(of: facts.customer)
+        return try await reader.customerIDs(of: [end])[end] ?? id
     }
 }
 
