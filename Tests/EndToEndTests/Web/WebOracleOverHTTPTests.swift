@@ -18,12 +18,12 @@ struct WebOracleOverHTTPTests {
         let web: WebLife
         var record: Record
 
-        init(seed: UInt64) {
+        /// - Parameter bought: what is bought in the App Store, of which no two lives have the same.
+        init(seed: UInt64, bought: StoreLife) {
             self.seed = seed
-            let now = StoreAPIStage.now
-            bought = StoreLife.recent(seed: seed, customers: 1, until: now)[0]
+            self.bought = bought
             let owners = bought.record.customers.filter { $0.environment == .production }.map(\.customerID)
-            web = WebLife.recent(seed: seed, customers: owners + ["customer-\(seed)"], until: now)
+            web = WebLife.recent(seed: seed, customers: owners + ["customer-\(seed)"], until: StoreAPIStage.now)
             record = bought.record
             record.world = .standardOnWeb
             record.web = web.record.web
@@ -40,7 +40,8 @@ struct WebOracleOverHTTPTests {
         "lives in both stores, delivered in any order, at once and repeatedly; what was answered stays, also when rebuilt"
     )
     func bothStores() async throws {
-        let lives = (1...UInt64(3 * LongTests.factor)).map { Lives(seed: 40 + $0) }
+        let bought = StoreLife.recent(seed: 41, customers: 3 * LongTests.factor, until: StoreAPIStage.now)
+        let lives = bought.enumerated().map { Lives(seed: 41 + UInt64($0), bought: $1) }
         let stripe = SimulatedStripe(
             .production, key: Self.key, lives: lives.map(\.web), now: { StoreAPIStage.now })
         let server = stripe.makeServer()
