@@ -25,9 +25,7 @@ package struct ChartProjector: Sendable {
     ///   - isHurried: it does not rest, because somebody waits for the end.
     ///   - stretches: so many are counted at a time, each on a connection of its own.
     ///   - patience: how long it waits for another process that is at it; after that it returns.
-    package func catchUp(
-        isHurried: Bool = false, stretches: Int = 1, patience: Duration = .zero
-    ) async throws {
+    package func catchUp(isHurried: Bool = false, stretches: Int = 1, patience: Duration = .zero) async throws {
         let start = ContinuousClock.now
         var ready: [Stretch: ChartContributions] = [:]
         while true {
@@ -83,10 +81,7 @@ package struct ChartProjector: Sendable {
     /// That follows from their events and those before them alone, which nobody changes: not from what is counted already.
     private func countAhead(_ count: Int) async throws -> [Stretch: ChartContributions] {
         let (checkpoint, head) = try await pool.run(doing: Self.work) { connection in
-            (
-                try Self.row.checkpoint(on: connection),
-                try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
-            )
+            (try Self.row.checkpoint(on: connection), try Statements.headPosition(on: connection))
         }
         return try await withThrowingTaskGroup(of: (Stretch, ChartContributions).self) { group in
             var start = checkpoint
@@ -118,7 +113,7 @@ package struct ChartProjector: Sendable {
             guard let checkpoint = try Self.row.lock(on: connection, clear: ChartTable.clear) else {
                 return .elsewhere
             }
-            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let head = try Statements.headPosition(on: connection)
             guard head > checkpoint else { return .done }
             try connection.walkByIndex()
             let part = layout.part(after: checkpoint)

@@ -75,7 +75,7 @@ package struct DriftProjector: Sendable {
         if try Self.row.isCurrent(on: connection) { return .done }
         return try connection.transaction { connection in
             guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return .elsewhere }
-            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let head = try Statements.headPosition(on: connection)
             guard head > checkpoint else { return .done }
             try connection.walkByIndex()
             let start = try Self.quietUntil(checkpoint, head, on: connection)

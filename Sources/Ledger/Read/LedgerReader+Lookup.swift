@@ -51,7 +51,7 @@ extension LedgerReader {
             ]
         }
         return try await read { [transaction, bearer, kinds] connection in
-            let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let position = try Statements.headPosition(on: connection)
             let asked = try bearer.flatMap { value in
                 let statement = Statements.identity(of: value)
                 return try connection.query(statement.sql, statement.parameters).first.map {

@@ -269,6 +269,11 @@ enum Statements {
         return values
     }
 
+    /// The position of the log's last event; 0 of an empty log.
+    static func headPosition(on connection: isolated PostgresConnection) throws -> Int64 {
+        try connection.query(head.sql, head.parameters).first?.int(0) ?? 0
+    }
+
     /// When an event was recorded; `nil` at position 0, and where there is none.
     static func recordedAt(_ position: Int64, on connection: isolated PostgresConnection) throws -> Timestamp? {
         try connection.query(

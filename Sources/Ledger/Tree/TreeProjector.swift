@@ -56,7 +56,7 @@ package struct TreeProjector: Sendable {
         return try connection.transaction { connection in
             // Another process is at it: that will do.
             guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return true }
-            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let head = try Statements.headPosition(on: connection)
             guard checkpoint < head else { return true }
             let end = min(checkpoint + pageLeaves, head)
             try write(from: checkpoint, to: end, on: connection)

@@ -121,7 +121,7 @@ package final class EndpointRegister: Sendable {
     package func refresh() async throws {
         let position = state.withLock { $0.position }
         let (events, head, values) = try await pool.run(doing: "reading the endpoints of webhooks") { connection in
-            let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+            let head = try Statements.headPosition(on: connection)
             guard head > position else { return ([EndpointEvent](), head, [(String, Digest, [UInt8])]()) }
             let events = try EndpointEvent.all(after: position, upTo: head, on: connection)
             let changed = Set(events.map(\.fact.endpointID)).sorted()

@@ -36,7 +36,7 @@ extension EndpointRegister {
         now: Timestamp, on connection: isolated PostgresConnection
     ) throws -> [(endpoint: String, hash: Digest)] {
         // From the log anew: what this process has read may be of a log that was replaced by a backup.
-        let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+        let head = try Statements.headPosition(on: connection)
         var book = EndpointBook()
         for event in try EndpointEvent.all(after: 0, upTo: head, on: connection) {
             book.apply(event.fact, position: event.position, at: event.recordedAt)

@@ -46,7 +46,7 @@ package struct StreamNotices: Sendable {
             try connection.transaction { connection in
                 _ = try WebhookProjector.row.lock(on: connection, waits: true, clear: nil)
                 let apps = try StoredEndpoint.apps(wanting: [.streamSilent, .streamRecovered], on: connection)
-                let position = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+                let position = try Statements.headPosition(on: connection)
                 let stored = try Self.stored(on: connection)
                 var messages: [OutboxMessage] = []
                 for stream in streams {

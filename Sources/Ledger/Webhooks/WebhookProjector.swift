@@ -105,7 +105,7 @@ package struct WebhookProjector: Sendable {
 
     private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
-        let head = try connection.query(Statements.head.sql, Statements.head.parameters).first?.int(0) ?? 0
+        let head = try Statements.headPosition(on: connection)
         try connection.walkByIndex()
         let share = try share(on: connection)
         if head == checkpoint, try tellDrift(share, on: connection) { return .more }
