@@ -10,9 +10,7 @@ import { patterns, Picture, stateShape } from "./picture.js";
 import { courseOf, grouped, groupSentence, lossesOf, lossOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
-import {
-  boundaries, citedStops, grantsOf, lanesOf, mostPurchases, paidBeside, purchaseEnds, readTimeline, span,
-} from "./lanes.js";
+import { boundaries, citedStops, grantsOf, lanesOf, mostPurchases, paidBeside, purchaseEnds, readTimeline, span } from "./lanes.js";
 import { words } from "./words.js";
 
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
@@ -277,6 +275,7 @@ export class CustomerView {
       if (!this.isClosed) this.showRight();
     } catch (error) {
       this.problem.textContent = fileProblem(error);
+      this.right.removeAttribute("aria-busy");
     }
   }
 
