@@ -6,16 +6,6 @@ import Testing
 /// The console in a real browser, in a hurry: other tabs while the page is on its way, and what is pressed twice.
 @Suite("The console in a browser: other tabs and hasty fingers", .serialized, .timeLimit(.minutes(10)))
 struct ConsoleHasteTests {
-    /// Signs another key in, as another tab of the browser does, and tells this one.
-    private func signInElsewhere(_ browser: Browser, _ key: String) async throws {
-        try await browser.run(
-            """
-            fetch("console/session", { method: "POST", headers: { "Content-Type": "application/json" },
-                body: JSON.stringify({ key: arguments[0], path: "/" }) })
-                .then(() => new BroadcastChannel("rightful-session").postMessage("signed in"));
-            """, [key])
-    }
-
     /// Nothing of the page listens to other tabs before all of it is there: `early.js` keeps what it asks for to itself.
     @Test("a page on its way that hears of other tabs is drawn, whoever is signed in then")
     func onItsWay() async throws {
@@ -101,14 +91,8 @@ struct ConsoleHasteTests {
             #expect(try await browser.count("#try-again, #key") == 0)
             try await browser.click("#do-grant")
             try await browser.type("made good", into: "#reason")
-            try await browser.run(
-                """
-                fetch("console/session", { method: "POST", headers: { "Content-Type": "application/json" },
-                    body: JSON.stringify({ key: arguments[0], path: "/" }) }).then(() => {
-                        window.refused.clear();
-                        document.dispatchEvent(new Event('visibilitychange'));
-                    });
-                """, [other])
+            try await stage.signInElsewhere(
+                other, then: "window.refused.clear(); document.dispatchEvent(new Event('visibilitychange'));")
             try await browser.wait("dialog", says: "Another key signed in in this browser: support.")
             #expect(try await browser.run("return window.heard.join()") as? String == "other-session")
             #expect(try await browser.count("#key") == 0)
@@ -163,7 +147,8 @@ struct ConsoleHasteTests {
             try await browser.click("#try")
             try await browser.wait("document.querySelector('#apply')")
             for key in [other, reader] {
-                try await signInElsewhere(browser, key)
+                try await stage.signInElsewhere(
+                    key, then: "new BroadcastChannel('rightful-session').postMessage('signed in');")
                 try await browser.wait("#page > .other-key", says: "Another key signed in")
                 try await browser.wait("document.querySelector('#products tbody tr')")
                 #expect(try await browser.run("return document.querySelector('#change').hidden") as? Bool == true)

@@ -109,6 +109,15 @@ struct ConsoleStage {
         try await browser.wait("document.querySelector('header .account')")
     }
 
+    /// Signs another key in as another tab of the browser does, and then runs a script in this one.
+    func signInElsewhere(_ key: String, then script: String) async throws {
+        try await browser.run(
+            """
+            fetch("console/session", { method: "POST", headers: { "Content-Type": "application/json" },
+                body: JSON.stringify({ key: arguments[0], path: "/" }) }).then(() => { \(script) });
+            """, [key])
+    }
+
     func find(_ id: String) async throws {
         try await browser.type(id, into: "#find")
         try await browser.press(Browser.Keys.enter)

@@ -277,12 +277,7 @@ struct ConsoleTruthTests {
             try await browser.type("premium", into: "#entitlement")
             try await browser.type("made good", into: "#reason")
             let head = try await stage.client.head()
-            // As another tab does.
-            try await browser.run(
-                """
-                fetch("console/session", { method: "POST", headers: { "Content-Type": "application/json" },
-                    body: JSON.stringify({ key: arguments[0], path: "/" }) }).then(() => { window.isIn = true; });
-                """, [other])
+            try await stage.signInElsewhere(other, then: "window.isIn = true;")
             try await browser.wait("window.isIn")
             try await browser.click("#preview")
             try await browser.wait("dialog", says: "Another key signed in in this browser: support.")

@@ -163,7 +163,8 @@ struct TwoApps {
     private mutating func transfer() async throws -> (String, Bool) {
         let (original, from, to) = (random.pick(Self.originals), random.pick(Self.people), random.pick(Self.people))
         let isForeign = original.count > 1
-        let query = "?environment=\(random.chance(85) ? "production" : "sandbox")"
+        let environment = random.chance(85) ? StoreEnvironment.production : .sandbox
+        let query = "?environment=\(environment.rawValue)"
         let isDryRun = random.chance(25)
         let dryRun = isDryRun ? #","dry_run":true"# : ""
         let body = #"{"original_transaction_id":"\#(original)","to":"\#(to)"\#(dryRun)}"#
@@ -176,7 +177,7 @@ struct TwoApps {
                 query: query)
             #expect(dry.status == 200, "\(from) \(body)")
             guard case .string(let receiver) = try dry.json["to"]?["customer_id"],
-                case let name = try await customer(receiver), name.hasPrefix("apple:")
+                case let name = try await customer(receiver, environment), name.hasPrefix("apple:")
             else { throw TestFailure("\(from) \(body) is refused: \(dry.text)") }
             let known = try await own.get("/v1/customers?app_transaction_id=\(name.dropFirst(6))")
             #expect(try known.json["items"] == .array([]), "\(from) \(body)")
@@ -195,10 +196,10 @@ struct TwoApps {
     }
 
     /// Whom an id stands for by the links, which both ledgers were told of.
-    private func customer(_ id: String) async throws -> String {
+    private func customer(_ id: String, _ environment: StoreEnvironment) async throws -> String {
         let reader = own.application.reader
         let facts = try await reader.history(
-            of: #require(CustomerID(id)), environment: .production, knownAt: .head
+            of: #require(CustomerID(id)), environment: environment, knownAt: .head
         ).facts()
         let end = facts.ownership.customer(of: facts.customer)
         return try await reader.customerIDs(of: [end])[end] ?? id
