@@ -14,7 +14,12 @@ CREATE TABLE ledger_head (
     -- Which rows of original_view count; a rebuild fills the next generation and then moves this number.
     view_generation integer NOT NULL DEFAULT 0,
     -- The ledger's own name, by which its checkpoints are told from those of others.
-    own_id uuid NOT NULL DEFAULT gen_random_uuid()
+    own_id uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- Which instance reads without asking where the log ends; whoever else appends waits, and takes this away. NULL: none.
+    lease_holder bigint,
+    -- From when on an instance may have that again, and how long the last pause was: the next is longer.
+    lease_free_at timestamptz NOT NULL DEFAULT 'epoch',
+    lease_pause interval NOT NULL DEFAULT '1 second'
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 INSERT INTO ledger_head (ledger_id, position, recorded_at, hash, next_identity)

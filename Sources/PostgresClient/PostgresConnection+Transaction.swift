@@ -1,3 +1,5 @@
+private import Glibc
+
 /// What a transaction sees of others, and whether it may write.
 package enum TransactionMode: String, Sendable {
     case readCommitted = "ISOLATION LEVEL READ COMMITTED"
@@ -34,5 +36,13 @@ extension PostgresConnection {
                 statement: "COMMIT")
         }
         return value
+    }
+
+    /// Blocks this connection's own queue, never one of Swift's own threads, while its transaction holds what it holds.
+    package func sleep(for duration: Duration) {
+        let end = ContinuousClock.now + duration
+        while case let left = ContinuousClock.now.duration(to: end), left > .zero {
+            usleep(UInt32(left / .microseconds(1)) + 1)
+        }
     }
 }

@@ -88,7 +88,7 @@ struct CommandKeysTests {
         for isAgain in [false, true] {
             let outcome = try await ledger.pool.withConnection { connection in
                 try AppendTransaction.run(
-                    batch, inDoubt: nil, memory: WriterMemory(), now: { Self.noon }, on: connection)
+                    batch, inDoubt: nil, memory: WriterMemory(), lease: ReadLease(), now: { Self.noon }, on: connection)
             }
             guard case .committed(let plan) = outcome else {
                 Issue.record("the commit was not answered")

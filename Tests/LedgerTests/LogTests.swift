@@ -195,7 +195,8 @@ struct LogTests {
         for round in 0..<2 {
             let plan = try await ledger.pool.withConnection { [drafts] connection in
                 try AppendTransaction.run(
-                    drafts.map { PreparedEvent($0) }, inDoubt: nil, memory: WriterMemory(), now: { .earliest },
+                    drafts.map { PreparedEvent($0) }, inDoubt: nil, memory: WriterMemory(), lease: ReadLease(),
+                    now: { .earliest },
                     on: connection)
             }
             guard case .committed(let committed) = plan else {

@@ -16,6 +16,7 @@ final class AheadAppend: Sendable {
     /// How many batches are decided under the lock after this way failed.
     private let lockedBatches: Int
     private let memory: WriterMemory
+    private let lease: ReadLease
     private let now: @Sendable () -> Timestamp
     /// Whether the database refuses events dated later than its own clock allows.
     private let isBounded: Bool
@@ -23,13 +24,14 @@ final class AheadAppend: Sendable {
     private let pause = Mutex(0)
 
     init(
-        pool: PostgresPool, lockedBatches: Int, memory: WriterMemory, now: @escaping @Sendable () -> Timestamp,
-        isBounded: Bool,
+        pool: PostgresPool, lockedBatches: Int, memory: WriterMemory, lease: ReadLease,
+        now: @escaping @Sendable () -> Timestamp, isBounded: Bool,
         report: @escaping @Sendable (LedgerWriter.BatchReport) -> Void
     ) {
         self.pool = pool
         self.lockedBatches = lockedBatches
         self.memory = memory
+        self.lease = lease
         self.now = now
         self.isBounded = isBounded
         self.report = report
@@ -100,12 +102,12 @@ final class AheadAppend: Sendable {
         let start = clock.now
         defer { flight.turn.finish(committed: false) }
         do {
-            try await pool.withConnection { [now, isBounded] connection in
+            try await pool.withConnection { [now, isBounded, lease] connection in
                 hasBegun()
                 defer { flight.turn.finish(committed: false) }
                 do {
                     try AppendWrite.runAhead(
-                        plan, after: flight.previous, isBounded: isBounded,
+                        plan, after: flight.previous, isBounded: isBounded, lease: lease,
                         mayCommit: {
                             now().milliseconds - plan.head.recordedAt.milliseconds <= Self.oldestMilliseconds
                         }, on: connection)

@@ -13,6 +13,8 @@ struct LedgerHead: Sendable, Equatable {
 /// What a batch needs to know, read under the head's lock.
 struct AppendContext: Sendable {
     var head: LedgerHead
+    /// Who holds the read lease; see `ReadLease`.
+    var leaseHolder: ReadLease.Holder?
     /// The database's clock, read under the head's lock.
     var databaseTime = Timestamp.earliest
     /// The statements already in the log under the batch's dedup keys.

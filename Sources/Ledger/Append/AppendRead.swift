@@ -6,7 +6,7 @@ enum AppendRead {
     /// Takes the head row, and with it everybody else's turn to append.
     static let lockHead = PostgresStatement(
         """
-        SELECT position, recorded_at, hash, next_identity, catalog_position FROM ledger_head
+        SELECT position, recorded_at, hash, next_identity, catalog_position, lease_holder FROM ledger_head
         WHERE ledger_id = $1 FOR UPDATE
         """, [.int(ledgerID)])
 
@@ -116,6 +116,7 @@ private struct Questions {
     ) throws -> AppendContext {
         guard let head = results[Self.headIndex].first else { throw Statements.missingHead }
         var context = AppendContext(head: try LedgerHead(head))
+        context.leaseHolder = try head.optionalInt(5)
         if let row = results[Self.forgottenIndex].first {
             context.databaseTime = Timestamp(milliseconds: try row.timestamp(1))
         }

@@ -19,11 +19,12 @@ enum AppendTransaction {
     /// - Parameters:
     ///   - inDoubt: what an earlier run of this batch left open; if the log holds it, that is the outcome.
     ///   - memory: what this process knows of the ledger already; it learns from what is read and committed.
+    ///   - lease: that of this process; whoever else has it is outlasted before anything is written.
     ///   - clock: what `now` reads, where it is to agree with the database's.
     ///   - now: read under the lock, so that the time spent waiting for it does not date the events back.
     static func run(
-        _ batch: [PreparedEvent], inDoubt: AppendPlan?, memory: WriterMemory, now: @Sendable () -> Timestamp,
-        clock: LedgerClock? = nil, on connection: isolated PostgresConnection
+        _ batch: [PreparedEvent], inDoubt: AppendPlan?, memory: WriterMemory, lease: ReadLease,
+        now: @Sendable () -> Timestamp, clock: LedgerClock? = nil, on connection: isolated PostgresConnection
     ) throws -> Outcome {
         do {
             let asked = clock?.reading()
@@ -33,10 +34,13 @@ enum AppendTransaction {
                 try connection.execute(script: "ROLLBACK")
                 return .committed(inDoubt)
             }
-            let plan = AppendPlan(
+            var plan = AppendPlan(
                 batch, context: context, now: try instant(after: context.head.recordedAt, now, on: connection))
+            if !plan.events.isEmpty, lease.outlast(context.leaseHolder, on: connection) {
+                plan = AppendPlan(batch, context: context, now: now())
+            }
             do {
-                try AppendWrite.run(plan, on: connection)
+                try AppendWrite.run(plan, lease: lease, on: connection)
             } catch let error as PostgresError where error.kind == .connection {
                 return .inDoubt(plan, error)
             }

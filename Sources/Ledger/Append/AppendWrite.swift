@@ -15,15 +15,21 @@ enum AppendWrite {
     private static let eventColumnCount = 18
 
     /// Writes a plan in the transaction that holds the head's lock, with `more` in the same commit.
+    ///
+    /// Whoever else holds the read lease is outlasted by now.
     static func run(
-        _ plan: AppendPlan, and more: [PostgresStatement] = [], on connection: isolated PostgresConnection
+        _ plan: AppendPlan, and more: [PostgresStatement] = [], lease: ReadLease,
+        on connection: isolated PostgresConnection
     ) throws {
         guard !plan.events.isEmpty else {
             try connection.execute(script: "COMMIT")
             return
         }
-        let statements = try writeEvents(plan, beginning: false, on: connection) + [moveHead(plan.head)] + more
-        _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
+        let statements =
+            try writeEvents(plan, beginning: false, on: connection) + [moveHead(plan.head, lease)] + more
+        try lease.whileCommitting(to: plan.head) { () throws(PostgresError) in
+            _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
+        }
     }
 
     /// Writes a plan of a head that is only believed, in a transaction of its own, and commits it if the belief is true.
@@ -31,12 +37,13 @@ enum AppendWrite {
     /// - Parameters:
     ///   - previous: the transaction that writes the events before; its commit is waited for before the head is touched.
     ///   - isBounded: whether the commit is refused where its events are dated later than the database's clock allows.
+    ///   - lease: refuses the commit where another instance has it.
     ///   - mayCommit: asked last before the commit.
     /// - Throws: `NotWritten` when the events before were not committed, or `mayCommit` says no; `PostgresError` for
     ///   anything else, a head that somebody else moved or holds included. The transaction is then open or failed.
     static func runAhead(
-        _ plan: AppendPlan, after previous: TransactionTurn?, isBounded: Bool, mayCommit: () -> Bool,
-        on connection: isolated PostgresConnection
+        _ plan: AppendPlan, after previous: TransactionTurn?, isBounded: Bool, lease: ReadLease,
+        mayCommit: () -> Bool, on connection: isolated PostgresConnection
     ) throws {
         var statements = try writeEvents(plan, beginning: true, on: connection)
         if let previous, !previous.isFinished {
@@ -44,8 +51,11 @@ enum AppendWrite {
             statements = []
         }
         guard previous?.wait() ?? true, mayCommit() else { throw NotWritten() }
+        statements += takeHead(from: plan.base, to: plan.head, isBounded: isBounded, lease)
         do {
-            _ = try connection.pipeline(statements + takeHead(from: plan.base, to: plan.head, isBounded: isBounded))
+            try lease.whileCommitting(to: plan.head) { () throws(PostgresError) in
+                _ = try connection.pipeline(statements)
+            }
         } catch {
             guard error.kind == .connection else { throw error }
             throw CommitInDoubt()
@@ -228,16 +238,16 @@ enum AppendWrite {
             ])
     }
 
-    private static func moveHead(_ head: LedgerHead) -> PostgresStatement {
+    private static func moveHead(_ head: LedgerHead, _ lease: ReadLease) -> PostgresStatement {
         PostgresStatement(
             """
             UPDATE ledger_head SET position = $2, recorded_at = $3, hash = $4, next_identity = $5,
-                catalog_position = $6
+                catalog_position = $6, \(ReadLease.setsLease(unlessOf: "$7"))
             WHERE ledger_id = $1
             """,
             [
                 .int(ledgerID), .int(head.position), .timestamp(head.recordedAt.milliseconds), .bytes(head.hash.bytes),
-                .int(head.nextIdentity), .int(head.catalogPosition),
+                .int(head.nextIdentity), .int(head.catalogPosition), .int(lease.holder),
             ])
     }
 
@@ -245,16 +255,18 @@ enum AppendWrite {
     ///
     /// Nobody is waited for: whoever holds the head may be waiting for an event of this transaction.
     private static func takeHead(
-        from base: LedgerHead, to head: LedgerHead, isBounded: Bool
+        from base: LedgerHead, to head: LedgerHead, isBounded: Bool, _ lease: ReadLease
     ) -> [PostgresStatement] {
         [
             PostgresStatement(
-                "SELECT FROM ledger_head WHERE ledger_id = $1 FOR UPDATE NOWAIT", [.int(ledgerID)]),
-            // A head that is elsewhere, or dated by a clock that is wrong, gets no hash, which its column refuses.
+                "SELECT FROM ledger_head WHERE ledger_id = $1 FOR NO KEY UPDATE NOWAIT", [.int(ledgerID)]),
+            // A head that is elsewhere, dated by a clock that is wrong, or that others rely on, gets no hash, which its
+            // column refuses.
             PostgresStatement(
                 """
                 UPDATE ledger_head SET position = $2, recorded_at = $3,
                     hash = CASE WHEN position = $7 AND hash = $8
+                        AND (lease_holder IS NULL OR lease_holder = $10)
                         AND (NOT $9 OR $3 <= clock_timestamp() + interval '\(LedgerClock.toleranceMilliseconds) ms')
                         THEN $4 END,
                     next_identity = $5, catalog_position = $6
@@ -263,7 +275,7 @@ enum AppendWrite {
                 [
                     .int(ledgerID), .int(head.position), .timestamp(head.recordedAt.milliseconds),
                     .bytes(head.hash.bytes), .int(head.nextIdentity), .int(head.catalogPosition),
-                    .int(base.position), .bytes(base.hash.bytes), .bool(isBounded),
+                    .int(base.position), .bytes(base.hash.bytes), .bool(isBounded), .int(lease.holder),
                 ]),
             PostgresStatement("COMMIT"),
         ]

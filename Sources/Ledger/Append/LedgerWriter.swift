@@ -27,6 +27,7 @@ package final class LedgerWriter: Sendable {
         /// Batches decided under the head's lock after one that was written ahead of it failed: others append as well, or
         /// statements come twice.
         package var lockedBatches = 16
+        package var lease = ReadLease.Limits()
 
         package init() {}
     }
@@ -45,6 +46,10 @@ package final class LedgerWriter: Sendable {
         let continuation: CheckedContinuation<Result<AppendOutcome, any Error>, Never>
     }
 
+    /// With which reads need not ask where the log ends, as long as nobody but this writer appends.
+    package let readLease: ReadLease
+
+    private let pool: PostgresPool
     private let queue: AppendQueue
     private let ahead: AheadAppend
     private let locked: LockedAppend
@@ -59,11 +64,15 @@ package final class LedgerWriter: Sendable {
         report: @escaping @Sendable (BatchReport) -> Void = { _ in }
     ) {
         let memory = WriterMemory()
+        let lease = ReadLease(limits: limits.lease)
+        readLease = lease
+        self.pool = pool
         queue = AppendQueue(limits: limits)
         ahead = AheadAppend(
-            pool: pool, lockedBatches: limits.lockedBatches, memory: memory, now: now, isBounded: clock != nil,
-            report: report)
-        locked = LockedAppend(pool: pool, limits: limits, memory: memory, now: now, clock: clock, report: report)
+            pool: pool, lockedBatches: limits.lockedBatches, memory: memory, lease: lease, now: now,
+            isBounded: clock != nil, report: report)
+        locked = LockedAppend(
+            pool: pool, limits: limits, memory: memory, lease: lease, now: now, clock: clock, report: report)
     }
 
     /// A writer that dates events by the clock that all instances share.
@@ -90,8 +99,14 @@ package final class LedgerWriter: Sendable {
         return try result.get()
     }
 
-    /// Waits until nothing is waiting or under way; for an orderly stop.
-    package func drain() async { await queue.drain() }
+    /// Asks for the read lease, or for another proof of it.
+    package func renewReadLease() async { await readLease.renew(through: pool) }
+
+    /// Waits until nothing is waiting or under way, and gives the read lease back; for an orderly stop.
+    package func drain() async {
+        await queue.drain()
+        await readLease.release(through: pool)
+    }
 
     private func run() async {
         while true {

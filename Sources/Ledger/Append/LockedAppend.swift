@@ -6,6 +6,7 @@ struct LockedAppend: Sendable {
     let pool: PostgresPool
     let limits: LedgerWriter.Limits
     let memory: WriterMemory
+    let lease: ReadLease
     let now: @Sendable () -> Timestamp
     /// Compared with the database's under the lock.
     let clock: LedgerClock?
@@ -46,9 +47,9 @@ struct LockedAppend: Sendable {
         while true {
             let failure: PostgresError
             do {
-                let outcome = try await pool.withConnection { [inDoubt, memory, now, clock] connection in
+                let outcome = try await pool.withConnection { [inDoubt, memory, lease, now, clock] connection in
                     try AppendTransaction.run(
-                        batch, inDoubt: inDoubt, memory: memory, now: now, clock: clock, on: connection)
+                        batch, inDoubt: inDoubt, memory: memory, lease: lease, now: now, clock: clock, on: connection)
                 }
                 switch outcome {
                 case .committed(let plan): return plan

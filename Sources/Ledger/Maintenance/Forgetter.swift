@@ -133,6 +133,8 @@ package struct Forgetter: Sendable {
         let lock = AppendRead.lockHead
         guard let row = try connection.query(lock.sql, lock.parameters).first else { throw Statements.missingHead }
         let head = try LedgerHead(row)
+        // Nobody's, so that whoever has the lease is outlasted, this process too.
+        let lease = ReadLease()
         // Once more under the lock: nobody can append anything of this customer between looking and erasing.
         guard var scope = try ForgettingScope(of: customer, on: connection) else {
             try connection.execute(script: "COMMIT")
@@ -155,6 +157,7 @@ package struct Forgetter: Sendable {
         let plan = AppendPlan(scope.drafts.map { PreparedEvent($0) }, context: context, now: now)
         let people = scope.identities.map(\.ref)
         try Outbox.lockThoseTold(of: people, on: connection)
+        lease.outlast(try row.optionalInt(5), on: connection)
         try AppendWrite.run(
             plan,
             and: [
@@ -171,7 +174,7 @@ package struct Forgetter: Sendable {
                     WHERE evidence.ledger_id = $1 AND evidence.position = erased.position
                     """,
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
-            ] + Outbox.forgetting(people), on: connection)
+            ] + Outbox.forgetting(people), lease: lease, on: connection)
         return .done(
             ForgettingOutcome(
                 positions: plan.events.map(\.position), identities: scope.identities.count,

@@ -6,38 +6,49 @@ import Ledger
 // How what was proven fresh is answered, and what is not at hand is loaded or folded.
 extension ImmediateResponder {
     func answer(_ requests: [HeldRequest], provenAt position: Int64) {
-        let moment = Moment(application.now())
-        let text = String(position)
+        let moment = moment()
         var missing: [HeldRequest] = []
         var past: [HeldRequest] = []
-        for request in requests {
+        for request in requests where !answerFromMemory(request, provenAt: position, moment) {
             switch request.question {
-            case .read(let key, _):
-                guard case (.read(let answer), let rest)? = cache.answer(of: .read(key)),
-                    answer.holds(at: moment.instant)
-                else {
-                    missing.append(request)
-                    continue
-                }
-                // An answer that was loaded a moment ago may rest on more than the statement saw.
-                send(
-                    answer, position: rest > position ? String(rest) : text, to: request, at: moment, wasInMemory: true)
+            case .read: missing.append(request)
             case .past: past.append(request)
-            case .launch(let key):
-                guard case (.launch(let launch), let rest)? = cache.answer(of: .launch(key)),
-                    launch.holds.contains(moment.instant),
-                    launch.oldestTokenKey.map({ $0 == application.tokens.oldestKey(at: moment.instant) }) ?? true
-                else {
-                    decline(request)
-                    continue
-                }
-                send(launch, position: max(rest, position), to: request, at: moment)
+            case .launch: decline(request)
             }
         }
         if !missing.isEmpty { load(missing) }
         for start in stride(from: 0, to: past.count, by: Self.foldedTogether) {
             fold(Array(past[start..<min(start + Self.foldedTogether, past.count)]), provenAt: position)
         }
+    }
+
+    /// Answers a request whose whole answer is in memory, and holds at this moment; `false` where it is not.
+    func answerFromMemory(_ request: HeldRequest, provenAt position: Int64, _ moment: Moment) -> Bool {
+        switch request.question {
+        case .read(let key, _):
+            guard case (.read(let answer), let rest)? = cache.answer(of: .read(key)), answer.holds(at: moment.instant)
+            else { return false }
+            // An answer that was loaded a moment ago may rest on more than was proven.
+            send(answer, position: String(max(rest, position)), to: request, at: moment, wasInMemory: true)
+            return true
+        case .launch(let key):
+            guard case (.launch(let launch), let rest)? = cache.answer(of: .launch(key)),
+                launch.holds.contains(moment.instant),
+                launch.oldestTokenKey.map({ $0 == application.tokens.oldestKey(at: moment.instant) }) ?? true
+            else { return false }
+            send(launch, position: max(rest, position), to: request, at: moment)
+            return true
+        case .past: return false
+        }
+    }
+
+    /// The instant at which requests are answered now.
+    func moment() -> Moment {
+        let instant = application.now()
+        // Many are answered in one millisecond, and to write it out takes longer than to look.
+        let moment = Moment(instant, text: instant == lastMoment?.instant ? lastMoment?.text : nil)
+        lastMoment = moment
+        return moment
     }
 
     /// Folds reads of the past on another thread, each from what is in memory or from the log.

@@ -6,11 +6,12 @@ import Synchronization
 /// Answers on the event loop's thread what can be answered from memory: `GET /v1/customers/{id}/entitlements`, and
 /// `POST /v1/customers/{id}/reconcile` of a device that posts what it posted before.
 ///
-/// What arrives in one turn is proven fresh together: one statement, on a session that never waits, tells what came into
-/// the log since the last one. It forgets the cached answers on which that bears, and the others are sent as they are.
-/// Reads that are not there are loaded together, off the loop; launches go the general way. What arrives while a statement
-/// is under way waits for the next: only one that was sent after the request began proves its answer. So an answer shows
-/// whatever any instance had acknowledged before it was asked for.
+/// What arrives in one turn is proven fresh together: by the read lease where this instance has it, else by one statement,
+/// on a session that never waits, which tells what came into the log since the last one. It forgets the cached answers on
+/// which that bears, and the others are sent as they are. Reads that are not there are loaded together, off the loop;
+/// launches go the general way. What arrives while a statement is under way waits for the next: only one that was sent
+/// after the request began proves its answer. So an answer shows whatever any instance had acknowledged before it was
+/// asked for.
 ///
 /// It declines whatever is out of the ordinary, and everything while it has no session.
 final class ImmediateResponder: ImmediateHandler {
@@ -51,6 +52,10 @@ final class ImmediateResponder: ImmediateHandler {
     private var answerDueAt: ContinuousClock.Instant?
     /// When answers are kept again after the log was found replaced; `nil`: now.
     private var keepsAgainAt: ContinuousClock.Instant?
+    /// Since the last turn ended: what was taken, and how much of it was answered without a question to the database.
+    private var taken = 0
+    private var answeredAtOnce = 0
+    var lastMoment: Moment?
     /// Arrived since the statement under way was sent.
     private var arrived: [HeldRequest] = []
     /// Proven fresh by the statement under way.
@@ -85,7 +90,12 @@ final class ImmediateResponder: ImmediateHandler {
         guard case .open = tail, !isStopped else { return false }
         let held = request.body.isEmpty ? read(request, exchange) : launch(request, exchange)
         guard let held else { return false }
-        arrived.append(held)
+        taken += 1
+        if let mark = proven, answerFromMemory(held, provenAt: mark.position, moment()) {
+            answeredAtOnce += 1
+        } else {
+            arrived.append(held)
+        }
         return true
     }
 
@@ -156,7 +166,7 @@ final class ImmediateResponder: ImmediateHandler {
                 .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.position,
                 launch.dependencies, bytes: launch.launch.byteCount)
         }
-        ask()
+        prove()
         let now = ContinuousClock.now
         if let answerDueAt, answerDueAt <= now { loseTail() }
         giveUpLoads(at: now)
@@ -164,11 +174,33 @@ final class ImmediateResponder: ImmediateHandler {
         for route in [reads, launches] { route.flush(at: now) }
     }
 
-    /// Sends the statement for everything that has arrived, unless one is under way; the first time for nothing, because
-    /// nothing can be kept before the head of the log is known.
-    private func ask() {
-        guard !arrived.isEmpty || cache.mark == nil, case .open(let tail) = tail, !tail.isAsked else { return }
+    /// Where the log ends, as the lease proves at this moment; `nil` where it does not.
+    private var proven: LogMark? {
+        guard let mark = cache.mark, application.writer.readLease.proves(mark, at: .now) else { return nil }
+        return mark
+    }
+
+    /// Goes on with what has arrived if the lease proves where the log ends, else sends the statement for it, unless one is
+    /// under way; the first time for nothing, because nothing can be kept before the head of the log is known.
+    private func prove() {
+        let writer = application.writer
+        if taken > 0, writer.readLease.isWorthRenewing(after: taken, at: .now) {
+            Task { await writer.renewReadLease() }
+        }
+        taken = 0
+        application.metrics.count(.freshness, ["lease"], by: answeredAtOnce)
+        answeredAtOnce = 0
+        guard !arrived.isEmpty || cache.mark == nil, case .open(let tail) = tail else { return }
+        if let mark = proven {
+            let requests = arrived
+            arrived = []
+            answer(requests, provenAt: mark.position)
+            application.metrics.count(.freshness, ["lease"], by: requests.count)
+            return
+        }
+        guard !tail.isAsked else { return }
         swap(&arrived, &asking)
+        application.metrics.count(.freshness, ["database"], by: asking.count)
         do {
             try tail.ask()
             answerDueAt = .now + Self.answerDeadline
@@ -195,7 +227,7 @@ final class ImmediateResponder: ImmediateHandler {
             let proven = asking
             asking = []
             // The database works on the next statement while these answers are sent.
-            ask()
+            prove()
             answer(proven, provenAt: news.head.position)
         } catch {
             loseTail()
@@ -271,7 +303,7 @@ final class ImmediateResponder: ImmediateHandler {
             let groups = loading.removeValue(forKey: batch) ?? []
             loadsDue.removeAll { $0.batch == batch }
             loadMissing()
-            let moment = Moment(application.now())
+            let moment = moment()
             for (requests, loaded) in zip(groups, answers) {
                 loadingCount -= requests.count
                 guard let loaded, case .read(let key, _) = requests.first?.question else {
@@ -297,7 +329,7 @@ final class ImmediateResponder: ImmediateHandler {
                 .past(past), for: .past(key), in: past.environment, restingOn: past.position, past.dependencies,
                 bytes: past.bytes + 2 * key.customer.count)
         }
-        let moment = Moment(application.now())
+        let moment = moment()
         for (request, answer) in zip(requests, answers) {
             guard let answer, case .past(let read, let knownTags) = request.question else {
                 decline(request)

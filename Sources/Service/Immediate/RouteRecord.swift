@@ -6,9 +6,10 @@ struct Moment {
     let text: String
     let clock = ContinuousClock.now
 
-    init(_ instant: Timestamp) {
+    /// - Parameter text: the instant as text, where that is known.
+    init(_ instant: Timestamp, text: String? = nil) {
         self.instant = instant
-        text = instant.description
+        self.text = text ?? instant.description
     }
 }
 

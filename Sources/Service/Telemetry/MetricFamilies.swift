@@ -10,6 +10,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case rateLimited = "rightful_rate_limited_total"
     case immediateReads = "rightful_immediate_reads_total"
     case repeatedLaunches = "rightful_repeated_launches_total"
+    case freshness = "rightful_reads_proven_fresh_total"
     case storeChecks = "rightful_store_checks_total"
     case consumption = "rightful_consumption_requests_total"
     case webLookups = "rightful_stripe_lookups_total"
@@ -28,6 +29,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."
         case .remarks: "Things in new notifications that a person should look at, by kind."
         case .immediateReads: "Reads answered on the event loop, by whether the answer was in memory or was loaded."
+        case .freshness:
+            "Reads and reconciliations of the two kinds above, by what proved that nothing newer was known: the database, or this instance's read lease."
         case .repeatedLaunches: "Reconciliations of devices that posted what they posted before, answered from memory."
         case .storeChecks:
             "Questions to the store about one customer, by why and by what came of them: recorded, known, unknown or failed."
@@ -46,6 +49,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         switch self {
         case .requests: ["route", "status"]
         case .immediateReads, .repeatedLaunches: ["source"]
+        case .freshness: ["by"]
         case .verdicts: ["verdict"]
         case .notifications: ["type"]
         case .remarks, .rateLimited: ["kind"]

@@ -14,7 +14,7 @@ struct DedupTests {
     ) async throws -> [AppendOutcome] {
         let outcome = try await ledger.pool.withConnection { connection in
             try AppendTransaction.run(
-                drafts.map { PreparedEvent($0) }, inDoubt: nil, memory: memory,
+                drafts.map { PreparedEvent($0) }, inDoubt: nil, memory: memory, lease: ReadLease(),
                 now: { Timestamp(milliseconds: Int64(1_800_000_000_000)) }, on: connection)
         }
         guard case .committed(let plan) = outcome else { throw LedgerError(.unavailable, "not committed") }

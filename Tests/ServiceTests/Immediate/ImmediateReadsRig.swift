@@ -139,6 +139,7 @@ final class ServedInstance: Sendable {
 
     /// How many reads the event loop answered, and how many of them from memory.
     var immediateReads: Int { count(#"rightful_immediate_reads_total{source="database"}"#) + readsFromMemory }
+    var readsProvenByLease: Int { count(#"rightful_reads_proven_fresh_total{by="lease"}"#) }
     var readsFromMemory: Int { count(#"rightful_immediate_reads_total{source="memory"}"#) }
 
     private func count(_ sample: String) -> Int {
