@@ -46,9 +46,11 @@ struct RightfulBench {
         for (name, make) in Options.allRows where options.rows.contains(name) {
             report.step(name)
             try make().run(bench)
+            // After each, so that a long run that is broken off leaves what it has measured.
+            if let output = options.output {
+                try JSONDocument.text(report.finish()).write(toFile: output, atomically: true, encoding: .utf8)
+            }
         }
-        let text = try JSONDocument.text(report.finish())
-        if let output = options.output { try text.write(toFile: output, atomically: true, encoding: .utf8) }
-        if options.isJSON { say(text) }
+        if options.isJSON { say(try JSONDocument.text(report.finish())) }
     }
 }
