@@ -18,10 +18,13 @@ struct ReadLeaseTests {
         reader = LedgerReader(pool: database.pool(), now: { .latest })
     }
 
-    private func writer(_ number: Int = 0, conninfo: String? = nil) -> LedgerWriter {
+    private func writer(
+        _ number: Int = 0, conninfo: String? = nil, limits: LedgerWriter.Limits = .init()
+    ) -> LedgerWriter {
         LedgerWriter(
             pool: PostgresPool(
                 conninfo ?? database.serveConninfo, limits: PostgresPool.Limits(connections: 2, wait: .seconds(30))),
+            limits: limits,
             now: { Timestamp(milliseconds: Int64(1_800_000_000_000) + Int64(number) * 7_000) })
     }
 
@@ -30,6 +33,22 @@ struct ReadLeaseTests {
             let status = try await reader.status()
             return LogMark(position: status.position, hash: status.hash, nextIdentity: 0)
         }
+    }
+
+    /// A writer whose proofs hold for long, for tests in which nobody outlasts them.
+    private func patientWriter(_ number: Int = 0) -> LedgerWriter {
+        var limits = LedgerWriter.Limits()
+        (limits.lease.proves, limits.lease.outlasts) = (.seconds(20), .seconds(25))
+        return writer(number, limits: limits)
+    }
+
+    /// Whether a writer gets a proof that the log ends at a mark; on a machine that stands still it may run out at once.
+    private func getsProof(_ writer: LedgerWriter, of mark: LogMark) async -> Bool {
+        for _ in 0..<20 {
+            await writer.renewReadLease()
+            if writer.readLease.proves(mark, at: .now) { return true }
+        }
+        return false
     }
 
     /// Whether a writer's lease proves the log to end where it does.
@@ -58,8 +77,7 @@ struct ReadLeaseTests {
         _ = try await holder.append(drafts[0])
         let before = try await mark
         #expect(!holder.readLease.proves(before, at: .now), "nothing was asked for")
-        await holder.renewReadLease()
-        #expect(holder.readLease.proves(before, at: .now))
+        #expect(await getsProof(holder, of: before))
         #expect(!other.readLease.proves(before, at: .now))
         await other.renewReadLease()
         #expect(!other.readLease.proves(before, at: .now), "two hold the lease")
@@ -76,7 +94,7 @@ struct ReadLeaseTests {
         // While nobody has it, nobody waits; and nobody gets it at once.
         let start = ContinuousClock.now
         for draft in drafts[2...] { _ = try await other.append(draft) }
-        #expect(start.duration(to: .now) < .seconds(1))
+        #expect(start.duration(to: .now) < .milliseconds(1400))
         await holder.renewReadLease()
         #expect(try await !provesEnd(holder))
     }
@@ -100,9 +118,9 @@ struct ReadLeaseTests {
         #expect(try await lease().pause == 1)
     }
 
-    @Test("what the holder appends itself it knows, without asking; what it forgot it does not")
+    @Test("what the holder appends itself it knows without asking, and a log that was replaced with the next proof")
     func ownAppends() async throws {
-        let holder = writer()
+        let holder = patientWriter()
         let drafts = RandomDrafts(seed: 73, originals: 3).drafts(40)
         await holder.renewReadLease()
         for draft in drafts {
@@ -110,13 +128,12 @@ struct ReadLeaseTests {
             _ = try await holder.append(draft)
             let after = try await mark
             #expect(before != after && !holder.readLease.proves(before, at: .now))
-            await holder.renewReadLease()
             #expect(holder.readLease.proves(after, at: .now))
         }
         let last = try await mark
         // The same position with another hash is another log, as after a backup was restored.
         try await database.owner().execute(
-            script: "UPDATE ledger_head SET hash = sha256('another'), lease_holder = lease_holder")
+            script: "UPDATE ledger_head SET hash = sha256('another')")
         await holder.renewReadLease()
         #expect(!holder.readLease.proves(last, at: .now))
         #expect(try await provesEnd(holder))
@@ -127,9 +144,8 @@ struct ReadLeaseTests {
         let holder = writer()
         let drafts = RandomDrafts(seed: 74, originals: 3).drafts(20)
         for draft in drafts { _ = try await holder.append(draft) }
-        await holder.renewReadLease()
         let before = try await mark
-        #expect(holder.readLease.proves(before, at: .now))
+        #expect(await getsProof(holder, of: before))
         let forgetter = Forgetter(pool: PostgresPool(database.ownerConninfo), now: { .earliest })
         let customers = (0..<3).compactMap { CustomerID("customer-of-2000\($0)") }
         var forgotten = 0
@@ -142,7 +158,7 @@ struct ReadLeaseTests {
 
     @Test("a commit proves nothing while it is under way, and one whose outcome is unknown ends the lease")
     func commits() async throws {
-        let holder = writer()
+        let holder = patientWriter()
         _ = try await holder.append(RandomDrafts(seed: 75, originals: 1).drafts(1)[0])
         let head = LedgerHead(
             position: 9, recordedAt: .earliest, hash: RandomDrafts.digest("nine"), nextIdentity: 1, catalogPosition: 0)
@@ -177,7 +193,7 @@ struct ReadLeaseTests {
 
     @Test("an orderly stop gives the lease back, so that the next start neither waits nor rests")
     func release() async throws {
-        let (first, second) = (writer(), writer(1))
+        let (first, second) = (patientWriter(), patientWriter(1))
         let drafts = RandomDrafts(seed: 76, originals: 1).drafts(2)
         _ = try await first.append(drafts[0])
         await first.renewReadLease()
@@ -200,13 +216,13 @@ struct ReadLeaseTests {
         try await Task.sleep(for: .milliseconds(210))
         #expect(try await !provesEnd(holder))
         try await other.execute(script: "COMMIT")
-        await holder.renewReadLease()
-        #expect(try await provesEnd(holder))
+        let end = try await mark
+        #expect(await getsProof(holder, of: end))
     }
 
     @Test("no instance answers with less than was acknowledged or answered anywhere", arguments: [UInt64(77), 78])
     func instances(seed: UInt64) async throws {
-        let proxy = try CuttingProxy(database.serveConninfo, cut: .randomly(seed: seed, within: 40_000))
+        let proxy = try CuttingProxy(database.serveConninfo, cut: .randomly(seed: seed, within: 10_000))
         defer { proxy.stop() }
         let writers = [writer(0), writer(1), writer(2, conninfo: proxy.conninfo)]
         let seen = Greatest()
