@@ -190,22 +190,21 @@ package final class ReadLease: Sendable {
     ///
     /// Where the outcome stays unknown, the holder goes on under another name: then the lease is somebody else's to it, and
     /// a commit that arrives late is refused or waited for like a stranger's.
-    func whileCommitting<Value>(
-        to head: LedgerHead, _ commit: () throws(PostgresError) -> Value
-    ) throws(PostgresError) -> Value {
+    func whileCommitting(
+        to head: LedgerHead, _ commit: () throws(PostgresError) -> Void
+    ) throws(PostgresError) {
         state.withLock { state in
             state.commitsUnderWay += 1
             state.commitsBegun += 1
         }
         do throws(PostgresError) {
-            let value = try commit()
+            try commit()
             state.withLock { state in
                 state.commitsUnderWay -= 1
                 if state.end.map({ $0.position < head.position }) ?? true {
                     state.end = End(position: head.position, hash: head.hash)
                 }
             }
-            return value
         } catch {
             state.withLock { state in
                 state.commitsUnderWay -= 1
