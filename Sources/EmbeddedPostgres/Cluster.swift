@@ -112,15 +112,22 @@ struct Cluster: Sendable {
         let map = users.flatMap { user in
             [EmbeddedCluster.owner, EmbeddedCluster.server].map { "\(Self.map) \"\(user)\" \($0)\n" }
         }
-        let note = "# Written by rightful at every start.\n"
-        for (name, text) in [
-            ("pg_hba.conf", note + "local all all peer map=\(Self.map)\n"), ("pg_ident.conf", note + map.joined()),
-        ] {
+        for (name, text) in [("pg_hba.conf", "local all all peer map=\(Self.map)\n"), ("pg_ident.conf", map.joined())] {
             let file = try directory.open(name, of: server.user, O_WRONLY)
             try file.empty(name)
-            try file.write(Array(text.utf8), name)
-            guard fsync(file.number) == 0 else { throw .system("fsync", name) }
+            try write(text, to: file, name)
         }
+    }
+
+    /// Writes the settings that suit the machine, which may be another than at the last start.
+    func writeSettings(_ settings: ServerSettings) throws(EmbeddedPostgresError) {
+        try directory.unlink(ServerSettings.file)
+        try write(settings.text, to: directory.create(ServerSettings.file, for: server), ServerSettings.file)
+    }
+
+    private func write(_ text: String, to file: Descriptor, _ name: String) throws(EmbeddedPostgresError) {
+        try file.write(Array("# Written by rightful at every start.\n\(text)".utf8), name)
+        guard fsync(file.number) == 0 else { throw .system("fsync", name) }
     }
 
     private static let map = "rightful"

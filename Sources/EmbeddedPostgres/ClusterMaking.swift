@@ -27,7 +27,7 @@ extension ClusterLayout {
         }
         // The directory is the server's, who could put links there; root writes through none.
         let settings = try directory.open("postgresql.conf", of: server.user, O_WRONLY | O_APPEND)
-        try settings.write(Array(Self.settings(durability).utf8), "postgresql.conf")
+        try settings.write(Array("\n# By rightful.\ninclude '\(ServerSettings.file)'\n".utf8), "postgresql.conf")
         guard fsync(settings.number) == 0 else { throw .system("fsync", "postgresql.conf") }
         guard rename(unfinished, cluster) == 0 else { throw .system("rename", unfinished) }
         if durability == .durable { fsync(try Descriptor.open(dataDirectory, O_RDONLY | O_DIRECTORY).number) }
@@ -39,37 +39,6 @@ extension ClusterLayout {
     /// say). A path through `/proc/self/fd` does not pass them. It also means that whoever has the directory open is
     /// part of the server, which `lockForServer` makes use of.
     static let inheritedDirectory = "/proc/self/fd/\(ChildProcess.directoryNumber)"
-
-    /// Defaults for a small machine; `ALTER SYSTEM` overrides any of them.
-    private static func settings(_ durability: EmbeddedCluster.Durability) -> String {
-        let memory = Int(ProcessInfo.processInfo.physicalMemory / (1024 * 1024))
-        // Indexes whose pages are elsewhere cost an append a quarter more; a small machine needs its memory otherwise.
-        let buffers = durability == .throwaway ? 32 : max(32, min(1024, memory / 16))
-        // All tests of a process share one server, each with pools of its own.
-        let connections = durability == .throwaway ? 500 : 100
-        let logSize = durability == .throwaway ? "256MB" : "4GB"
-        return """
-
-            # Written by rightful. ALTER SYSTEM overrides.
-            max_connections = \(connections)
-            shared_buffers = \(buffers)MB
-            max_wal_size = \(logSize)
-            checkpoint_timeout = 15min
-            wal_compression = lz4
-            fsync = on
-            synchronous_commit = on
-            jit = off
-            timezone = 'UTC'
-            log_timezone = 'UTC'
-            # Refused statements are told to the client, who logs them; here they would only fill the disk, and could
-            # quote what must not be logged.
-            log_min_messages = log
-            log_min_error_statement = panic
-            log_error_verbosity = terse
-            log_checkpoints = off
-
-            """
-    }
 
     private func removeUnfinished(as server: ServiceAccount) throws(EmbeddedPostgresError) {
         guard let status = fileStatus(unfinished) else { return }

@@ -7,6 +7,7 @@ extension ClusterLayout {
         durability: EmbeddedCluster.Durability
     ) throws(EmbeddedPostgresError) -> pid_t {
         try cluster.writeAccessRules()
+        try cluster.writeSettings(ServerSettings(durability, memory: MachineMemory.available()))
         let sockets = try openSocketDirectory(for: cluster.server)
         // Left by a killed server. Nothing of it lives, and PostgreSQL would ask by process id, which may be another's.
         try cluster.directory.unlink(Cluster.processFile)

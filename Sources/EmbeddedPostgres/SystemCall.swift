@@ -26,6 +26,15 @@ final class Descriptor: Sendable {
         return descriptor
     }
 
+    /// Makes an empty file in this directory, which belongs to the server's account.
+    func create(_ name: String, for server: ServiceAccount) throws(EmbeddedPostgresError) -> Descriptor {
+        let file = openat(number, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw .system("create", name) }
+        let descriptor = Descriptor(owning: file)
+        if geteuid() == 0, fchown(file, server.user, server.group) != 0 { throw .system("chown", name) }
+        return descriptor
+    }
+
     /// Opens this directory once more, with locks of its own.
     func openAgain() throws(EmbeddedPostgresError) -> Descriptor {
         let directory = openat(number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -1,0 +1,50 @@
+/// What PostgreSQL's own defaults do not suit; `ALTER SYSTEM` overrides any of it.
+struct ServerSettings {
+    /// Where they stand, in the cluster's directory; `postgresql.conf` includes it.
+    static let file = "rightful.conf"
+
+    private let durability: EmbeddedCluster.Durability
+    private let memory: Int
+
+    /// - Parameter memory: what the machine has for the server and everything beside it, in MiB.
+    init(_ durability: EmbeddedCluster.Durability, memory: Int) {
+        self.durability = durability
+        self.memory = memory
+    }
+
+    /// `shared_buffers`, in MiB: a quarter of the memory beyond the first GiB, which the service and the system need.
+    ///
+    /// The keys of events are random, so every append touches pages all over its indexes, which take 190 bytes an event.
+    /// Where they find no room, PostgreSQL needs twice the time for an append with ten million events that it needs with a
+    /// hundred thousand.
+    var sharedBuffers: Int {
+        switch durability {
+        case .durable: max(64, min(8192, (memory - 1024) / 4))
+        case .throwaway: 32
+        }
+    }
+
+    var text: String {
+        // All tests of a process share one server, each with pools of its own.
+        let (connections, logSize) = durability == .throwaway ? (500, "256MB") : (100, "4GB")
+        return """
+            max_connections = \(connections)
+            shared_buffers = \(sharedBuffers)MB
+            max_wal_size = \(logSize)
+            checkpoint_timeout = 15min
+            wal_compression = lz4
+            fsync = on
+            synchronous_commit = on
+            jit = off
+            timezone = 'UTC'
+            log_timezone = 'UTC'
+            # Refused statements are told to the client, who logs them; here they would only fill the disk, and could
+            # quote what must not be logged.
+            log_min_messages = log
+            log_min_error_statement = panic
+            log_error_verbosity = terse
+            log_checkpoints = off
+
+            """
+    }
+}
