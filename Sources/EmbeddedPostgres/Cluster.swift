@@ -102,6 +102,7 @@ struct Cluster: Sendable {
     }
 
     static let processFile = "postmaster.pid"
+    private static let settingsFile = "postgresql.conf"
 
     /// Writes who may log in, as whom; the server reads it when it starts.
     ///
@@ -119,10 +120,17 @@ struct Cluster: Sendable {
         }
     }
 
-    /// Writes the settings that suit the machine, which may be another than at the last start.
+    /// Writes the settings that suit the machine, which may be another than at the last start, and has them included.
     func writeSettings(_ settings: ServerSettings) throws(EmbeddedPostgresError) {
         try directory.unlink(ServerSettings.file)
         try write(settings.text, to: directory.create(ServerSettings.file, for: server), ServerSettings.file)
+        // `initdb` does not know them, nor does `pg_upgrade`.
+        let file = try directory.open(Self.settingsFile, of: server.user, O_RDWR | O_APPEND)
+        let text = String(decoding: file.bytes(at: 0, count: 1 << 20), as: UTF8.self)
+        let line = "include '\(ServerSettings.file)'"
+        guard !text.split(whereSeparator: \.isNewline).contains(where: { $0 == line }) else { return }
+        try file.write(Array("\n\(line)\n".utf8), Self.settingsFile)
+        guard fsync(file.number) == 0 else { throw .system("fsync", Self.settingsFile) }
     }
 
     private func write(_ text: String, to file: Descriptor, _ name: String) throws(EmbeddedPostgresError) {

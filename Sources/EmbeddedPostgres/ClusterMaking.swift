@@ -25,10 +25,6 @@ extension ClusterLayout {
             let lines = output.split(whereSeparator: \.isNewline).suffix(4).joined(separator: " ")
             throw EmbeddedPostgresError(.startFailed, "initdb failed with status \(status): \(lines)")
         }
-        // The directory is the server's, who could put links there; root writes through none.
-        let settings = try directory.open("postgresql.conf", of: server.user, O_WRONLY | O_APPEND)
-        try settings.write(Array("\n# By rightful.\ninclude '\(ServerSettings.file)'\n".utf8), "postgresql.conf")
-        guard fsync(settings.number) == 0 else { throw .system("fsync", "postgresql.conf") }
         guard rename(unfinished, cluster) == 0 else { throw .system("rename", unfinished) }
         if durability == .durable { fsync(try Descriptor.open(dataDirectory, O_RDONLY | O_DIRECTORY).number) }
     }

@@ -15,18 +15,20 @@ package actor EmbeddedCluster {
 
     package struct Options: Sendable {
         package var durability: Durability
-        /// How long to wait for the server: long enough to replay `max_wal_size` of log after a crash.
+        /// How long to wait for the server: long enough to replay `max_wal_size` of log after a crash, and to write all that
+        /// this changes to a slow disk.
         package var startLimit: Duration
         /// How long a server that runs may leave whoever joins it without any answer; one that recovers says that it does.
         package var silenceLimit: Duration
-        /// How long a clean stop may take before it becomes an immediate one.
+        /// How long a clean stop, which writes what changed since the last checkpoint, may take before it becomes an
+        /// immediate one.
         package var stopLimit: Duration
         /// Directories to look in for `pg_config` and the server's programs, after the usual places; as in `PATH`.
         package var searchPath: String
 
         package init(
-            durability: Durability = .durable, startLimit: Duration = .seconds(180),
-            silenceLimit: Duration = .seconds(60), stopLimit: Duration = .seconds(60),
+            durability: Durability = .durable, startLimit: Duration = .seconds(600),
+            silenceLimit: Duration = .seconds(60), stopLimit: Duration = .seconds(180),
             searchPath: String = "/usr/local/bin:/usr/bin:/bin"
         ) {
             self.durability = durability

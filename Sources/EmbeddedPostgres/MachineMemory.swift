@@ -5,11 +5,20 @@ internal import Glibc
 enum MachineMemory {
     /// What the machine has, or the least that the control groups of this process allow.
     ///
-    /// The server is started by us and stays in our groups; in a container they are the container's.
+    /// Whoever starts the server decides this: it stays in the groups of its starter, in a container those of the container.
     static func available() -> Int {
-        let machine = Int(ProcessInfo.processInfo.physicalMemory >> 20)
+        let system = Int(ProcessInfo.processInfo.physicalMemory >> 20)
+        let told = text("/proc/meminfo").flatMap(total(inMeminfo:))
         let limit = groupLimit(memberships: text("/proc/self/cgroup") ?? "", reading: text)
-        return min(machine, limit ?? machine)
+        return [system, told, limit].compactMap(\.self).min() ?? system
+    }
+
+    /// What `/proc/meminfo` says, in MiB; a container of LXC is told its own limit there, and nowhere else.
+    static func total(inMeminfo text: String) -> Int? {
+        guard let line = text.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix("MemTotal:") }) else {
+            return nil
+        }
+        return line.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 >> 10 }
     }
 
     /// The least limit, in MiB, of a process's control groups and of those above them; `nil` where none sets any.
@@ -23,19 +32,22 @@ enum MachineMemory {
         for line in memberships.split(whereSeparator: \.isNewline) {
             let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard fields.count == 3 else { continue }
-            let (root, file): (String, String)
+            let (root, files): (String, [String])
             if fields[0] == "0", fields[1].isEmpty {
-                (root, file) = ("/sys/fs/cgroup", "memory.max")
+                // Above `memory.high` a group is slowed down until it is of no use.
+                (root, files) = ("/sys/fs/cgroup", ["memory.max", "memory.high"])
             } else if fields[1].split(separator: ",").contains("memory") {
-                (root, file) = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+                (root, files) = ("/sys/fs/cgroup/memory", ["memory.limit_in_bytes"])
             } else {
                 continue
             }
             var path = fields[2].split(separator: "/")
             while true {
-                let name = ([root] + path.map(String.init) + [file]).joined(separator: "/")
-                // Without a limit it says `max`, or a number beyond any machine's memory.
-                if let bytes = reading(name).flatMap({ Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }) {
+                for file in files {
+                    let name = ([root] + path.map(String.init) + [file]).joined(separator: "/")
+                    // Without a limit it says `max`, or a number beyond any machine's memory.
+                    guard let bytes = reading(name).flatMap({ Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) })
+                    else { continue }
                     limits.append(bytes >> 20)
                 }
                 guard path.popLast() != nil else { break }

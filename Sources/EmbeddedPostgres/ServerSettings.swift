@@ -1,4 +1,6 @@
-/// What PostgreSQL's own defaults do not suit; `ALTER SYSTEM` overrides any of it.
+/// What PostgreSQL's own defaults do not suit.
+///
+/// Any of it is overridden by `ALTER SYSTEM`, and by what stands in `postgresql.conf` after the line that includes it.
 struct ServerSettings {
     /// Where they stand, in the cluster's directory; `postgresql.conf` includes it.
     static let file = "rightful.conf"
@@ -30,6 +32,8 @@ struct ServerSettings {
         return """
             max_connections = \(connections)
             shared_buffers = \(sharedBuffers)MB
+            # Those of the machine are reserved for somebody else, and a container may be told of some that it has not.
+            huge_pages = off
             max_wal_size = \(logSize)
             checkpoint_timeout = 15min
             wal_compression = lz4

@@ -203,13 +203,13 @@ struct EmbeddedClusterTests {
         try await withScratchDirectory { scratch in
             let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
             try await cluster.release()
-            try Data("shared_buffers = nonsense\n".utf8).write(
+            try Data("work_mem = nonsense\n".utf8).write(
                 to: URL(fileURLWithPath: scratch + "/postgres/postgresql.conf"))
             let error = await #expect(throws: EmbeddedPostgresError.self) {
                 _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
             }
             #expect(error?.kind == .startFailed)
-            #expect(error?.description.contains("shared_buffers") == true)
+            #expect(error?.description.contains("work_mem") == true)
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import PostgresClient
 import Testing
 
@@ -35,6 +36,13 @@ struct ServerSettingsTests {
             ),
             // In a container the files of the machine's path are not seen, but its own root is.
             ("4:memory:/docker/x\n", ["/sys/fs/cgroup/memory/memory.limit_in_bytes": "4294967296\n"], 4096),
+            (
+                "0::/app\n",
+                [
+                    "/sys/fs/cgroup/app/memory.max": "2147483648\n", "/sys/fs/cgroup/app/memory.high": "1610612736\n",
+                    "/sys/fs/cgroup/memory.high": "max\n",
+                ], 1536
+            ),
             ("0::/app\n", ["/sys/fs/cgroup/app/memory.max": "max\n"], nil),
             ("3:cpu:/app\n", ["/sys/fs/cgroup/cpu/app/memory.limit_in_bytes": "1048576\n"], nil),
             ("nonsense\n\n::\n", [:], nil),
@@ -43,12 +51,20 @@ struct ServerSettingsTests {
         #expect(MachineMemory.groupLimit(memberships: memberships) { files[$0] } == expected)
     }
 
+    @Test(
+        "a container may be told its limit by meminfo alone",
+        arguments: [
+            ("MemTotal:        2097152 kB\nMemFree:          100 kB\n", 2048), ("MemFree: 100 kB\n", nil),
+            ("MemTotal: much kB\n", nil), ("", nil),
+        ] as [(String, Int?)])
+    func meminfo(text: String, expected: Int?) {
+        #expect(MachineMemory.total(inMeminfo: text) == expected)
+    }
+
     @Test("the machine's memory is no more than the system says")
     func machine() throws {
-        let total = try String(contentsOfFile: "/proc/meminfo", encoding: .utf8).split(whereSeparator: \.isWhitespace)[
-            1]
-        let kibibytes = try #require(Int(total))
-        #expect((1...(kibibytes / 1024 + 1)).contains(MachineMemory.available()))
+        let total = MachineMemory.total(inMeminfo: try String(contentsOfFile: "/proc/meminfo", encoding: .utf8))
+        #expect((1...(try #require(total))).contains(MachineMemory.available()))
     }
 
     @Test("settings are written at every start, and ALTER SYSTEM overrides them")
@@ -69,13 +85,38 @@ struct ServerSettingsTests {
             try Data("shared_buffers = 4000GB\n".utf8).write(to: file)
             #expect(try await atStart("ALTER SYSTEM SET shared_buffers = '17MB'") == "32MB")
             #expect(try await atStart("SELECT") == "17MB")
-            // A link that the server's account might put in its place is not followed.
-            try FileManager.default.removeItem(at: file)
-            let target = scratch + "/target"
-            try FileManager.default.createSymbolicLink(atPath: file.path, withDestinationPath: target)
+            // As after `pg_upgrade`, or where somebody began anew.
+            let main = URL(filePath: "\(scratch)/postgres/postgresql.conf")
+            try Data("shared_buffers = 23MB\n".utf8).write(to: main)
             #expect(try await atStart("ALTER SYSTEM RESET ALL") == "17MB")
-            #expect(!FileManager.default.fileExists(atPath: target))
             #expect(try await atStart("SELECT") == "32MB")
+            #expect(
+                try String(contentsOf: main, encoding: .utf8) == "shared_buffers = 23MB\n\ninclude 'rightful.conf'\n")
+            try Data("include 'rightful.conf'\nshared_buffers = 23MB\n".utf8).write(to: main)
+            #expect(try await atStart("SELECT") == "23MB")
+        }
+    }
+
+    @Test("what the server's account might put in the place of the settings is not followed")
+    func links() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            let target = scratch + "/target"
+            let place = "\(scratch)/postgres/\(ServerSettings.file)"
+            try Data("root's own\n".utf8).write(to: URL(filePath: target))
+            for make in [{ symlink(target, place) }, { link(target, place) }, { mkfifo(place, 0o644) }] {
+                try #require(unlink(place) == 0)
+                try #require(make() == 0)
+                let again = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+                try await again.release()
+                #expect(try String(contentsOfFile: target, encoding: .utf8) == "root's own\n")
+                #expect(try String(contentsOfFile: place, encoding: .utf8).contains("shared_buffers = 32MB"))
+            }
+            try #require(unlink(place) == 0 && mkdir(place, 0o700) == 0)
+            await #expect(throws: EmbeddedPostgresError.self) {
+                try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            }
         }
     }
 }
