@@ -7,10 +7,10 @@ enum MachineMemory {
     ///
     /// Whoever starts the server decides this: it stays in the groups of its starter, in a container those of the container.
     static func available() -> Int {
-        let system = Int(ProcessInfo.processInfo.physicalMemory >> 20)
-        let told = text("/proc/meminfo").flatMap(total(inMeminfo:))
-        let limit = groupLimit(memberships: text("/proc/self/cgroup") ?? "", reading: text)
-        return [system, told, limit].compactMap(\.self).min() ?? system
+        let machine =
+            text("/proc/meminfo").flatMap(total(inMeminfo:))
+            ?? Int(ProcessInfo.processInfo.physicalMemory >> 20)
+        return min(machine, groupLimit(memberships: text("/proc/self/cgroup") ?? "", reading: text) ?? machine)
     }
 
     /// What `/proc/meminfo` says, in MiB; a container of LXC is told its own limit there, and nowhere else.
@@ -41,16 +41,13 @@ enum MachineMemory {
             } else {
                 continue
             }
-            var path = fields[2].split(separator: "/")
-            while true {
-                for file in files {
-                    let name = ([root] + path.map(String.init) + [file]).joined(separator: "/")
-                    // Without a limit it says `max`, or a number beyond any machine's memory.
-                    guard let bytes = reading(name).flatMap({ Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) })
-                    else { continue }
+            let names = fields[2].split(separator: "/").map(String.init)
+            let groups = (0...names.count).map { ([root] + names.prefix($0)).joined(separator: "/") }
+            for file in groups.flatMap({ group in files.map { "\(group)/\($0)" } }) {
+                // Without a limit it says `max`, or a number beyond any machine's memory.
+                if let bytes = reading(file).flatMap({ Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }) {
                     limits.append(bytes >> 20)
                 }
-                guard path.popLast() != nil else { break }
             }
         }
         return limits.min()

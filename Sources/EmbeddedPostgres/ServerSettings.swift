@@ -17,7 +17,7 @@ struct ServerSettings {
     /// `shared_buffers`, in MiB: a quarter of the memory beyond the first GiB, which the service and the system need.
     ///
     /// The keys of events are random, so every append touches pages all over its indexes, which take 190 bytes an event.
-    /// Where they find no room, PostgreSQL needs twice the time for an append with ten million events that it needs with a
+    /// Where they find no room, PostgreSQL needs more than twice the time for an append with ten million events that it needs with a
     /// hundred thousand.
     var sharedBuffers: Int {
         switch durability {
