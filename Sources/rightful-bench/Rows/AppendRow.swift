@@ -73,18 +73,20 @@ struct AppendRow: Row {
         return sample
     }
 
-    /// Appends for so many seconds, going on in the stream where the last call stopped.
+    /// Appends for so many seconds, or so many events, going on in the stream where the last call stopped.
     ///
     /// - Parameter told: how many of the stream's events are in the log.
     static func append(
-        _ bench: Bench, _ rig: Rig, _ shape: LifeStream.Shape, skip told: inout Int, concurrency: Int, seconds: Double
+        _ bench: Bench, _ rig: Rig, _ shape: LifeStream.Shape, skip told: inout Int, concurrency: Int, events: Int = 0,
+        seconds: Double = 0
     ) throws -> Sample {
         let before = try rig.position()
         let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
         let request = WorkerRequest.Append(
-            conninfo: rig.serveConninfo, shape: shape, skip: told, concurrency: concurrency, seconds: seconds)
+            conninfo: rig.serveConninfo, shape: shape, skip: told, concurrency: concurrency, events: events,
+            seconds: seconds)
         let (result, ending) = try rig.worker("append", request)
-            .result(WorkerResult.self, limit: .seconds(seconds + 240))
+            .result(WorkerResult.self, limit: .seconds(seconds + 600))
         told += try rig.position() - before
         return Sample(result, ending, meter)
     }

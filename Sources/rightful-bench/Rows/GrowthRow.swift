@@ -45,25 +45,16 @@ struct GrowthRow: Row {
         let explanations = try bench.repeated { try reads.sample("explain", connections: 8) }
         let proofs = try proofs(bench, rig)
         rig.stopService()
-        try appendUncounted(told / Self.uncountedShare, rig, told: &told)
+        // The first change of a page after a checkpoint goes to the log as a whole page, and what was read before has taken
+        // the place of the indexes in memory. At such rates a checkpoint comes after some gigabytes of log; here one has just
+        // been made, and a measurement of seconds would show nothing but what follows it.
+        _ = try AppendRow.append(
+            bench, rig, LifeStream.Shape(), skip: &told, concurrency: 256, events: told / Self.uncountedShare)
         let appends = try AppendRow.append(
             bench, rig, LifeStream.Shape(), skip: &told, concurrency: 256, seconds: bench.options.seconds)
         return Rates(
             firstReads: firstReads, reads: remembered, explanations: explanations, proofs: proofs,
             appends: appends, startup: startup)
-    }
-
-    /// Appends so many events before appends are measured.
-    ///
-    /// The first write to a page after a checkpoint goes to the log as a whole page, and what was read before has taken the
-    /// place of the indexes in memory. In operation a checkpoint comes after some gigabytes of log; here one has just been made,
-    /// and a measurement of seconds would show nothing but what follows it.
-    private func appendUncounted(_ events: Int, _ rig: Rig, told: inout Int) throws {
-        let before = try rig.position()
-        let request = WorkerRequest.Append(
-            conninfo: rig.serveConninfo, shape: LifeStream.Shape(), skip: told, concurrency: 256, events: events)
-        _ = try rig.worker("append", request).result(WorkerResult.self, limit: .seconds(600))
-        told += try rig.position() - before
     }
 
     private func proofs(_ bench: Bench, _ rig: Rig) throws -> Sample {
