@@ -18,6 +18,11 @@ struct GrowthRow: Row {
             var told = 0
             var smallest: Rates?
             for size in bench.options.sizes {
+                guard size > told else {
+                    throw BenchmarkFailure(
+                        "what was measured has appended to the log: it has \(told) events already; give --sizes further apart "
+                            + "than \(size), or fewer --seconds")
+                }
                 let customers = try bench.load(rig, events: size, already: told)
                 told = size
                 let some = try Customers(
