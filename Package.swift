@@ -46,6 +46,7 @@ let modules = [
     Module("OpenSSLCrypto", imports: ["COpenSSL"]),
     Module("PostgresClient", imports: ["CLibPQ"], system: ["Dispatch", "Glibc"]),
     Module("HTTPServer", imports: ["CMicroHTTPD"], system: ["Dispatch", "Glibc"]),
+    Module("Zstandard", imports: ["CZstd"]),
     // The server.
     Module("EmbeddedPostgres", imports: ["PostgresClient"], system: ["Foundation", "Glibc"]),
     // Requests to other servers, with a limit to everything.
@@ -56,7 +57,7 @@ let modules = [
     Module(
         "StripeAPI", imports: ["AppStorePayloads", "StripePayloads", "EntitlementCore", "OutgoingHTTP"],
         system: ["Foundation"]),
-    Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema"]),
+    Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema", "Zstandard"]),
     // The page of the console: HTML, CSS and JavaScript, inside the binary.
     Module("ConsoleAssets"),
     Module(
@@ -119,6 +120,12 @@ let consoleFiles = [
     "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]
 
+/// The files that the binary carries, by their module.
+let embeddedFiles = [
+    "ConsoleAssets": consoleFiles,
+    "Ledger": ["Log/evidence-1.dictionary"],
+]
+
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.
 let alsoTestedWith: [String: [String]] = [
     "AppStoreServer": ["StoreSimulator", "HTTPServer"],
@@ -143,6 +150,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         // The SQL files themselves, inside the binary: nothing is read from disk at run time.
         .target(
             name: "Schema", path: "schema", sources: ["Schema.swift"],
@@ -151,7 +159,7 @@ let package = Package(
         + modules.map { module in
             .target(
                 name: module.name, dependencies: dependencies(module.imports),
-                resources: module.name == "ConsoleAssets" ? consoleFiles.map { .embedInCode($0) } : nil,
+                resources: embeddedFiles[module.name]?.map { .embedInCode($0) },
                 swiftSettings: settings)
         }
         + executables.map { executable in

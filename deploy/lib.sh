@@ -14,7 +14,7 @@ missing_packages() {
     command -v pkg-config >/dev/null || echo pkg-config
     command -v curl >/dev/null || echo curl
     for pair in libpq:libpq-dev libcrypto:libssl-dev libmicrohttpd:libmicrohttpd-dev \
-        libcurl:libcurl4-openssl-dev; do
+        libcurl:libcurl4-openssl-dev libzstd:libzstd-dev; do
         pkg-config --exists "${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
     done
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql

@@ -13,6 +13,7 @@ struct RightfulBench {
             switch words.first {
             case "worker": try Workers.run(Array(words.dropFirst()))
             case "page": try Page(Array(words.dropFirst())).write()
+            case "samples": try EvidenceSamples(Array(words.dropFirst())).write()
             default: try measure(words)
             }
             exit(0)

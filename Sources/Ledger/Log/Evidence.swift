@@ -5,9 +5,9 @@ import OpenSSLCrypto
 ///
 /// The parts are a list of steps: literal bytes, the name of a stored header, or further steps whose bytes are to be
 /// written in base64url. Putting them together gives the received bytes back exactly; what would not come back
-/// exactly is kept as it came.
+/// exactly is kept as it came. The steps of a JWS are stored compressed.
 package struct EvidenceParts: Sendable, Equatable {
-    /// The canonical bytes of the steps.
+    /// What is stored: the canonical bytes of the steps, or one step that holds them compressed.
     package let bytes: [UInt8]
     /// The headers the steps name, by their SHA-256.
     package let headers: [Digest: [UInt8]]
@@ -16,6 +16,8 @@ package struct EvidenceParts: Sendable, Equatable {
         static let literal: UInt8 = 0
         static let header: UInt8 = 1
         static let base64URL: UInt8 = 2
+        /// All the steps, as a frame of `EvidenceCompression`; the rest of what is stored is that frame.
+        static let compressed: UInt8 = 3
     }
 
     /// Nesting of JWS inside JWS payloads; Apple's notifications have two levels.
@@ -32,16 +34,16 @@ package struct EvidenceParts: Sendable, Equatable {
             if number > 0 { steps += Self.literal([newline]) }
             steps += Self.steps(ofJWS: line, depth: 0, headers: &headers) ?? Self.literal(line)
         }
-        if (try? Self.assemble(steps, headers: headers)) == jws {
-            bytes = steps
+        if (try? Self.assemble(steps: steps, headers: headers)) == jws {
+            bytes = Self.compressed(steps)
             self.headers = headers
         } else {
-            bytes = Self.literal(jws[...])
+            bytes = Self.compressed(Self.literal(jws[...]))
             self.headers = [:]
         }
     }
 
-    /// Keeps bytes as they are.
+    /// Keeps bytes as they are, so that the database can look into them.
     package init(plain received: [UInt8]) {
         bytes = Self.literal(received[...])
         headers = [:]
@@ -62,14 +64,33 @@ package struct EvidenceParts: Sendable, Equatable {
                 writer.literal(statement.compact)
             }
         }
-        bytes = writer.bytes
+        bytes = Self.compressed(writer.bytes)
         self.headers = headers
     }
 
     /// The received bytes again.
     ///
-    /// Throws when a header is missing or the steps do not read.
-    package static func assemble(_ steps: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
+    /// Throws when a header is missing or what is stored does not read.
+    package static func assemble(_ stored: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
+        try assemble(steps: steps(of: stored), headers: headers)
+    }
+
+    /// The headers that the steps name.
+    package static func headerNames(in stored: [UInt8]) throws -> Set<Digest> {
+        try headerNames(steps: steps(of: stored))
+    }
+
+    /// The canonical bytes of the steps that are stored, compressed or not.
+    package static func steps(of stored: [UInt8]) throws -> [UInt8] {
+        guard stored.first == Step.compressed else { return stored }
+        return try EvidenceCompression.decompress(Array(stored.dropFirst()))
+    }
+
+    private static func compressed(_ steps: [UInt8]) -> [UInt8] {
+        EvidenceCompression.compress(steps).map { [Step.compressed] + $0 } ?? steps
+    }
+
+    private static func assemble(steps: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
         try CanonicalReader.read(steps) { reader in
             var output: [UInt8] = []
             while !reader.isAtEnd {
@@ -83,7 +104,8 @@ package struct EvidenceParts: Sendable, Equatable {
                     }
                     output.append(contentsOf: header)
                 case Step.base64URL:
-                    output.append(contentsOf: Base64.encodeURL(try assemble(try reader.data(), headers: headers)).utf8)
+                    output.append(
+                        contentsOf: Base64.encodeURL(try assemble(steps: try reader.data(), headers: headers)).utf8)
                 case let step:
                     throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
                 }
@@ -92,15 +114,14 @@ package struct EvidenceParts: Sendable, Equatable {
         }
     }
 
-    /// The headers that steps name.
-    package static func headerNames(in steps: [UInt8]) throws -> Set<Digest> {
+    private static func headerNames(steps: [UInt8]) throws -> Set<Digest> {
         try CanonicalReader.read(steps) { reader in
             var names: Set<Digest> = []
             while !reader.isAtEnd {
                 switch try reader.byte() {
                 case Step.literal: _ = try reader.data()
                 case Step.header: names.insert(try reader.digest())
-                case Step.base64URL: names.formUnion(try headerNames(in: try reader.data()))
+                case Step.base64URL: names.formUnion(try headerNames(steps: try reader.data()))
                 case let step: throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
                 }
             }

@@ -1,5 +1,4 @@
 import EntitlementCore
-import OpenSSLCrypto
 import PostgresClient
 
 /// Looks for a person's ids in all the evidence there is: what the store signed about somebody else may name them, too.
@@ -21,6 +20,8 @@ struct EvidenceSearch: Sendable {
     let webIDs: Set<String>
     /// The addresses that a web checkout stated of this person, in lower case.
     let mailAddresses: Set<String>
+    /// What finds them in what the store signed.
+    private let terms: SearchTerms
     /// What finds them in evidence as PostgreSQL spells bytes, of a few ids each: one of very many would be refused.
     private let patterns: [String]
     /// The position up to which all evidence was looked through.
@@ -34,11 +35,11 @@ struct EvidenceSearch: Sendable {
         self.identities = Set(identities.map(\.ref))
         webIDs = scope.webIDs
         mailAddresses = scope.mailAddresses
-        let ofApps = identities.flatMap { Self.patterns(of: $0.value) }
+        terms = SearchTerms(identities: identities.map(\.value))
         let ofWeb = identities.map { WebEvidence.pattern(ofCustomer: $0.value) } + webIDs.sorted().map { "\"\($0)\"" }
         // Whatever case the operator disregards: other words are other ids.
-        patterns =
-            Self.joined(ofApps, Self.alternatives) + Self.joined(ofWeb, Self.webAlternatives).map { "(?c)" + $0 }
+        let patternsOfWeb = Self.joined(ofWeb, Self.webAlternatives).map { "(?c)" + $0 }
+        patterns = Self.joined(terms.patterns, Self.alternatives) + patternsOfWeb
     }
 
     private static func joined(_ patterns: [String], _ count: Int) -> [String] {
@@ -51,18 +52,45 @@ struct EvidenceSearch: Sendable {
     mutating func advance(to head: Int64, on connection: isolated PostgresConnection) throws -> Bool {
         guard searchedTo < head else { return false }
         let end = min(searchedTo + Self.page, head)
-        if !patterns.isEmpty {
-            let rows = try connection.query(
-                """
-                SELECT position FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3
-                    AND encode(parts, 'escape') ~* ANY ($4)
-                """, [.int(ledgerID), .int(searchedTo), .int(end), .textArray(patterns)]
-            ).rows
-            found.formUnion(try rows.map { try $0.int(0) })
-        }
+        if !patterns.isEmpty { try findInText(upTo: end, on: connection) }
+        if !terms.isEmpty { try findInCompressed(upTo: end, on: connection) }
         if !mailAddresses.isEmpty { try findAddresses(upTo: end, on: connection) }
         searchedTo = end
         return true
+    }
+
+    /// Looks through what is stored as it is: all that web checkouts state, and any JWS too short or too long to compress.
+    private mutating func findInText(upTo end: Int64, on connection: isolated PostgresConnection) throws {
+        let rows = try connection.query(
+            """
+            SELECT position FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3
+                AND substr(parts, 1, 1) <> $5 AND encode(parts, 'escape') ~* ANY ($4)
+            """,
+            [
+                .int(ledgerID), .int(searchedTo), .int(end), .textArray(patterns),
+                .bytes([EvidenceParts.Step.compressed]),
+            ]
+        ).rows
+        found.formUnion(try rows.map { try $0.int(0) })
+    }
+
+    private mutating func findInCompressed(upTo end: Int64, on connection: isolated PostgresConnection) throws {
+        let rows = try connection.query(
+            """
+            SELECT position, parts FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3
+                AND substr(parts, 1, 1) = $4
+            """, [.int(ledgerID), .int(searchedTo), .int(end), .bytes([EvidenceParts.Step.compressed])]
+        ).rows
+        for row in rows {
+            let position = try row.int(0)
+            let steps: [UInt8]
+            do {
+                steps = try EvidenceParts.steps(of: row.bytes(1))
+            } catch {
+                throw LedgerError(.corrupt, "whom the evidence of position \(position) names cannot be read: \(error)")
+            }
+            if terms.areFound(in: steps) { found.insert(position) }
+        }
     }
 
     private mutating func findAddresses(upTo end: Int64, on connection: isolated PostgresConnection) throws {
@@ -90,33 +118,5 @@ struct EvidenceSearch: Sendable {
     func covers(_ scope: ForgettingScope) -> Bool {
         identities.isSuperset(of: scope.identities.map(\.ref)) && webIDs.isSuperset(of: scope.webIDs)
             && mailAddresses.isSuperset(of: scope.mailAddresses)
-    }
-
-    /// How an id stands in evidence: in a decoded payload, in whatever case, or in one that was kept as it was received.
-    private static func patterns(of value: String) -> [String] {
-        let prefix = CustomerID.ofAppTransaction("")?.value ?? ""
-        if value.hasPrefix(prefix) {
-            let id = String(value.dropFirst(prefix.count))
-            // Of another word it would say nothing; a longer number is another's.
-            guard !id.isEmpty, id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
-                return []
-            }
-            return ["(?<![0-9])\(id)(?![0-9])"] + encodings(of: "\"\(id)\"")
-        }
-        guard CustomerID.isUUID(value) else { return [] }
-        return [value] + encodings(of: "\"\(value.lowercased())\"") + encodings(of: "\"\(value.uppercased())\"")
-    }
-
-    private static func encodings(of text: String) -> [String] {
-        (0..<3).map { String(decoding: base64(of: Array(text.utf8), behind: $0), as: UTF8.self) }
-    }
-
-    /// The characters that bytes certainly have in base64url, where so many bytes of a group of three stand before them.
-    private static func base64(of bytes: [UInt8], behind count: Int) -> [UInt8] {
-        let encoded = Array(Base64.encodeURL([UInt8](repeating: 0, count: count) + bytes).utf8)
-        // The first character or two hold bits of what stands before, the last one of what comes after.
-        let first = (count * 8 + 5) / 6
-        let whole = (count + bytes.count) * 8 / 6
-        return Array(encoded[first..<whole])
     }
 }

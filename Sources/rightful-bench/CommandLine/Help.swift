@@ -5,6 +5,7 @@ enum Help {
 
         Usage: rightful-bench [all | ROW…] [OPTIONS]
                rightful-bench page RUN.json PAGE.md    writes a run's figures into the results page
+               rightful-bench samples DIRECTORY        writes evidence to train the dictionary with that compresses it
 
         Every row starts a `rightful serve` or a worker of its own on a new ledger in an embedded PostgreSQL with the
         product's own durability. Load comes from other processes over real sockets: wrk for HTTP, pgbench, psql and

@@ -31,7 +31,7 @@ struct InsertWorker {
                 guard let draft = stream.next(), case .notification(let fact) = draft.fact else { continue }
                 let facts = FactCodec.encode(draft.fact)
                 guard case .verified(let statements) = draft.evidence else { continue }
-                let evidence = EvidenceParts(statements).bytes
+                let evidence = try EvidenceParts.steps(of: EvidenceParts(statements).bytes)
                 batch.keys.append(Array(("notification:" + fact.uuid).utf8))
                 batch.hashes.append(fact.payloadHash.bytes)
                 batch.originals.append(draft.fact.originalTransactionID)
