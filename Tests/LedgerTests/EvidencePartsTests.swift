@@ -110,4 +110,51 @@ struct EvidencePartsTests {
             #expect(try EvidenceParts.assemble(evidence.bytes, headers: evidence.headers) == parts.compact)
         }
     }
+
+    @Test("a JWS is stored compressed, and what stands in the steps comes back from it")
+    func compressed() throws {
+        let evidence = EvidenceParts([try Self.notification()])
+        #expect(evidence.bytes.first == EvidenceParts.Step.compressed)
+        let steps = try EvidenceParts.steps(of: evidence.bytes)
+        #expect(steps.first == EvidenceParts.Step.header && steps.count > evidence.bytes.count)
+        #expect(try EvidenceParts.steps(of: steps) == steps)
+        #expect(try EvidenceParts.headerNames(in: evidence.bytes) == EvidenceParts.headerNames(in: steps))
+    }
+
+    @Test("what is no JWS, too short or too long is stored as it is")
+    func uncompressed() throws {
+        let plain = Array(String(repeating: "what Stripe sent", count: 100).utf8)
+        let short = Array("short".utf8)
+        let long = [UInt8](repeating: UInt8(ascii: "x"), count: EvidenceCompression.limit)
+        for (received, evidence) in [
+            (plain, EvidenceParts(plain: plain)), (short, EvidenceParts(jws: short)), (long, EvidenceParts(jws: long)),
+        ] {
+            #expect(evidence.bytes.first == EvidenceParts.Step.literal && evidence.bytes.count == received.count + 5)
+            #expect(try EvidenceParts.assemble(evidence.bytes, headers: [:]) == received)
+        }
+        let longest = Array(long.dropLast(5))
+        let evidence = EvidenceParts(jws: longest)
+        #expect(evidence.bytes.count < 1000)
+        #expect(try EvidenceParts.assemble(evidence.bytes, headers: [:]) == longest)
+    }
+
+    @Test("the dictionary is the one that evidence was stored with")
+    func dictionary() throws {
+        #expect(
+            Digest(SHA256.hash(PackageResources.evidence_1_dictionary))?.hex
+                == "b749c704eccf8b744f8eba271fdf5fb990a8eb150f0f46e277e4cdf390d87f56")
+    }
+
+    @Test("a step of compressed bytes inside others, or one that does not decompress, is refused")
+    func damaged() throws {
+        let stored = EvidenceParts([try Self.notification()]).bytes
+        var writer = CanonicalWriter()
+        writer.byte(EvidenceParts.Step.base64URL)
+        writer.data(stored)
+        let others = [writer.bytes, [EvidenceParts.Step.compressed], Array(stored.dropLast()), stored + [0]]
+        for bytes in others {
+            #expect(throws: (any Error).self) { try EvidenceParts.assemble(bytes, headers: [:]) }
+            #expect(throws: (any Error).self) { try EvidenceParts.headerNames(in: bytes) }
+        }
+    }
 }

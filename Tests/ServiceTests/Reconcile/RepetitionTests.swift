@@ -42,7 +42,7 @@ struct RepetitionTests {
         let evidence = try await rig.pool.withConnection {
             try $0.query("SELECT sum(octet_length(parts))::bigint FROM evidence").first?.int(0) ?? 0
         }
-        #expect(evidence < 640 << 10, "the log keeps \(evidence) bytes of evidence")
+        #expect(evidence < 80 << 10, "the log keeps \(evidence) bytes of evidence")
         try await rig.writeViews()
         let state = try await rig.pool.withConnection {
             try $0.query("SELECT max(octet_length(state))::bigint FROM original_view").first?.int(0) ?? 0
@@ -78,7 +78,7 @@ struct RepetitionTests {
         let evidence = try await rig.pool.withConnection {
             try $0.query("SELECT sum(octet_length(parts))::bigint FROM evidence").first?.int(0) ?? 0
         }
-        #expect(evidence < 300 << 10, "the log keeps \(evidence) bytes of evidence of 1,530 statements")
+        #expect(evidence < 70 << 10, "the log keeps \(evidence) bytes of evidence of 1,530 statements")
     }
 
     @Test("a device that repeats too much is told what is known, and another subscription has a budget of its own")
