@@ -1,5 +1,6 @@
 -- The signed bytes each event was taken from, apart from the log so that they can be erased. The parts name the
--- headers of table jws_header instead of repeating them.
+-- headers of table jws_header instead of repeating them, and those of the App Store are compressed: a byte 3, and a frame of
+-- zstd with a dictionary that the program has.
 CREATE TABLE evidence (
     ledger_id integer NOT NULL,
     position bigint NOT NULL,

@@ -12,9 +12,10 @@ package final class CompressionDictionary: Sendable {
     /// The number that the frames bear.
     package let number: UInt32
 
+    /// What the compressors refer to.
     private let forCompression: SharedDictionary
     private let forDecompression: SharedDictionary
-    private let compressors = ContextPool(create: { ZSTD_createCCtx() }, free: { _ = ZSTD_freeCCtx($0) })
+    private let compressors: ContextPool
     private let decompressors = ContextPool(create: { ZSTD_createDCtx() }, free: { _ = ZSTD_freeDCtx($0) })
 
     /// - Parameters:
@@ -27,19 +28,27 @@ package final class CompressionDictionary: Sendable {
         guard let compression = bytes.withUnsafeBytes({ ZSTD_createCDict($0.baseAddress, $0.count, level) }),
             let decompression = bytes.withUnsafeBytes({ ZSTD_createDDict($0.baseAddress, $0.count) })
         else { throw CompressionError("dictionary \(number) does not read") }
-        forCompression = SharedDictionary(compression) { _ = ZSTD_freeCDict($0) }
+        let forCompression = SharedDictionary(compression) { _ = ZSTD_freeCDict($0) }
+        self.forCompression = forCompression
         forDecompression = SharedDictionary(decompression) { _ = ZSTD_freeDDict($0) }
+        compressors = ContextPool(
+            create: {
+                let context = ZSTD_createCCtx()
+                ZSTD_CCtx_refCDict(context, forCompression.pointer)
+                // So that damage is noticed by whoever looks into the bytes without anything to compare them with.
+                ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1)
+                return context
+            }, free: { _ = ZSTD_freeCCtx($0) })
     }
 
-    /// One frame of the bytes, with their number in it.
+    /// One frame of the bytes, with their length, their checksum and the dictionary's number in it.
     ///
     /// The same bytes always give the same frame, with the same version of the library.
     package func compress(_ bytes: [UInt8]) -> [UInt8] {
         compressors.withContext { context in
             [UInt8](unsafeUninitializedCapacity: ZSTD_compressBound(bytes.count)) { frame, count in
                 count = bytes.withUnsafeBytes { bytes in
-                    ZSTD_compress_usingCDict(
-                        context, frame.baseAddress, frame.count, bytes.baseAddress, bytes.count, forCompression.pointer)
+                    ZSTD_compress2(context, frame.baseAddress, frame.count, bytes.baseAddress, bytes.count)
                 }
                 // Nothing else can fail with a buffer of that size.
                 precondition(ZSTD_isError(count) == 0, "zstd could not compress \(bytes.count) bytes: out of memory")

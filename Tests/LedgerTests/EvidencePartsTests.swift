@@ -145,6 +145,37 @@ struct EvidencePartsTests {
                 == "b749c704eccf8b744f8eba271fdf5fb990a8eb150f0f46e277e4cdf390d87f56")
     }
 
+    /// Steps inside steps, as often as given.
+    private static func nested(_ count: Int, around literal: [UInt8]) -> [UInt8] {
+        var steps = EvidenceParts(plain: literal).bytes
+        for _ in 0..<count {
+            var writer = CanonicalWriter()
+            writer.byte(EvidenceParts.Step.base64URL)
+            writer.data(steps)
+            steps = writer.bytes
+        }
+        return steps
+    }
+
+    @Test("steps that are nested deeper than any are written, or stand for too much, are refused")
+    func hostile() throws {
+        #expect(try EvidenceParts.headerNames(in: Self.nested(4, around: [1])).isEmpty)
+        #expect(try EvidenceParts.assemble(Self.nested(4, around: [1]), headers: [:]).count > 1)
+        for count in [5, 1000] {
+            let steps = Self.nested(count, around: [1])
+            #expect(throws: LedgerError.self) { try EvidenceParts.assemble(steps, headers: [:]) }
+            #expect(throws: LedgerError.self) { try EvidenceParts.headerNames(in: steps) }
+        }
+        let header = [UInt8](repeating: 7, count: 1 << 20)
+        let name = try #require(Digest(SHA256.hash(header)))
+        var writer = CanonicalWriter()
+        for _ in 0..<33 {
+            writer.byte(EvidenceParts.Step.header)
+            writer.digest(name)
+        }
+        #expect(throws: LedgerError.self) { try EvidenceParts.assemble(writer.bytes, headers: [name: header]) }
+    }
+
     @Test("a step of compressed bytes inside others, or one that does not decompress, is refused")
     func damaged() throws {
         let stored = EvidenceParts([try Self.notification()]).bytes

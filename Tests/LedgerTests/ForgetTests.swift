@@ -85,6 +85,28 @@ struct ForgetTests {
         Forgetter(pool: PostgresPool(ledger.database.ownerConninfo), now: { .earliest })
     }
 
+    @Test("evidence that does not read keeps nobody from being forgotten, and is named")
+    func unreadable() async throws {
+        let ledger = try await TestLedger()
+        let (ann, bob) = (try #require(CustomerID(Self.ann)), try #require(CustomerID(Self.bob)))
+        for (number, token) in [Self.ann, Self.bob, Self.ann].enumerated() {
+            let draft = Self.notification(number, token: token, app: nil, original: "200\(number)")
+            #expect(try await ledger.writer.append(draft).position == Int64(number + 1))
+        }
+        let owner = try await ledger.database.owner()
+        for damage in ["substr(parts, 1, length(parts) - 3)", "set_byte(parts, 60, get_byte(parts, 60) # 16)"] {
+            try await owner.execute(
+                script: "BEGIN; UPDATE evidence SET parts = \(damage) WHERE position IN (1, 2); COMMIT")
+        }
+        let preview = try #require(try await Self.forgetter(ledger).preview(ann))
+        #expect(preview.unreadableEvidence == [2])
+        let outcome = try #require(try await Self.forgetter(ledger).forget(ann))
+        #expect(outcome.unreadableEvidence == [2] && outcome.evidence == 2)
+        // One's own needs not be read to be erased.
+        #expect(try await Self.forgetter(ledger).forget(bob)?.unreadableEvidence == [])
+        #expect(try await owner.query("SELECT count(*) FROM evidence").first?.int(0) == 0)
+    }
+
     @Test("nothing of a person stays in clear, everything else stays as it was, and the log verifies")
     func forgotten() async throws {
         let ledger = try await TestLedger()
@@ -111,7 +133,8 @@ struct ForgetTests {
         #expect(
             outcome
                 == ForgettingOutcome(
-                    positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1, sharedMailAddresses: 0))
+                    positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1, sharedMailAddresses: 0,
+                    unreadableEvidence: []))
 
         #expect(try await Self.traces(of: erased, in: ledger) == [])
         for id in kept { #expect(try await Self.traces(of: [id], in: ledger).contains("identity"), "\(id)") }

@@ -56,19 +56,22 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
     package let sharedAppTransactions: Int
     /// Mail addresses by which nothing is erased, because they stand in what is other customers', too.
     package let sharedMailAddresses: Int
+    /// Pieces of evidence that stay and are damaged, so that nobody can say whether they name the customer.
+    package let unreadableEvidence: Int
     package let charges: [Charge]
     /// The events that say so; none where nothing was erased.
     package let positions: [Int64]
 
     package init(
         dryRun: Bool, identities: Int, evidence: Int, sharedAppTransactions: Int, sharedMailAddresses: Int,
-        charges: [Charge], positions: [Int64]
+        unreadableEvidence: Int, charges: [Charge], positions: [Int64]
     ) {
         self.dryRun = dryRun
         self.identities = identities
         self.evidence = evidence
         self.sharedAppTransactions = sharedAppTransactions
         self.sharedMailAddresses = sharedMailAddresses
+        self.unreadableEvidence = unreadableEvidence
         self.charges = charges
         self.positions = positions
     }
@@ -78,5 +81,6 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
         case dryRun = "dry_run"
         case sharedAppTransactions = "shared_app_transactions"
         case sharedMailAddresses = "shared_mail_addresses"
+        case unreadableEvidence = "unreadable_evidence"
     }
 }

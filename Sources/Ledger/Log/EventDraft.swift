@@ -14,6 +14,14 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     /// A command typed by an operator.
     case operatorCommand = "operator"
 
+    /// Whether its evidence is what Stripe sent.
+    var isStripe: Bool {
+        switch self {
+        case .stripeNotification, .stripeAPI: true
+        case .notification, .serverAPI, .device, .api, .operatorCommand: false
+        }
+    }
+
     /// Whose word its signed statements are.
     package var statementSource: StatementSource {
         switch self {

@@ -22,6 +22,8 @@ package struct EvidenceParts: Sendable, Equatable {
 
     /// Nesting of JWS inside JWS payloads; Apple's notifications have two levels.
     static let depthLimit = 4
+    /// The most bytes that are put together from steps which stand for more than they hold: a few times the largest request.
+    static let receivedLimit = 32 << 20
     /// A header shorter than this is not worth a reference.
     static let headerMinimum = 128
 
@@ -34,7 +36,7 @@ package struct EvidenceParts: Sendable, Equatable {
             if number > 0 { steps += Self.literal([newline]) }
             steps += Self.steps(ofJWS: line, depth: 0, headers: &headers) ?? Self.literal(line)
         }
-        if (try? Self.assemble(steps: steps, headers: headers)) == jws {
+        if (try? Self.assemble(steps, depth: 0, headers: headers)) == jws {
             bytes = Self.compressed(steps)
             self.headers = headers
         } else {
@@ -72,12 +74,12 @@ package struct EvidenceParts: Sendable, Equatable {
     ///
     /// Throws when a header is missing or what is stored does not read.
     package static func assemble(_ stored: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
-        try assemble(steps: steps(of: stored), headers: headers)
+        try assemble(steps(of: stored), depth: 0, headers: headers)
     }
 
     /// The headers that the steps name.
     package static func headerNames(in stored: [UInt8]) throws -> Set<Digest> {
-        try headerNames(steps: steps(of: stored))
+        try headerNames(steps(of: stored), depth: 0)
     }
 
     /// The canonical bytes of the steps that are stored, compressed or not.
@@ -90,7 +92,7 @@ package struct EvidenceParts: Sendable, Equatable {
         EvidenceCompression.compress(steps).map { [Step.compressed] + $0 } ?? steps
     }
 
-    private static func assemble(steps: [UInt8], headers: [Digest: [UInt8]]) throws -> [UInt8] {
+    private static func assemble(_ steps: [UInt8], depth: Int, headers: [Digest: [UInt8]]) throws -> [UInt8] {
         try CanonicalReader.read(steps) { reader in
             var output: [UInt8] = []
             while !reader.isAtEnd {
@@ -104,29 +106,41 @@ package struct EvidenceParts: Sendable, Equatable {
                     }
                     output.append(contentsOf: header)
                 case Step.base64URL:
-                    output.append(
-                        contentsOf: Base64.encodeURL(try assemble(steps: try reader.data(), headers: headers)).utf8)
+                    let inner = try assemble(nested(&reader, in: depth), depth: depth + 1, headers: headers)
+                    output.append(contentsOf: Base64.encodeURL(inner).utf8)
                 case let step:
                     throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
+                }
+                guard output.count <= receivedLimit || depth == 0 && output.count <= steps.count else {
+                    throw LedgerError(.corrupt, "evidence stands for more than \(receivedLimit >> 20) MiB")
                 }
             }
             return output
         }
     }
 
-    private static func headerNames(steps: [UInt8]) throws -> Set<Digest> {
+    private static func headerNames(_ steps: [UInt8], depth: Int) throws -> Set<Digest> {
         try CanonicalReader.read(steps) { reader in
             var names: Set<Digest> = []
             while !reader.isAtEnd {
                 switch try reader.byte() {
                 case Step.literal: _ = try reader.data()
                 case Step.header: names.insert(try reader.digest())
-                case Step.base64URL: names.formUnion(try headerNames(steps: try reader.data()))
+                case Step.base64URL:
+                    names.formUnion(try headerNames(nested(&reader, in: depth), depth: depth + 1))
                 case let step: throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
                 }
             }
             return names
         }
+    }
+
+    /// The steps inside a step; as deep as nothing is ever written, reading them could take any amount of stack.
+    private static func nested(_ reader: inout CanonicalReader, in depth: Int) throws -> [UInt8] {
+        guard depth < depthLimit else {
+            throw LedgerError(.corrupt, "evidence holds steps that are nested more than \(depthLimit) deep")
+        }
+        return try reader.data()
     }
 
     private static func steps(ofJWS jws: ArraySlice<UInt8>, depth: Int, headers: inout [Digest: [UInt8]]) -> [UInt8]? {

@@ -97,18 +97,8 @@ extension LedgerReader {
                 "SELECT position, parts FROM evidence WHERE ledger_id = $1 AND position = ANY($2)",
                 [.int(ledgerID), .intArray(batch)]
             ).rows
-            let parts = try rows.map { (position: try $0.int(0), bytes: try $0.bytes(1)) }
-            let names = try parts.reduce(into: Set<Digest>()) {
-                $0.formUnion(try EvidenceParts.headerNames(in: $1.bytes))
-            }
-            let stored = try connection.query(
-                "SELECT sha256, header FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
-                [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
-            var headers: [Digest: [UInt8]] = [:]
-            for row in stored.rows { headers[try row.digest(0)] = try row.bytes(1) }
-            for part in parts {
-                evidence[part.position] = try EvidenceParts.assemble(part.bytes, headers: headers)
-            }
+            let stored = try rows.map { (position: try $0.int(0), parts: try $0.bytes(1)) }
+            evidence.merge(try StoredEvidence.received(stored, on: connection)) { first, _ in first }
         }
         return evidence
     }

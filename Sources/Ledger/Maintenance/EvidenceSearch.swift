@@ -9,6 +9,8 @@ import PostgresClient
 struct EvidenceSearch: Sendable {
     /// Positions that one statement looks through, so that none takes long.
     private static let page: Int64 = 20_000
+    /// Bytes of compressed evidence that are fetched at once, but for the last piece.
+    private static let fetched: Int64 = 4 << 20
     /// Spellings that one regular expression looks for.
     private static let alternatives = 64
     /// The same of a web checkout's, which may be long.
@@ -27,6 +29,8 @@ struct EvidenceSearch: Sendable {
     /// The position up to which all evidence was looked through.
     private(set) var searchedTo: Int64 = 0
     private(set) var found: Set<Int64> = []
+    /// What is compressed and does not decompress, so that nobody can say whom it names.
+    private(set) var unreadable: Set<Int64> = []
     /// What a web checkout stated in which one of the addresses stands, by the address.
     private(set) var foundByMail: [String: Set<Int64>] = [:]
 
@@ -75,21 +79,29 @@ struct EvidenceSearch: Sendable {
     }
 
     private mutating func findInCompressed(upTo end: Int64, on connection: isolated PostgresConnection) throws {
-        let rows = try connection.query(
-            """
-            SELECT position, parts FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3
-                AND substr(parts, 1, 1) = $4
-            """, [.int(ledgerID), .int(searchedTo), .int(end), .bytes([EvidenceParts.Step.compressed])]
-        ).rows
-        for row in rows {
-            let position = try row.int(0)
-            let steps: [UInt8]
-            do {
-                steps = try EvidenceParts.steps(of: row.bytes(1))
-            } catch {
-                throw LedgerError(.corrupt, "whom the evidence of position \(position) names cannot be read: \(error)")
+        var after = searchedTo
+        while true {
+            let rows = try connection.query(
+                """
+                SELECT position, parts FROM (
+                    SELECT position, parts, sum(octet_length(parts)) OVER (ORDER BY position) - octet_length(parts) AS before
+                    FROM evidence WHERE ledger_id = $1 AND position > $2 AND position <= $3 AND substr(parts, 1, 1) = $4
+                ) AS piece WHERE before < $5 ORDER BY position
+                """,
+                [
+                    .int(ledgerID), .int(after), .int(end), .bytes([EvidenceParts.Step.compressed]),
+                    .int(Self.fetched),
+                ]
+            ).rows
+            for row in rows {
+                after = try row.int(0)
+                if let steps = try? EvidenceParts.steps(of: row.bytes(1)) {
+                    if terms.areFound(in: steps) { found.insert(after) }
+                } else {
+                    unreadable.insert(after)
+                }
             }
-            if terms.areFound(in: steps) { found.insert(position) }
+            guard !rows.isEmpty else { return }
         }
     }
 

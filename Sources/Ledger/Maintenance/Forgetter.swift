@@ -179,7 +179,8 @@ package struct Forgetter: Sendable {
             ForgettingOutcome(
                 positions: plan.events.map(\.position), identities: scope.identities.count,
                 evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
-                sharedMailAddresses: scope.sharedMailAddresses))
+                sharedMailAddresses: scope.sharedMailAddresses,
+                unreadableEvidence: search.unreadable.subtracting(scope.evidencePositions).sorted()))
     }
 
     private func run<Value: Sendable>(
@@ -200,6 +201,9 @@ package struct Forgetter: Sendable {
 package struct ForgettingPreview: Sendable {
     package fileprivate(set) var scope: ForgettingScope
     fileprivate var search: EvidenceSearch
+
+    /// Evidence that is not erased and does not read, by position, so that nobody can say whether it names the customer.
+    package var unreadableEvidence: [Int64] { search.unreadable.subtracting(scope.evidencePositions).sorted() }
 }
 
 /// What was forgotten.
@@ -214,4 +218,6 @@ package struct ForgettingOutcome: Sendable, Hashable {
     package let sharedAppTransactions: Int
     /// Mail addresses by which nothing was erased, because they stand in what is other customers', too.
     package let sharedMailAddresses: Int
+    /// Evidence that stays and does not read, by position, so that nobody can say whether it names the customer.
+    package let unreadableEvidence: [Int64]
 }

@@ -16,11 +16,7 @@ enum EvidenceCheck {
                 throw differs(item.position, "its parts do not read (\(error))")
             }
         }
-        let stored = try connection.query(
-            "SELECT sha256, header FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
-            [.int(ledgerID), .bytesArray(names.sorted().map(\.bytes))])
-        var headers: [Digest: [UInt8]] = [:]
-        for row in stored.rows { headers[try row.digest(0)] = try row.bytes(1) }
+        let headers = try StoredEvidence.headers(named: names, on: connection)
         return try evidence.map { item in
             let bytes: [UInt8]
             do {

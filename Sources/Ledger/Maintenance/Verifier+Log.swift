@@ -246,7 +246,13 @@ private struct LogPage: Sendable {
             if case .catalog = check.fact { lastCatalog = expected }
             if case .access(let fact) = check.fact { keyEvents.append((expected, fact)) }
             switch (check.record.evidenceHash, try row.optionalBytes(18)) {
-            case (let hash?, let parts?): evidence.append((expected, hash, parts))
+            case (let hash?, let parts?):
+                guard !check.record.source.isStripe || parts.first != EvidenceParts.Step.compressed else {
+                    throw VerificationDifference(
+                        "evidence", "position \(expected)",
+                        "is of Stripe, and compressed, so that forgetting somebody would not find them in it")
+                }
+                evidence.append((expected, hash, parts))
             case (.some, nil): missingEvidence.append(expected)
             case (nil, .some):
                 throw VerificationDifference("evidence", "position \(expected)", "its event was recorded without any")

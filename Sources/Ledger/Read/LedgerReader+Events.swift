@@ -189,17 +189,12 @@ extension LedgerReader {
             guard let row else { return nil }
             let shown = try scope.shown(Self.shown([EventRecord(row)], on: connection), on: connection)
             guard !shown.isEmpty else { return nil }
+            guard shown[0].record.evidenceHash != nil else { return (shown[0], nil) }
             let parts = try connection.query(
                 "SELECT parts FROM evidence WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(position)]
             ).first?.bytes(0)
             guard let parts else { return (shown[0], nil) }
-            let names = try EvidenceParts.headerNames(in: parts)
-            let stored = try connection.query(
-                "SELECT sha256, header FROM jws_header WHERE ledger_id = $1 AND sha256 = ANY($2)",
-                [.int(ledgerID), .bytesArray(names.map(\.bytes))])
-            var headers: [Digest: [UInt8]] = [:]
-            for row in stored.rows { headers[try row.digest(0)] = try row.bytes(1) }
-            return (shown[0], try EvidenceParts.assemble(parts, headers: headers))
+            return (shown[0], try StoredEvidence.received([(position, parts)], on: connection)[position])
         }
     }
 

@@ -50,7 +50,8 @@ extension Application {
                     dryRun: true, identities: preview.scope.identities.count,
                     evidence: preview.scope.evidencePositions.count,
                     sharedAppTransactions: preview.scope.sharedAppTransactions.count,
-                    sharedMailAddresses: preview.scope.sharedMailAddresses, charges: charges, positions: []))
+                    sharedMailAddresses: preview.scope.sharedMailAddresses,
+                    unreadableEvidence: preview.unreadableEvidence.count, charges: charges, positions: []))
         }
         do {
             guard let outcome = try await forgetting.forget(customer, preview) else { throw Problem.nobodyToForget }
@@ -60,11 +61,20 @@ extension Application {
                     ("key", .string(call.key?.id ?? "")),
                     ("position", .integer(outcome.positions.first ?? 0)),
                 ])
+            if let first = outcome.unreadableEvidence.first {
+                logger.log(
+                    .error, "evidence does not read, so nobody can say whether it names a customer who was forgotten",
+                    [
+                        ("pieces", .integer(Int64(outcome.unreadableEvidence.count))), ("position", .integer(first)),
+                    ])
+            }
             return try .document(
                 ForgettingDocument(
                     dryRun: false, identities: outcome.identities, evidence: outcome.evidence,
                     sharedAppTransactions: outcome.sharedAppTransactions,
-                    sharedMailAddresses: outcome.sharedMailAddresses, charges: charges, positions: outcome.positions),
+                    sharedMailAddresses: outcome.sharedMailAddresses,
+                    unreadableEvidence: outcome.unreadableEvidence.count, charges: charges, positions: outcome.positions
+                ),
                 position: outcome.positions.last)
         } catch let error as LedgerError where error.code == .invalid {
             throw Problem(

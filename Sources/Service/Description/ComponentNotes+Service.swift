@@ -55,6 +55,8 @@ extension ComponentNotes {
                 "evidence": "How many pieces",
                 "shared_app_transactions": "Ids that stay, because other customers' statements bear them, too",
                 "shared_mail_addresses": "Addresses by which nothing is erased, because they are other customers', too",
+                "unreadable_evidence":
+                    "Pieces that stay and are damaged, so that nobody can say whom they name; `rightful verify` tells of the first",
                 "positions": "The events that say so",
             ]),
         "ForgettingCharge": ComponentNotes(

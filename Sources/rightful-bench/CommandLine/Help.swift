@@ -20,8 +20,9 @@ enum Help {
                          limit: plain reads by as many connections
           append         a process appends verified facts with evidence, made beforehand, through the ledger's writer,
                          1, 8, 64 and 256 at a time
-                         limit: batches of 100 rows of the same bytes (facts, evidence, keys) into a table that has only
-                         a primary key, by the same client library
+                         limit: batches of 100 rows of the same bytes (facts, evidence, keys), the evidence not yet
+                         compressed, into a table that has only a primary key, by the same client library
+                         also: beside rows whose evidence is compressed
                          also: psql's \\copy of the rows written last into tables with the same indexes, one
                          transaction for each table: what PostgreSQL alone needs for them
           notifications  distinct signed notifications, made beforehand, by wrk, each once

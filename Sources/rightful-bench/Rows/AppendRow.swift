@@ -9,7 +9,7 @@ struct AppendRow: Row {
             for concurrency in [1, 8, 64, 256] {
                 let (limit, sample) = try bench.inTurn(
                     {
-                        let (sample, bytes) = try Self.insert(bench, rig, plain)
+                        let (sample, bytes) = try Self.insert(bench, rig, plain, isCompressed: false)
                         stored = bytes
                         return sample
                     },
@@ -33,6 +33,12 @@ struct AppendRow: Row {
                         value: sample.perSecond
                     )
                     .judged(.value(atLeast: 9 * 4500)))
+                let (compressed, bytes) = try Self.insert(bench, rig, plain, isCompressed: true)
+                bench.report.add(
+                    Figure(
+                        "append", "256 at a time, beside rows with compressed evidence", unit: "events/s", sample,
+                        limit: ("100-row batches into a plain table", compressed)
+                    ).noting(bytes.map { "\($0) bytes a row" }))
                 bench.report.add(
                     Figure(
                         "append", "PostgreSQL alone, the same rows by psql's \\copy", unit: "events/s",
@@ -91,9 +97,12 @@ struct AppendRow: Row {
         return Sample(result, ending, meter)
     }
 
-    private static func insert(_ bench: Bench, _ rig: Rig, _ conninfo: String) throws -> (Sample, bytes: Int?) {
+    private static func insert(
+        _ bench: Bench, _ rig: Rig, _ conninfo: String, isCompressed: Bool
+    ) throws -> (Sample, bytes: Int?) {
         let meter = ProcessorMeter(service: nil, postmaster: rig.postmaster)
-        let request = WorkerRequest.Insert(conninfo: conninfo, seconds: bench.roundSeconds)
+        let request = WorkerRequest.Insert(
+            conninfo: conninfo, isCompressed: isCompressed, seconds: bench.roundSeconds)
         let (result, ending) = try rig.worker("insert", request).result(WorkerResult.self, limit: .seconds(240))
         return (Sample(result, ending, meter), result.rowBytes)
     }

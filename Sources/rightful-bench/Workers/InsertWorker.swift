@@ -31,7 +31,8 @@ struct InsertWorker {
                 guard let draft = stream.next(), case .notification(let fact) = draft.fact else { continue }
                 let facts = FactCodec.encode(draft.fact)
                 guard case .verified(let statements) = draft.evidence else { continue }
-                let evidence = try EvidenceParts.steps(of: EvidenceParts(statements).bytes)
+                let stored = EvidenceParts(statements).bytes
+                let evidence = try request.isCompressed ? stored : EvidenceParts.steps(of: stored)
                 batch.keys.append(Array(("notification:" + fact.uuid).utf8))
                 batch.hashes.append(fact.payloadHash.bytes)
                 batch.originals.append(draft.fact.originalTransactionID)

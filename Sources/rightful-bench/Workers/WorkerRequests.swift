@@ -22,6 +22,8 @@ enum WorkerRequest {
     /// Inserts rows as large into a plain table, a hundred to a transaction.
     struct Insert: Codable {
         var conninfo: String
+        /// Whether the rows hold evidence as the ledger stores it, compressed, or as it was before.
+        var isCompressed: Bool
         var seconds: Double
     }
 

@@ -111,6 +111,11 @@ struct ForgetCommand: Command {
             line +=
                 "\(outcome.sharedMailAddresses) mail address(es) are other customers', too, and nothing was erased by them\n"
         }
+        if let first = outcome.unreadableEvidence.first {
+            line += "\(outcome.unreadableEvidence.count) piece(s) of evidence do not read, so nobody can say whether "
+            line += "they name this customer, and they stay; the first is that of "
+            line += "position \(first); see `rightful verify`\n"
+        }
         for charge in charges { line += "\(charge.what); \(charge.end), if it is still to end\n" }
         return line
     }

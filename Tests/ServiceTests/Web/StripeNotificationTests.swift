@@ -168,6 +168,21 @@ struct StripeNotificationTests {
         await #expect(throws: VerificationDifference.self) { try await stripe.verify() }
     }
 
+    @Test("what Stripe sent is stored as it came; verify refuses it compressed, where nobody would be found in it")
+    func compressed() async throws {
+        let stripe = try await StripeRig.make()
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        #expect(try await stripe.verify().isProven)
+        let owner = try await stripe.rig.database.owner()
+        try await owner.run { connection in
+            let row = try connection.query("SELECT parts FROM evidence").first
+            let received = try EvidenceParts.assemble(try row?.bytes(0) ?? [], headers: [:])
+            try connection.query("UPDATE evidence SET parts = $1", [.bytes(EvidenceParts(jws: received).bytes)])
+        }
+        let difference = await #expect(throws: VerificationDifference.self) { try await stripe.verify() }
+        #expect(difference?.description.contains("compressed") == true)
+    }
+
     @Test("a flood of forgeries is answered rate_limited, and Stripe gets through from the same address")
     func flood() async throws {
         var limits = Application.Limits()
