@@ -78,7 +78,7 @@ let executables = [
         "rightful",
         imports: [
             "Service", "Ledger", "AppStoreServer", "StripeAPI", "EntitlementAPI", "EntitlementCore", "HTTPServer",
-            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "OutgoingHTTP", "CMalloc",
+            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "OutgoingHTTP",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     Module(
         "store-simulator", imports: ["StoreSimulator", "HTTPServer", "OpenSSLCrypto"],
@@ -150,7 +150,6 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
-        .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         // The SQL files themselves, inside the binary: nothing is read from disk at run time.
         .target(

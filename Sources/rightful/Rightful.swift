@@ -8,7 +8,6 @@ struct Rightful {
     static func main() {
         // A reader that goes away is an error of the write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
-        Allocator.keepFreedMemory()
         let context = CommandContext(
             environment: ProcessInfo.processInfo.environment, isRoot: geteuid() == 0,
             isTerminal: isatty(STDERR_FILENO) == 1, now: { Timestamp(milliseconds: currentMilliseconds()) })
