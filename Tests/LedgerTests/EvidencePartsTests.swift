@@ -138,6 +138,20 @@ struct EvidencePartsTests {
         #expect(try EvidenceParts.assemble(evidence.bytes, headers: [:]) == longest)
     }
 
+    @Test("more statements than are put together again are kept as they came")
+    func many() throws {
+        let payload = String(repeating: "x", count: 3 << 20)
+        let statement = try Self.jws("{\"x\":\"\(payload)\"}")
+        let few = EvidenceParts([statement, statement])
+        #expect(try EvidenceParts.assemble(few.bytes, headers: few.headers).count == 2 * statement.compact.count + 1)
+        let statements = Array(repeating: statement, count: 9)
+        let many = EvidenceParts(statements)
+        #expect(many.headers.isEmpty)
+        let received = Array(statements.map(\.compact).joined(separator: [UInt8(ascii: "\n")]))
+        #expect(received.count > EvidenceParts.receivedLimit)
+        #expect(try EvidenceParts.assemble(many.bytes, headers: [:]) == received)
+    }
+
     @Test("the dictionary is the one that evidence was stored with")
     func dictionary() throws {
         #expect(

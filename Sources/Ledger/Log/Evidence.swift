@@ -56,6 +56,12 @@ package struct EvidenceParts: Sendable, Equatable {
     /// That the received bytes come back is proven by writing what was decoded once more, into nothing; what does not
     /// come back is kept as it came.
     package init(_ statements: [JWSParts]) {
+        guard statements.reduce(statements.count, { $0 + $1.compact.count }) <= Self.receivedLimit else {
+            // Steps that stand for more would not be read.
+            bytes = Self.literal(Array(statements.map(\.compact).joined(separator: [UInt8(ascii: "\n")]))[...])
+            headers = [:]
+            return
+        }
         var headers: [Digest: [UInt8]] = [:]
         var writer = EvidenceWriter(capacity: statements.reduce(64) { $0 + $1.payload.count + 256 })
         for (number, statement) in statements.enumerated() {
@@ -111,6 +117,7 @@ package struct EvidenceParts: Sendable, Equatable {
                 case let step:
                     throw LedgerError(.corrupt, "evidence holds a step of kind \(step)")
                 }
+                // Plain bytes may be more: they are stored as they are.
                 guard output.count <= receivedLimit || depth == 0 && output.count <= steps.count else {
                     throw LedgerError(.corrupt, "evidence stands for more than \(receivedLimit >> 20) MiB")
                 }

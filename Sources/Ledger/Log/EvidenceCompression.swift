@@ -4,7 +4,7 @@ import Zstandard
 /// Compresses the steps of evidence by a dictionary of what the App Store's payloads have in common: the names of their
 /// members and the values that keep coming back.
 ///
-/// A notification's two kilobytes of steps become some five hundred bytes, of which two hundred are signatures.
+/// A notification's two kilobytes of steps become some five hundred and fifty bytes, of which two hundred are signatures.
 ///
 /// The dictionary is part of how evidence is stored: it never changes. A better one would be added beside it, under a number
 /// of its own. It was trained with what `rightful-bench samples DIRECTORY` writes, by

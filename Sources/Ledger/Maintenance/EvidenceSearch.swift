@@ -30,9 +30,14 @@ struct EvidenceSearch: Sendable {
     private(set) var searchedTo: Int64 = 0
     private(set) var found: Set<Int64> = []
     /// What is compressed and does not decompress, so that nobody can say whom it names.
-    private(set) var unreadable: Set<Int64> = []
+    private var unreadable: Set<Int64> = []
     /// What a web checkout stated in which one of the addresses stands, by the address.
     private(set) var foundByMail: [String: Set<Int64>] = [:]
+
+    /// What does not read and is not erased all the same, by position.
+    func unreadable(besides scope: ForgettingScope) -> [Int64] {
+        unreadable.subtracting(scope.evidencePositions).sorted()
+    }
 
     init(for scope: ForgettingScope) {
         let identities = scope.identities

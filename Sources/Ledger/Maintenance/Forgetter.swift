@@ -180,7 +180,7 @@ package struct Forgetter: Sendable {
                 positions: plan.events.map(\.position), identities: scope.identities.count,
                 evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
                 sharedMailAddresses: scope.sharedMailAddresses,
-                unreadableEvidence: search.unreadable.subtracting(scope.evidencePositions).sorted()))
+                unreadableEvidence: search.unreadable(besides: scope)))
     }
 
     private func run<Value: Sendable>(
@@ -203,7 +203,7 @@ package struct ForgettingPreview: Sendable {
     fileprivate var search: EvidenceSearch
 
     /// Evidence that is not erased and does not read, by position, so that nobody can say whether it names the customer.
-    package var unreadableEvidence: [Int64] { search.unreadable.subtracting(scope.evidencePositions).sorted() }
+    package var unreadableEvidence: [Int64] { search.unreadable(besides: scope) }
 }
 
 /// What was forgotten.

@@ -97,6 +97,10 @@ struct ForgetCommand: Command {
         guard let preview else { throw Self.unknown }
         // Before the question, and where none is asked all the same: nobody can look it up by the customer afterwards.
         for charge in charges { context.complain("\(charge.what); \(charge.end) first") }
+        // Afterwards nothing leads from the customer to it, even once it reads again.
+        if let damage = Self.damage(preview.unreadableEvidence) {
+            context.complain("\(damage); bring them back from a backup first")
+        }
         if !arguments.has("--yes") { try await confirm(preview.scope, context) }
         // Whoever was asked and said yes is not left half-way.
         let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer, known: preview) }
@@ -111,13 +115,18 @@ struct ForgetCommand: Command {
             line +=
                 "\(outcome.sharedMailAddresses) mail address(es) are other customers', too, and nothing was erased by them\n"
         }
-        if let first = outcome.unreadableEvidence.first {
-            line += "\(outcome.unreadableEvidence.count) piece(s) of evidence do not read, so nobody can say whether "
-            line += "they name this customer, and they stay; the first is that of "
-            line += "position \(first); see `rightful verify`\n"
-        }
+        if let damage = Self.damage(outcome.unreadableEvidence) { line += "\(damage), and stay\n" }
         for charge in charges { line += "\(charge.what); \(charge.end), if it is still to end\n" }
         return line
+    }
+
+    private static func damage(_ positions: [Int64]) -> String? {
+        positions.first.map {
+            """
+            \(positions.count) piece(s) of evidence (the first: that of position \($0)) do not read, so nobody can say \
+            whether they name this customer
+            """
+        }
     }
 
     private static let unknown = CommandFailure(
