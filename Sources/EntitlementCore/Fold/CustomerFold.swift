@@ -46,9 +46,16 @@ package struct CustomerFacts: Sendable {
             for chain in state.chains(catalog) {
                 let owned = ownedSegments(of: chain, state: state, originalID: originalID)
                 let handedOn = periodsHandedOn(of: chain, originalID: originalID)
-                let periods = owned.filter(\.isOwned).map(\.period) + handedOn.map(\.period)
-                for entitlementID in entitlements(givenBy: periods) {
-                    let readings = self.readings(of: entitlementID, owned: owned, handedOn: handedOn)
+                let given = entitlementsGiven(by: chain)
+                var entitlements: Set<String> = []
+                var last: [String] = []
+                for index in owned.lazy.filter(\.isOwned).map(\.segment.periodIndex) + handedOn.map(\.index)
+                where given[index] != last {
+                    last = given[index]
+                    entitlements.formUnion(last)
+                }
+                for entitlementID in entitlements.sorted() {
+                    let readings = self.readings(of: entitlementID, given: given, owned: owned, handedOn: handedOn)
                     if !readings.isEmpty {
                         sources.append(
                             SourceTimeline(entitlementID: entitlementID, readings: readings, giver: .chain(chain)))
@@ -67,26 +74,40 @@ package struct CustomerFacts: Sendable {
         return sources
     }
 
-    private func entitlements(givenBy periods: [Period]) -> [String] {
-        let products = Set(periods.map(\.fact.productID))
-        return Set(products.flatMap { catalog.product($0)?.entitlements ?? [] }).sorted()
+    /// What each period of a chain gives.
+    private func entitlementsGiven(by chain: PeriodChain) -> [[String]] {
+        // Nearly all periods of a chain are of the product of the one before.
+        var last: (productID: String, entitlements: [String])?
+        return chain.periods.map { period in
+            let productID = period.fact.productID
+            if let last, last.productID == productID { return last.entitlements }
+            let entitlements = catalog.product(productID)?.entitlements ?? []
+            last = (productID, entitlements)
+            return entitlements
+        }
     }
 
     /// One chain's segments, cut at transfers, each marked as this customer's or not.
     func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
         var pieces: [OwnedSegment] = []
-        var (ownersIndex, owners) = (-1, [OwnerSpan]())
-        for segment in state.segments(of: chain, policy: catalog.policy) {
+        // Nearly all periods of a chain state the owner whom the one before stated.
+        var last: (statedOwner: IdentityRef?, owners: [OwnerSpan])?
+        let segments = state.segments(of: chain, policy: catalog.policy)
+        pieces.reserveCapacity(segments.count)
+        for segment in segments {
             let period = chain.periods[segment.periodIndex]
-            if ownersIndex != segment.periodIndex {
-                (ownersIndex, owners) = (segment.periodIndex, self.owners(of: period, originalID: originalID))
-            }
+            let statedOwner = period.fact.statedOwner
+            let owners =
+                if let last, last.statedOwner == statedOwner { last.owners } else {
+                    self.owners(of: originalID, stating: statedOwner)
+                }
+            last = (statedOwner, owners)
             for (index, owner) in owners.enumerated() {
                 var piece = segment
                 piece.start = max(segment.start, owner.from)
                 piece.end = min(segment.end, index + 1 < owners.count ? owners[index + 1].from : .endless)
                 guard piece.start < piece.end else { continue }
-                if !owner.positions.isEmpty { piece.positions = Set(segment.positions + owner.positions).sorted() }
+                piece.positions = segment.positions.union(owner.positions)
                 let next = owners[(index + 1)...].first { $0.customer != owner.customer }
                 pieces.append(
                     OwnedSegment(
@@ -101,12 +122,12 @@ package struct CustomerFacts: Sendable {
     ///
     /// Of links those are cited that lead to this customer: where others' lead is not known everywhere, and whatever is
     /// not this customer's reads the same.
-    private func owners(of period: Period, originalID: String) -> [OwnerSpan] {
+    private func owners(of originalID: String, stating statedOwner: IdentityRef?) -> [OwnerSpan] {
         func links(of identity: IdentityRef) -> [Int64] {
             ownership.customer(of: identity) == customer ? ownership.linkPositions(of: identity) : []
         }
-        let claim = period.fact.statedOwner == nil ? ownership.claim(of: originalID) : nil
-        let bearer = period.fact.statedOwner ?? claim?.customer
+        let claim = statedOwner == nil ? ownership.claim(of: originalID) : nil
+        let bearer = statedOwner ?? claim?.customer
         let natural = OwnerSpan(
             from: .earliest, customer: bearer.map(ownership.customer(of:)),
             positions: [claim?.position].compactMap(\.self) + (bearer.map(links(of:)) ?? []))
@@ -129,32 +150,30 @@ package struct CustomerFacts: Sendable {
         guard !ownership.transfers(of: originalID).isEmpty else { return [] }
         return zip(chain.periods, chain.periods.dropFirst()).enumerated().compactMap { index, pair in
             let (period, next) = pair
-            let owners = owners(of: period, originalID: originalID)
+            let owners = owners(of: originalID, stating: period.fact.statedOwner)
             let ends = owners.dropFirst().map(\.from) + [.endless]
             let own = zip(owners, ends).first { owner, end in
                 owner.customer == customer && max(owner.from, period.start) < end
             }
             guard let owner = own?.0, owner.from >= next.start else { return nil }
             return HandedOnPeriod(
-                index: index, period: period, since: owner.from, positions: period.positions + owner.positions)
+                index: index, period: period, since: owner.from, positions: period.positions.union(owner.positions))
         }
     }
 
     /// How one chain reads for one entitlement: the customer's own segments, and `expired` wherever the chain has
     /// gone on to something that does not give it, or had gone on before what gave it became the customer's.
     private func readings(
-        of entitlementID: String, owned: [OwnedSegment], handedOn: [HandedOnPeriod]
+        of entitlementID: String, given: [[String]], owned: [OwnedSegment], handedOn: [HandedOnPeriod]
     ) -> [Reading] {
-        func gives(_ period: Period) -> Bool {
-            catalog.product(period.fact.productID)?.entitlements.contains(entitlementID) ?? false
-        }
-        let handedOn = handedOn.filter { gives($0.period) }
+        let handedOn = handedOn.filter { given[$0.index].contains(entitlementID) }
         var readings: [Reading] = []
+        readings.reserveCapacity(owned.count)
         /// The latest period that the readings speak of.
         var shown = -1
         for item in owned {
             let late = handedOn.last { $0.index > shown && $0.since <= item.segment.start }
-            if item.isOwned && gives(item.period) {
+            if item.isOwned && given[item.segment.periodIndex].contains(entitlementID) {
                 readings.append(Reading(item))
                 shown = item.segment.periodIndex
             } else if let late {
@@ -167,7 +186,7 @@ package struct CustomerFacts: Sendable {
                 filler.state = .expired
                 filler.reason = item.isOwned ? .replaced : .ownedByAnother
                 if last.reason != filler.reason || last.state != .expired {
-                    filler.positions = Set(last.positions + item.segment.positions).sorted()
+                    filler.positions = last.positions.union(item.segment.positions)
                 }
                 if last.state == .expired, last.reason == filler.reason {
                     readings[readings.count - 1].end = filler.end
@@ -223,7 +242,7 @@ extension Reading {
         var segment = item.segment
         segment.state = .expired
         segment.reason = item.isOwned ? .replaced : .ownedByAnother
-        segment.positions = Set(past.positions + segment.positions).sorted()
+        segment.positions = segment.positions.union(past.positions)
         self.init(OwnedSegment(segment: segment, period: past.period, isOwned: true, heldUntil: .endless))
     }
 

@@ -262,19 +262,6 @@ extension [StatedRenewal] {
     }
 }
 
-extension Array {
-    /// The first index whose element satisfies the predicate, found by halves; all elements after it satisfy it too.
-    func partitioningIndex(where isSecond: (Element) -> Bool) -> Int {
-        var low = startIndex
-        var high = endIndex
-        while low < high {
-            let middle = low + (high - low) / 2
-            if isSecond(self[middle]) { high = middle } else { low = middle + 1 }
-        }
-        return low
-    }
-}
-
 extension TransactionFact {
     /// The same signed payload, dated alike, whatever numbers stand for whom it names.
     fileprivate func isSameStatement(as other: TransactionFact) -> Bool {

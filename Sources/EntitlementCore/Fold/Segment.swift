@@ -181,7 +181,7 @@ struct SegmentBuilder {
         for (index, word) in words.enumerated() {
             let until = min(bound, index + 1 < words.count ? words[index + 1].from : bound)
             let said = word.stated.fact
-            let positions = Set(period.positions + [first.position, word.stated.position]).sorted()
+            let positions = period.positions.union([first.position, word.stated.position])
             if let graceEnd = said.graceEnd, graceEnd > expiry {
                 append(.inGracePeriod, .gracePeriod, until: min(graceEnd, until), positions: positions)
             }
@@ -191,7 +191,7 @@ struct SegmentBuilder {
                 append(.expired, .billingGivenUp, until: until, positions: positions)
             }
         }
-        let spoken = Set(period.positions + [first.position]).sorted()
+        let spoken = period.positions.union([first.position])
         append(.expired, .billingGivenUp, until: revokedAt, positions: spoken)
     }
 }

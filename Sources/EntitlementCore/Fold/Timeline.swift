@@ -51,7 +51,7 @@ package struct EntitlementTimeline: Hashable, Sendable {
         for reading in readings {
             if let last = intervals.last, reading.continues(last) {
                 intervals[intervals.count - 1].end = reading.end
-                intervals[intervals.count - 1].positions = Set(last.positions + reading.positions).sorted()
+                intervals[intervals.count - 1].positions = last.positions.union(reading.positions)
             } else {
                 intervals.append(reading)
             }

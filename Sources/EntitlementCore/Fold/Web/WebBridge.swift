@@ -74,18 +74,18 @@ extension WebOriginal {
             for index in first..<words.endIndex {
                 let (stated, word) = words[index]
                 let until = index + 1 < words.endIndex ? max(paidEnd, words[index + 1].stated.statedAt) : .endless
-                positions = Set(period.positions + [words[first].stated.position, stated.position]).sorted()
+                positions = period.positions.union([words[first].stated.position, stated.position])
                 append(word, after: period, until: min(bound, until), positions: positions, policy, to: &builder)
             }
         } else if let before = words.last, before.word.isMeantToGoOn(before.stated.value, with: period.web) {
-            positions = Set(period.positions + [before.stated.position]).sorted()
+            positions = period.positions.union([before.stated.position])
             let until = paidEnd.adding(milliseconds: Self.unheardLimit)
             builder.append(.active, .renewalPending, until: min(bound, until), positions: positions)
         } else {
-            if let before = words.last { positions = Set(period.positions + [before.stated.position]).sorted() }
+            if let before = words.last { positions = period.positions.union([before.stated.position]) }
             builder.appendLeeway(after: period, until: period.revokedAt ?? .endless, positions: positions, policy)
         }
-        if let ending, endedAt != .endless { positions = Set(positions + [ending.position]).sorted() }
+        if let ending, endedAt != .endless { positions = positions.union([ending.position]) }
         let reason = builder.cursor == yieldsAt ? ReasonCode.expired : builder.reasonOfEnd
         append(.expired, reason, after: period, positions: positions, to: &builder)
     }
