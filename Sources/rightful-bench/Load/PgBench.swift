@@ -29,10 +29,13 @@ struct PgBench {
         try run(["--select-only", "--protocol", "prepared"], connections: connections, seconds: seconds).result
     }
 
-    /// Single rows, each committed by itself, on one connection.
+    /// Single rows, each committed by itself.
     ///
-    /// - Returns: the 99th percentile, in milliseconds.
-    func commit(seconds: Double) throws -> (result: Result, p99Milliseconds: Double) {
+    /// - Parameter perSecond: begun so often, whatever they take; `nil`: each begins when the one before it is done.
+    /// - Returns: the 99th percentile, in milliseconds, from the instant at which a commit was to begin.
+    func commit(
+        connections: Int = 1, perSecond: Double? = nil, seconds: Double
+    ) throws -> (result: Result, p50Milliseconds: Double, p99Milliseconds: Double) {
         try rig.query("CREATE TABLE IF NOT EXISTS single (number bigint PRIMARY KEY, content text NOT NULL)", conninfo)
         try rig.query("CREATE SEQUENCE IF NOT EXISTS single_number", conninfo)
         let script = rig.directory.path("commit.sql")
@@ -41,8 +44,8 @@ struct PgBench {
             .write(toFile: script, atomically: true, encoding: .utf8)
         let log = rig.directory.path("commit-log")
         let (result, _) = try run(
-            ["--file", script, "--protocol", "prepared", "--log", "--log-prefix", log], connections: 1,
-            seconds: seconds)
+            ["--file", script, "--protocol", "prepared", "--log", "--log-prefix", log]
+                + (perSecond.map { ["--rate", "\(Int($0))"] } ?? []), connections: connections, seconds: seconds)
         // Client, transaction, latency in microseconds, …
         var latencies: [Double] = []
         for name in try FileManager.default.contentsOfDirectory(atPath: rig.directory.root.path())
@@ -53,7 +56,7 @@ struct PgBench {
             }
             try FileManager.default.removeItem(atPath: rig.directory.path(name))
         }
-        return (result, Quantile.of(latencies, 0.99) / 1000)
+        return (result, Quantile.of(latencies, 0.5) / 1000, Quantile.of(latencies, 0.99) / 1000)
     }
 
     private func run(

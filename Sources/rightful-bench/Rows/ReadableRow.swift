@@ -2,12 +2,15 @@ import Foundation
 import Glibc
 
 /// From the sending of a customer's first notification to the first answer that shows it, at half of the greatest rate;
-/// beside a bare commit of a single row.
+/// beside a bare commit of a single row, and beside as many bare commits a second.
 struct ReadableRow: Row {
+    private static let committers = 8
+
     func run(_ bench: Bench) throws {
         try bench.withRig("readable") { rig in
             let service = try rig.serve()
-            let commit = try PgBench(rig, rows: 100_000).commit(seconds: bench.options.seconds)
+            let database = try PgBench(rig, rows: 100_000)
+            let commit = try database.commit(seconds: bench.options.seconds)
             let verification = try OpenSSLSpeed(directory: bench.directory).verify(seconds: 1)
             let greatest = try greatestRate(bench, service, expected: verification.capacity / 3)
             let half = greatest / 2
@@ -35,6 +38,15 @@ struct ReadableRow: Row {
             bench.report.add(
                 figure.judged(.ratio(atMost: 4))
                     .noting("\(seen.operations) probes of \(posted.operations); greatest rate \(Int(greatest))/s"))
+            let commits = try database.commit(connections: Self.committers, perSecond: half, seconds: seconds)
+            var bare = Figure(
+                "readable", "\(Int(half)) bare commits/s (pgbench --rate, \(Self.committers) connections), p99",
+                unit: "ms",
+                value: commits.p99Milliseconds
+            ).beside("p99 of a bare single-row commit (pgbench, one connection)", commit.p99Milliseconds)
+            bare.p50Milliseconds = commits.p50Milliseconds
+            bare.p99Milliseconds = commits.p99Milliseconds
+            bench.report.add(bare)
         }
     }
 
