@@ -47,14 +47,8 @@ package struct CustomerFacts: Sendable {
                 let owned = ownedSegments(of: chain, state: state, originalID: originalID)
                 let handedOn = periodsHandedOn(of: chain, originalID: originalID)
                 let given = entitlementsGiven(by: chain)
-                var entitlements: Set<String> = []
-                var last: [String] = []
-                for index in owned.lazy.filter(\.isOwned).map(\.segment.periodIndex) + handedOn.map(\.index)
-                where given[index] != last {
-                    last = given[index]
-                    entitlements.formUnion(last)
-                }
-                for entitlementID in entitlements.sorted() {
+                let held = owned.filter(\.isOwned).map(\.segment.periodIndex) + handedOn.map(\.index)
+                for entitlementID in entitlements(given, in: held) {
                     let readings = self.readings(of: entitlementID, given: given, owned: owned, handedOn: handedOn)
                     if !readings.isEmpty {
                         sources.append(
@@ -87,14 +81,23 @@ package struct CustomerFacts: Sendable {
         }
     }
 
+    /// What some of these periods give, each once, in the order of the ids.
+    private func entitlements(_ given: [[String]], in periods: [Int]) -> [String] {
+        var entitlements: Set<String> = []
+        var last: [String] = []
+        for index in periods where given[index] != last {
+            last = given[index]
+            entitlements.formUnion(last)
+        }
+        return entitlements.sorted()
+    }
+
     /// One chain's segments, cut at transfers, each marked as this customer's or not.
     func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
         var pieces: [OwnedSegment] = []
         // Nearly all periods of a chain state the owner whom the one before stated.
         var last: (statedOwner: IdentityRef?, owners: [OwnerSpan])?
-        let segments = state.segments(of: chain, policy: catalog.policy)
-        pieces.reserveCapacity(segments.count)
-        for segment in segments {
+        for segment in state.segments(of: chain, policy: catalog.policy) {
             let period = chain.periods[segment.periodIndex]
             let statedOwner = period.fact.statedOwner
             let owners =
@@ -168,7 +171,6 @@ package struct CustomerFacts: Sendable {
     ) -> [Reading] {
         let handedOn = handedOn.filter { given[$0.index].contains(entitlementID) }
         var readings: [Reading] = []
-        readings.reserveCapacity(owned.count)
         /// The latest period that the readings speak of.
         var shown = -1
         for item in owned {

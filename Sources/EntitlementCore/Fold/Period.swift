@@ -87,7 +87,6 @@ extension OriginalState {
     package func chains(_ catalog: Catalog) -> [PeriodChain] {
         if let web, transactions.isEmpty { return web.chains(catalog) }
         var excluding: [Period] = []
-        excluding.reserveCapacity(transactions.count)
         var overlapping: [PeriodChain] = []
         for group in periodGroups() {
             guard let period = Period(statements: group, catalog: catalog) else { continue }
@@ -209,23 +208,21 @@ extension Period {
     /// Weighs the statements about one period; `nil` when it grants nothing because nobody says how long it runs.
     fileprivate init?(statements: ArraySlice<StatedTransaction>, catalog: Catalog) {
         guard let (winner, needsStoreCheck) = Self.winner(of: statements) else { return nil }
-        // Read where it is: a statement has a dozen fields with storage of their own, and a long life many statements.
+        let fact = winner.fact
+        guard let expiry = Self.expiry(of: fact, catalog: catalog) else { return nil }
         statement = winner.statement
-        guard let expiry = Self.expiry(of: statement, catalog: catalog) else { return nil }
         self.expiry = expiry
         self.needsStoreCheck = needsStoreCheck
         sold = nil
         transactionIDs =
-            statements.count == 1
-            ? [statement.value.transactionID] : Set(statements.map(\.fact.transactionID)).sorted()
-        start = statement.value.purchaseDate
-        end = max(expiry, start)
+            statements.count == 1 ? [fact.transactionID] : Set(statements.map(\.fact.transactionID)).sorted()
+        start = fact.purchaseDate
+        end = max(expiry, fact.purchaseDate)
         ending = .ranOut
         positions = [winner.position]
-        let revocation = statement.value.revocation
         let keepsAccess =
-            revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
-        revokedAt = keepsAccess ? nil : revocation?.date
+            fact.revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
+        revokedAt = keepsAccess ? nil : fact.revocation?.date
         endEarly()
     }
 
@@ -246,17 +243,16 @@ extension Period {
     }
 
     /// When the fact runs out; `nil` when neither the store nor the catalog says.
-    private static func expiry(of statement: Shared<TransactionFact>, catalog: Catalog) -> Timestamp? {
-        switch statement.value.kind {
-        case .known(.autoRenewable): statement.value.expiresDate
-        case .known(.nonConsumable): .endless
-        case .known(.consumable), .known(.nonRenewing): byCatalog(statement, catalog)
-        case .unknown, nil: statement.value.expiresDate ?? byCatalog(statement, catalog)
+    private static func expiry(of fact: TransactionFact, catalog: Catalog) -> Timestamp? {
+        func byCatalog() -> Timestamp? {
+            catalog.product(fact.productID)?.duration.map { fact.purchaseDate.adding($0) }
         }
-    }
-
-    private static func byCatalog(_ statement: Shared<TransactionFact>, _ catalog: Catalog) -> Timestamp? {
-        catalog.product(statement.value.productID)?.duration.map { statement.value.purchaseDate.adding($0) }
+        return switch fact.kind {
+        case .known(.autoRenewable): fact.expiresDate
+        case .known(.nonConsumable): .endless
+        case .known(.consumable), .known(.nonRenewing): byCatalog()
+        case .unknown, nil: fact.expiresDate ?? byCatalog()
+        }
     }
 
     fileprivate var runsForCatalogDuration: Bool {
@@ -284,10 +280,6 @@ extension Period {
 
     /// Orders the periods of one original transaction and lets each end or delay its neighbours.
     fileprivate static func chained(_ periods: [Period]) -> [Period] {
-        let follow = periods.indices.dropFirst().allSatisfy { index in
-            periods[index - 1].start < periods[index].start && periods[index - 1].end <= periods[index].start
-        }
-        if follow { return periods }
         let ordered = periods.sorted(by: inOrderOfPurchase)
         var chain: [Period] = []
         /// The place of the first of those that end last, kept because a long life has too many to look through each time.
