@@ -40,7 +40,7 @@ enum Help {
           readable       one process posts first notifications at half of the greatest rate, another asks until the
                          entitlement is there: p99 from sending to reading
                          limit: p99 of a bare commit of one row by pgbench
-                 also: p99 of as many bare commits a second, from the instant at which each was to begin
+                         also: p99 of as many bare commits a second, from the instant at which each was to begin
           long-lives     subscribers with 60 periods beside those with 5
           webhooks       a change of a customer's answer, told to each of --endpoints endpoints of one receiver, a process of its
                          own, three changes a round, each when the one before has reached every endpoint

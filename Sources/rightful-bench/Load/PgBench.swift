@@ -32,7 +32,7 @@ struct PgBench {
     /// Single rows, each committed by itself.
     ///
     /// - Parameter perSecond: begun so often, whatever they take; `nil`: each begins when the one before it is done.
-    /// - Returns: the 99th percentile, in milliseconds, from the instant at which a commit was to begin.
+    /// - Returns: median and 99th percentile, in milliseconds, from the instant at which a commit was to begin.
     func commit(
         connections: Int = 1, perSecond: Double? = nil, seconds: Double
     ) throws -> (result: Result, p50Milliseconds: Double, p99Milliseconds: Double) {

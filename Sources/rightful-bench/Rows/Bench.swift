@@ -30,10 +30,12 @@ final class Bench {
     var roundSeconds: Double { max(1, options.seconds / Double(options.rounds)) }
 
     /// Lends a new ledger, and removes it afterwards.
-    func withRig(_ name: String, asks store: AskedStore? = nil, _ body: (Rig) throws -> Void) throws {
+    func withRig<Value>(
+        _ name: String, asks store: AskedStore? = nil, _ body: (Rig) throws -> Value
+    ) throws -> Value {
         let rig = try Rig(name, directory, programs, workload, asks: store)
         defer { rig.tearDown() }
-        try body(rig)
+        return try body(rig)
     }
 
     /// A ledger filled with lives; the file of its customers, and how many there are.

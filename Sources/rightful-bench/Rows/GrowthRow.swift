@@ -38,19 +38,15 @@ struct GrowthRow: Row {
     ///
     /// A large log takes half an hour to load, in which the speed of a machine that is shared with others changes by more
     /// than what is asked here.
-    private func smallest(_ bench: Bench, besides size: Int) throws -> Rates? {
-        var rates: Rates?
+    private func smallest(_ bench: Bench, besides size: Int) throws -> Rates {
         try bench.withRig("growth-\(size)") { rig in
             var told = bench.options.sizes[0]
             let customers = try bench.load(rig, events: told)
-            rates = try measure(bench, rig, customers, told: &told)
+            return try measure(bench, rig, customers, told: &told)
         }
-        return rates
     }
 
-    private func measure(
-        _ bench: Bench, _ rig: Rig, _ all: Customers, told: inout Int
-    ) throws -> Rates {
+    private func measure(_ bench: Bench, _ rig: Rig, _ all: Customers, told: inout Int) throws -> Rates {
         let some = try Customers(every: all.ids.count / 10_000, of: all, file: all.file + "-some")
         rig.stopService()
         let startup = try startup(rig)

@@ -30,7 +30,6 @@ struct LongLivesRow: Row {
     }
 
     private func rates(_ bench: Bench, periods: Int) throws -> Rates {
-        var rates: Rates?
         try bench.withRig("lives-\(periods)") { rig in
             let months = periods + Self.headroom
             let shape = LifeStream.Shape(
@@ -44,9 +43,7 @@ struct LongLivesRow: Row {
             rig.stopService()
             let appends = try AppendRow.append(
                 bench, rig, shape, skip: &told, concurrency: 256, seconds: bench.options.seconds)
-            rates = Rates(reads: plain, first: first, appends: appends)
+            return Rates(reads: plain, first: first, appends: appends)
         }
-        guard let rates else { throw BenchmarkFailure("nothing was measured") }
-        return rates
     }
 }

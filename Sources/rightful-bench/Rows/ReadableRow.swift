@@ -38,11 +38,12 @@ struct ReadableRow: Row {
             bench.report.add(
                 figure.judged(.ratio(atMost: 4))
                     .noting("\(seen.operations) probes of \(posted.operations); greatest rate \(Int(greatest))/s"))
+            // What follows the log would take its part of the machine.
+            rig.stopService()
             let commits = try database.commit(connections: Self.committers, perSecond: half, seconds: seconds)
             var bare = Figure(
                 "readable", "\(Int(half)) bare commits/s (pgbench --rate, \(Self.committers) connections), p99",
-                unit: "ms",
-                value: commits.p99Milliseconds
+                unit: "ms", value: commits.p99Milliseconds
             ).beside("p99 of a bare single-row commit (pgbench, one connection)", commit.p99Milliseconds)
             bare.p50Milliseconds = commits.p50Milliseconds
             bare.p99Milliseconds = commits.p99Milliseconds
