@@ -3,6 +3,9 @@ import Foundation
 /// Prepared requests in files, each after its length in eight digits and a newline.
 enum Requests {
     /// Writes requests in turn to as many files; the file's number follows its name.
+    ///
+    /// They are on the disk when this returns. Else the system writes these hundreds of megabytes back while a row is
+    /// measured, and the commits that it measures wait for them.
     static func write(_ requests: [[UInt8]], to path: String, files: Int) throws {
         for number in 0..<files {
             guard let file = fopen("\(path)\(number)", "w") else { throw BenchmarkFailure("cannot write \(path)") }
@@ -13,6 +16,9 @@ enum Requests {
                 guard fwrite(Array(head.utf8), 1, 9, file) == 9,
                     fwrite(requests[index], 1, requests[index].count, file) == requests[index].count
                 else { throw BenchmarkFailure("cannot write \(path)\(number): the disk is full") }
+            }
+            guard fflush(file) == 0, fsync(fileno(file)) == 0 else {
+                throw BenchmarkFailure("cannot write \(path)\(number): \(String(cString: strerror(errno)))")
             }
         }
     }

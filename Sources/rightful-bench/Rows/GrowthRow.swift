@@ -50,6 +50,7 @@ struct GrowthRow: Row {
         let some = try Customers(every: all.ids.count / 10_000, of: all, file: all.file + "-some")
         rig.stopService()
         let startup = try startup(rig)
+        try rig.warmUp()
         // Without a service's memory: what a read costs at this size.
         let firstReads = try CustomerReads(bench, rig, all).firstTimeSample(connections: 8)
         let reads = CustomerReads(bench, rig, some)
