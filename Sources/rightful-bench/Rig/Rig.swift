@@ -170,17 +170,20 @@ final class Rig {
     func warmUp() throws {
         let files = try query(
             """
-            SELECT current_setting('data_directory') || '/' || pg_relation_filepath(oid) FROM pg_class
+            SELECT pg_relation_filepath(oid) FROM pg_class
             WHERE relkind IN ('r', 'i', 'm') AND relnamespace = 'public'::regnamespace AND relname NOT LIKE 'evidence%'
             """)
-        for file in files.split(separator: "\n").map(String.init) {
-            // PostgreSQL keeps a large table in pieces of a gigabyte.
+        for file in files.split(separator: "\n") {
+            // The server works in its directory.
+            let path = "/proc/\(postmaster)/cwd/\(file)"
+            // A large table is kept in pieces of a gigabyte.
             var piece = 0
-            while let handle = FileHandle(forReadingAtPath: piece == 0 ? file : "\(file).\(piece)") {
+            while let handle = FileHandle(forReadingAtPath: piece == 0 ? path : "\(path).\(piece)") {
                 while let bytes = try handle.read(upToCount: 1 << 20), !bytes.isEmpty {}
                 try handle.close()
                 piece += 1
             }
+            guard piece > 0 else { throw BenchmarkFailure("cannot read \(path)") }
         }
     }
 
