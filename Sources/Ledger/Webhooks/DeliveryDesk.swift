@@ -127,6 +127,8 @@ package struct DeliveryDesk: Sendable {
         }
     }
 
+    /// It compares with one instant, which is later than the locks: what becomes due between a look for what is due and a look for
+    /// what is due later would be seen by neither, and wait for ever.
     private static let taking = """
         WITH share AS MATERIALIZED (
             SELECT endpoint.endpoint, endpoint.failing_since,
@@ -144,21 +146,21 @@ package struct DeliveryDesk: Sendable {
                     row_number() OVER (ORDER BY delivery.due_at, delivery.number) AS place
                 FROM webhook_delivery AS delivery
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = share.endpoint
-                    AND delivery.due_at <= clock_timestamp()
+                    AND delivery.due_at <= statement_timestamp()
                 ORDER BY delivery.due_at, delivery.number LIMIT share.count + 1
             ) AS own ON true
         ), taken AS (
             UPDATE webhook_delivery AS delivery SET
-                due_at = clock_timestamp() + make_interval(secs => found.patience), is_taken = true
+                due_at = statement_timestamp() + make_interval(secs => found.patience), is_taken = true
             FROM found WHERE found.is_due
                 AND delivery.ledger_id = $1 AND delivery.endpoint = found.endpoint AND delivery.number = found.number
         ), moved AS (
             UPDATE webhook_endpoint AS endpoint SET due_at = CASE
-                WHEN rest.is_more OR endpoint.is_hurried THEN clock_timestamp()
+                WHEN rest.is_more OR endpoint.is_hurried THEN statement_timestamp()
                 ELSE least(
                     (SELECT min(later.due_at) FROM webhook_delivery AS later
-                     WHERE later.ledger_id = $1 AND later.endpoint = rest.endpoint AND later.due_at > clock_timestamp()),
-                    CASE WHEN rest.is_taken THEN clock_timestamp() + make_interval(secs => rest.patience) END)
+                     WHERE later.ledger_id = $1 AND later.endpoint = rest.endpoint AND later.due_at > statement_timestamp()),
+                    CASE WHEN rest.is_taken THEN statement_timestamp() + make_interval(secs => rest.patience) END)
                 END
             FROM (
                 SELECT endpoint, patience, bool_or(is_due) AS is_taken, bool_or(number IS NOT NULL AND NOT is_due) AS is_more

@@ -129,6 +129,38 @@ struct DeliveryDeskTests {
         try await expectEverything(ledger, receivers.sent, "seed \(seed)")
     }
 
+    @Test("what becomes due while somebody looks for what is due is handed out later")
+    func dueMeanwhile() async throws {
+        let ledger = try await TestLedger()
+        let endpoints = (0..<100).map { "we_\($0)" }
+        try await ledger.pool.withConnection { connection in
+            try connection.query(
+                """
+                INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, types)
+                SELECT 1, endpoint, 1, '', ARRAY[7]::smallint[] FROM unnest($1::text[]) AS endpoint
+                """, [.textArray(endpoints)])
+            for endpoint in endpoints {
+                _ = try Outbox.test(endpoint, body: Array("{}".utf8), at: Timestamp(milliseconds: 1), on: connection)
+            }
+        }
+        let desk = DeliveryDesk(pool: ledger.pool)
+        for round in 0..<20 {
+            // A look at that many takes some 20 ms.
+            try await ledger.pool.withConnection { connection in
+                try connection.query("UPDATE webhook_endpoint SET due_at = clock_timestamp()")
+                _ = try connection.query(
+                    "UPDATE webhook_delivery SET due_at = clock_timestamp() + random() * interval '20 ms'")
+            }
+            let taken = try await desk.take(limit: endpoints.count)
+            let forgotten = try await ledger.pool.withConnection { connection in
+                try connection.query("SELECT endpoint FROM webhook_endpoint WHERE due_at IS NULL").rows.map {
+                    try $0.text(0)
+                }
+            }
+            #expect(forgotten.isEmpty, "round \(round), in which \(taken.count) were handed out")
+        }
+    }
+
     private static func waiting(_ ledger: TestLedger) async throws -> Int64 {
         try await ledger.pool.withConnection { connection in
             try connection.query("SELECT count(*) FROM webhook_delivery WHERE state = 1").row(0).int(0)
