@@ -21,6 +21,8 @@ package struct Rebuilder: Sendable {
         package var lease = Rebuilder.Limits.leaseOfOthers
         /// How much of its time it works; the rest is left to those who serve.
         package var share = 1.0
+        /// The same for the look whether there is a reason to rebuild: nobody waits for it, and mostly it finds none.
+        package var surveyShare = 1.0
         /// Tries of one page while the database is away.
         package var attempts = 5
 
@@ -142,11 +144,15 @@ package struct Rebuilder: Sendable {
             }
         }
         state = after
-        if limits.share < 1 {
-            let worked = start.duration(to: clock.now)
-            try await Task.sleep(for: min(.seconds(1), worked * (1 / max(limits.share, 0.01) - 1)))
-        }
+        try await rest(from: start, share: limits.share)
         return value
+    }
+
+    /// Rests for the part of the time since `start` that is not worked.
+    func rest(from start: ContinuousClock.Instant, share: Double) async throws {
+        guard share < 1 else { return }
+        let worked = start.duration(to: clock.now)
+        try await Task.sleep(for: min(.seconds(1), worked * (1 / max(share, 0.01) - 1)))
     }
 
     /// Tries again what failed for a reason that passes; a page whose commit was not answered does no harm twice.

@@ -32,14 +32,15 @@ extension Rebuilder {
     package func reasonToRebuild() async throws -> RebuildReason? {
         if let reason = try await read({ try Self.evident(on: $0) }) { return reason }
         var walk = DueSnapshots(policy: limits.policy)
-        while let page = try await read({ [walk] in try walk.next(on: $0) }) {
-            try Task.checkCancellation()
+        while true {
+            let start = clock.now
+            guard let page = try await read({ [walk] in try walk.next(on: $0) }) else { return nil }
             if let missing = page.missing.first {
                 return .unproven(originalTransactionID: missing.originalTransactionID)
             }
             walk = page.rest
+            try await rest(from: start, share: limits.surveyShare)
         }
-        return nil
     }
 
     private func read<Value: Sendable>(

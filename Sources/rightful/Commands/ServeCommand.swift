@@ -271,6 +271,7 @@ struct ServeCommand: Command {
     private static var rebuildLimits: Rebuilder.Limits {
         var limits = Rebuilder.Limits()
         limits.share = 0.5
+        limits.surveyShare = 0.05
         limits.stepsAhead = 1
         return limits
     }
