@@ -48,9 +48,10 @@ enum Help {
                          also: p99 from the change's instant to its arrival, with one more endpoint that takes connections
                          and never answers, beside the same without it
           growth         one ledger that grows: reads, explain, proofs, append, and start to ready (PostgreSQL being up)
-                         at each of --sizes, beside the smallest, which is measured again right before in a ledger of
-                         its own; rebuild at the largest. A twentieth of the log is appended before appends are measured,
-                         so that they do not follow a checkpoint at once
+                         at each of --sizes, in turn with one of the smallest size that is made anew; rebuild at the largest.
+                         Reads are of 10000 customers, spread over all; the first ones of a service just started. A
+                         twentieth of the log is appended before appends are measured, so that they do not follow a
+                         checkpoint at once
 
           --seconds S        how long each figure is measured, over all rounds; default 4
           --rounds N         default 2

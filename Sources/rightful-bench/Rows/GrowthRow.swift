@@ -3,13 +3,25 @@ struct GrowthRow: Row {
     /// Which part of the log is appended before appends are measured.
     private static let uncountedShare = 20
 
-    private struct Rates {
-        var firstReads: Sample
-        var reads: Sample
-        var explanations: Sample
-        var proofs: Sample
-        var appends: Sample
-        var startup: Double
+    /// A ledger of some size, and what was measured of it.
+    private final class Ledger {
+        let rig: Rig
+        /// Ten thousand customers, spread over all.
+        let customers: Customers
+        /// How many of the stream's events are in the log.
+        var told: Int
+        var startup = 0.0
+        var firstReads: [Sample] = []
+        var reads: [Sample] = []
+        var explanations: [Sample] = []
+        var proofs: [Sample] = []
+        var appends: [Sample] = []
+
+        init(_ rig: Rig, _ all: Customers, told: Int) throws {
+            self.rig = rig
+            customers = try Customers(every: all.ids.count / 10_000, of: all, file: all.file + "-some")
+            self.told = told
+        }
     }
 
     func run(_ bench: Bench) throws {
@@ -22,11 +34,14 @@ struct GrowthRow: Row {
                         "what was measured has appended to the log: it has \(told) events already; give --sizes further apart "
                             + "than \(size), or fewer --seconds")
                 }
-                let customers = try bench.load(rig, events: size, already: told)
-                told = size
-                let smallest = size == bench.options.sizes[0] ? nil : try smallest(bench, besides: size)
-                let rates = try measure(bench, rig, customers, told: &told)
-                report(bench, rates, beside: smallest, size: size, empty: empty)
+                let large = try Ledger(rig, try bench.load(rig, events: size, already: told), told: size)
+                if size == bench.options.sizes[0] {
+                    try measure(bench, [large])
+                    report(bench, large, beside: nil, size: size, empty: empty)
+                } else {
+                    try measure(bench, large, besidesSmallest: size, empty: empty)
+                }
+                told = large.told
                 if size == bench.options.sizes.last {
                     try RebuildRow.measure(bench, rig, events: told, only: "originals")
                 }
@@ -34,82 +49,99 @@ struct GrowthRow: Row {
         }
     }
 
-    /// The smallest size again, in a ledger of its own.
+    /// Measures a large ledger beside one of the smallest size.
     ///
-    /// A large log takes half an hour to load, in which the speed of a machine that is shared with others changes by more
-    /// than what is asked here.
-    private func smallest(_ bench: Bench, besides size: Int) throws -> Rates {
+    /// That one is made anew: a large log takes half an hour to load, in which the speed of a machine that is shared with
+    /// others changes by more than what is asked here.
+    private func measure(_ bench: Bench, _ large: Ledger, besidesSmallest size: Int, empty: Double) throws {
+        let events = bench.options.sizes[0]
         try bench.withRig("growth-\(size)") { rig in
-            var told = bench.options.sizes[0]
-            let customers = try bench.load(rig, events: told)
-            return try measure(bench, rig, customers, told: &told)
+            let small = try Ledger(rig, try bench.load(rig, events: events), told: events)
+            try measure(bench, [small, large])
+            report(bench, large, beside: small, size: size, empty: empty)
         }
     }
 
-    private func measure(_ bench: Bench, _ rig: Rig, _ all: Customers, told: inout Int) throws -> Rates {
-        let some = try Customers(every: all.ids.count / 10_000, of: all, file: all.file + "-some")
-        rig.stopService()
-        let startup = try startup(rig)
-        try rig.warmUp()
-        // Without a service's memory: what a read costs at this size.
-        let firstReads = try CustomerReads(bench, rig, all).firstTimeSample(connections: 8)
-        let reads = CustomerReads(bench, rig, some)
-        _ = try reads.firstTimeSample(connections: 8)
-        let remembered = try bench.repeated { try reads.sample("entitlements", connections: 8) }
-        let explanations = try bench.repeated { try reads.sample("explain", connections: 8) }
-        let proofs = try proofs(bench, rig)
-        rig.stopService()
-        // The first change of a page after a checkpoint goes to the log as a whole page, and what was read before has taken
-        // the place of the indexes in memory. At such rates a checkpoint comes after some gigabytes of log; here one has just
-        // been made, and a measurement of seconds would show nothing but what follows it.
-        _ = try AppendRow.append(
-            bench, rig, LifeStream.Shape(), skip: &told, concurrency: 256, events: told / Self.uncountedShare)
-        let appends = try AppendRow.append(
-            bench, rig, LifeStream.Shape(), skip: &told, concurrency: 256, seconds: bench.options.seconds)
-        return Rates(
-            firstReads: firstReads, reads: remembered, explanations: explanations, proofs: proofs,
-            appends: appends, startup: startup)
+    /// Measures ledgers in turn, so that what disturbs one disturbs the other.
+    private func measure(_ bench: Bench, _ ledgers: [Ledger]) throws {
+        func inTurn(_ body: (Ledger) throws -> Void) throws {
+            for _ in 0..<bench.options.rounds { try ledgers.forEach(body) }
+        }
+        for ledger in ledgers {
+            ledger.rig.stopService()
+            ledger.startup = try startup(ledger.rig)
+            try ledger.rig.warmUp()
+        }
+        // Of a service that was just started each time: what a read costs that nothing in memory answers.
+        try inTurn {
+            $0.firstReads.append(try CustomerReads(bench, $0.rig, $0.customers).firstTimeSample(connections: 8))
+        }
+        try inTurn { $0.reads.append(try reads(bench, $0).sample("entitlements", connections: 8)) }
+        try inTurn { $0.explanations.append(try reads(bench, $0).sample("explain", connections: 8)) }
+        let positions = try ledgers.map { try $0.rig.position() }
+        try inTurn { ledger in
+            let position = positions[ledgers.firstIndex { $0 === ledger } ?? 0]
+            ledger.proofs.append(try proofs(bench, ledger.rig, upTo: position))
+        }
+        for ledger in ledgers {
+            ledger.rig.stopService()
+            // The first change of a page after a checkpoint goes to the log as a whole page, and what was read before has taken
+            // the place of the indexes in memory. At such rates a checkpoint comes after some gigabytes of log; here one has
+            // just been made, and a measurement of seconds would show nothing but what follows it.
+            _ = try append(bench, ledger, events: ledger.told / Self.uncountedShare)
+        }
+        try inTurn { $0.appends.append(try append(bench, $0, seconds: bench.roundSeconds)) }
     }
 
-    private func proofs(_ bench: Bench, _ rig: Rig) throws -> Sample {
+    private func reads(_ bench: Bench, _ ledger: Ledger) -> CustomerReads {
+        CustomerReads(bench, ledger.rig, ledger.customers)
+    }
+
+    private func proofs(_ bench: Bench, _ rig: Rig, upTo position: Int) throws -> Sample {
         let service = try rig.serve()
-        let position = try rig.position()
-        return try bench.repeated {
-            let meter = ProcessorMeter(service: service.pid, postmaster: rig.postmaster)
-            return Sample(
-                try bench.wrk.run(
-                    .proofs, ["\(position)", service.key], connections: 8, seconds: bench.roundSeconds,
-                    port: service.port), meter)
-        }
+        let meter = ProcessorMeter(service: service.pid, postmaster: rig.postmaster)
+        return Sample(
+            try bench.wrk.run(
+                .proofs, ["\(position)", service.key], connections: 8, seconds: bench.roundSeconds, port: service.port),
+            meter)
     }
 
-    private func report(_ bench: Bench, _ rates: Rates, beside smallest: Rates?, size: Int, empty: Double) {
-        let target = Target.ratio(atLeast: 0.9)
-        for (name, unit, sample, limit) in [
-            ("first reads, 8 connections", "answers/s", rates.firstReads, smallest?.firstReads),
-            ("reads of 10000 customers, 8 connections", "answers/s", rates.reads, smallest?.reads),
-            ("explain, 8 connections", "answers/s", rates.explanations, smallest?.explanations),
-            ("appends, 256 at a time", "events/s", rates.appends, smallest?.appends),
+    private func append(_ bench: Bench, _ ledger: Ledger, events: Int = 0, seconds: Double = 0) throws -> Sample {
+        try AppendRow.append(
+            bench, ledger.rig, LifeStream.Shape(), skip: &ledger.told, concurrency: 256, events: events,
+            seconds: seconds)
+    }
+
+    private func report(
+        _ bench: Bench, _ ledger: Ledger, beside smallest: Ledger?, size: Int, empty: Double
+    ) {
+        for (name, unit, samples) in [
+            ("first reads, 8 connections", "answers/s", \Ledger.firstReads),
+            ("reads of 10000 customers, 8 connections", "answers/s", \.reads),
+            ("explain, 8 connections", "answers/s", \.explanations),
+            ("appends, 256 at a time", "events/s", \.appends),
         ] {
             let text = "\(size) events: \(name)"
-            guard let limit else {
+            let sample = Sample.joined(ledger[keyPath: samples])
+            guard let smallest else {
                 bench.report.add(Figure("growth", text, unit: unit, sample).placed(events: size))
                 continue
             }
+            let limit = Sample.joined(smallest[keyPath: samples])
             bench.report.add(
                 Figure("growth", text, unit: unit, sample, limit: ("with \(bench.options.sizes[0]) events", limit))
-                    .placed(events: size).judged(target))
+                    .placed(events: size).judged(.ratio(atLeast: 0.9)))
         }
+        let proofs = Sample.joined(ledger.proofs)
         bench.report.add(
-            Figure("growth", "\(size) events: proofs, 8 connections", unit: "answers/s", rates.proofs).placed(
-                events: size))
-        if let p99 = rates.proofs.p99Milliseconds {
+            Figure("growth", "\(size) events: proofs, 8 connections", unit: "answers/s", proofs).placed(events: size))
+        if let p99 = proofs.p99Milliseconds {
             bench.report.add(
                 Figure("growth", "\(size) events: proofs, 8 connections, p99", unit: "ms", value: p99)
                     .placed(events: size).judged(.value(atMost: 10)))
         }
         bench.report.add(
-            Figure("growth", "\(size) events: start to ready", unit: "ms", value: rates.startup)
+            Figure("growth", "\(size) events: start to ready", unit: "ms", value: ledger.startup)
                 .beside("on an empty ledger", empty).placed(events: size).judged(.ratio(atMost: 2)))
     }
 

@@ -6,44 +6,64 @@ struct LongLivesRow: Row {
     /// How many more events a life takes while appending is measured.
     private static let headroom = 12
 
-    private struct Rates {
-        var reads: Sample
-        var first: Sample
-        var appends: Sample
-    }
+    /// A ledger whose subscribers have paid for so many periods each, and what was measured of it.
+    private final class Ledger {
+        let rig: Rig
+        let shape: LifeStream.Shape
+        let reads: CustomerReads
+        /// How many of the stream's events are in the log.
+        var told: Int
+        var first: [Sample] = []
+        var plain: [Sample] = []
+        var appends: [Sample] = []
 
-    func run(_ bench: Bench) throws {
-        let short = try rates(bench, periods: Self.short)
-        let long = try rates(bench, periods: Self.long)
-        let name = "\(Self.long) periods"
-        let target = Target.ratio(atLeast: 0.7)
-        for (what, unit, figure, limit) in [
-            ("reads, 8 connections", "answers/s", long.reads, short.reads),
-            ("first reads, 8 connections", "answers/s", long.first, short.first),
-            ("appends, 256 at a time", "events/s", long.appends, short.appends),
-        ] {
-            bench.report.add(
-                Figure(
-                    "long-lives", "\(name), \(what)", unit: unit, figure, limit: ("with \(Self.short) periods", limit)
-                ).judged(target))
+        init(_ bench: Bench, _ rig: Rig, periods: Int) throws {
+            let months = periods + headroom
+            self.rig = rig
+            shape = LifeStream.Shape(
+                fewestPeriods: months, mostPeriods: months, window: subscribers, firstLife: 0, lives: subscribers)
+            told = subscribers * periods
+            reads = CustomerReads(bench, rig, try bench.load(rig, shape, events: told))
         }
     }
 
-    private func rates(_ bench: Bench, periods: Int) throws -> Rates {
-        try bench.withRig("lives-\(periods)") { rig in
-            let months = periods + Self.headroom
-            let shape = LifeStream.Shape(
-                fewestPeriods: months, mostPeriods: months, window: Self.subscribers, firstLife: 0,
-                lives: Self.subscribers)
-            var told = Self.subscribers * periods
-            let customers = try bench.load(rig, shape, events: told)
-            let reads = CustomerReads(bench, rig, customers)
-            let first = try bench.repeated { try reads.firstTimeSample(connections: 8) }
-            let plain = try bench.repeated { try reads.sample("entitlements", connections: 8) }
-            rig.stopService()
-            let appends = try AppendRow.append(
-                bench, rig, shape, skip: &told, concurrency: 256, seconds: bench.options.seconds)
-            return Rates(reads: plain, first: first, appends: appends)
+    func run(_ bench: Bench) throws {
+        try bench.withRig("lives-\(Self.short)") { few in
+            let short = try Ledger(bench, few, periods: Self.short)
+            try bench.withRig("lives-\(Self.long)") { many in
+                let long = try Ledger(bench, many, periods: Self.long)
+                try measure(bench, [short, long])
+                report(bench, long, beside: short)
+            }
+        }
+    }
+
+    /// Measures ledgers in turn, so that what disturbs one disturbs the other.
+    private func measure(_ bench: Bench, _ ledgers: [Ledger]) throws {
+        func inTurn(_ body: (Ledger) throws -> Void) throws {
+            for _ in 0..<bench.options.rounds { try ledgers.forEach(body) }
+        }
+        try inTurn { $0.first.append(try $0.reads.firstTimeSample(connections: 8)) }
+        try inTurn { $0.plain.append(try $0.reads.sample("entitlements", connections: 8)) }
+        for ledger in ledgers { ledger.rig.stopService() }
+        try inTurn {
+            $0.appends.append(
+                try AppendRow.append(
+                    bench, $0.rig, $0.shape, skip: &$0.told, concurrency: 256, seconds: bench.roundSeconds))
+        }
+    }
+
+    private func report(_ bench: Bench, _ long: Ledger, beside short: Ledger) {
+        for (what, unit, samples) in [
+            ("reads, 8 connections", "answers/s", \Ledger.plain),
+            ("first reads, 8 connections", "answers/s", \.first),
+            ("appends, 256 at a time", "events/s", \.appends),
+        ] {
+            bench.report.add(
+                Figure(
+                    "long-lives", "\(Self.long) periods, \(what)", unit: unit, .joined(long[keyPath: samples]),
+                    limit: ("with \(Self.short) periods", .joined(short[keyPath: samples]))
+                ).judged(.ratio(atLeast: 0.7)))
         }
     }
 }
