@@ -144,15 +144,16 @@ package struct Rebuilder: Sendable {
             }
         }
         state = after
-        try await rest(from: start, share: limits.share)
+        if limits.share < 1 {
+            // Not for so long that the lease runs out.
+            try await Task.sleep(for: min(.seconds(1), rest(from: start, share: limits.share)))
+        }
         return value
     }
 
-    /// Rests for the part of the time since `start` that is not worked.
-    func rest(from start: ContinuousClock.Instant, share: Double) async throws {
-        guard share < 1 else { return }
-        let worked = start.duration(to: clock.now)
-        try await Task.sleep(for: min(.seconds(1), worked * (1 / max(share, 0.01) - 1)))
+    /// How long to rest after what was done since `start`, to work for that share of the time.
+    func rest(from start: ContinuousClock.Instant, share: Double) -> Duration {
+        start.duration(to: clock.now) * (1 / max(share, 0.01) - 1)
     }
 
     /// Tries again what failed for a reason that passes; a page whose commit was not answered does no harm twice.

@@ -39,7 +39,7 @@ extension Rebuilder {
                 return .unproven(originalTransactionID: missing.originalTransactionID)
             }
             walk = page.rest
-            try await rest(from: start, share: limits.surveyShare)
+            try await Task.sleep(for: rest(from: start, share: limits.surveyShare))
         }
     }
 
