@@ -65,6 +65,11 @@ final class Bench {
         return (.joined(limits), .joined(figures))
     }
 
+    /// Measures several ledgers in turn, for the same reason.
+    func inTurn<Ledger>(_ ledgers: [Ledger], _ body: (Ledger) throws -> Void) throws {
+        for _ in 0..<options.rounds { try ledgers.forEach(body) }
+    }
+
     /// Measures a figure that has no limit of its own.
     func repeated(_ figure: () throws -> Sample) throws -> Sample {
         .joined(try (0..<options.rounds).map { _ in try figure() })

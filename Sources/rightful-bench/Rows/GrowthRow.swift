@@ -62,27 +62,17 @@ struct GrowthRow: Row {
         }
     }
 
-    /// Measures ledgers in turn, so that what disturbs one disturbs the other.
     private func measure(_ bench: Bench, _ ledgers: [Ledger]) throws {
-        func inTurn(_ body: (Ledger) throws -> Void) throws {
-            for _ in 0..<bench.options.rounds { try ledgers.forEach(body) }
-        }
         for ledger in ledgers {
             ledger.rig.stopService()
             ledger.startup = try startup(ledger.rig)
             try ledger.rig.warmUp()
         }
         // Of a service that was just started each time: what a read costs that nothing in memory answers.
-        try inTurn {
-            $0.firstReads.append(try CustomerReads(bench, $0.rig, $0.customers).firstTimeSample(connections: 8))
-        }
-        try inTurn { $0.reads.append(try reads(bench, $0).sample("entitlements", connections: 8)) }
-        try inTurn { $0.explanations.append(try reads(bench, $0).sample("explain", connections: 8)) }
-        let positions = try ledgers.map { try $0.rig.position() }
-        try inTurn { ledger in
-            let position = positions[ledgers.firstIndex { $0 === ledger } ?? 0]
-            ledger.proofs.append(try proofs(bench, ledger.rig, upTo: position))
-        }
+        try bench.inTurn(ledgers) { $0.firstReads.append(try reads(bench, $0).firstTimeSample(connections: 8)) }
+        try bench.inTurn(ledgers) { $0.reads.append(try reads(bench, $0).sample("entitlements", connections: 8)) }
+        try bench.inTurn(ledgers) { $0.explanations.append(try reads(bench, $0).sample("explain", connections: 8)) }
+        try bench.inTurn(ledgers) { $0.proofs.append(try proofs(bench, $0.rig)) }
         for ledger in ledgers {
             ledger.rig.stopService()
             // The first change of a page after a checkpoint goes to the log as a whole page, and what was read before has taken
@@ -90,15 +80,16 @@ struct GrowthRow: Row {
             // just been made, and a measurement of seconds would show nothing but what follows it.
             _ = try append(bench, ledger, events: ledger.told / Self.uncountedShare)
         }
-        try inTurn { $0.appends.append(try append(bench, $0, seconds: bench.roundSeconds)) }
+        try bench.inTurn(ledgers) { $0.appends.append(try append(bench, $0, seconds: bench.roundSeconds)) }
     }
 
     private func reads(_ bench: Bench, _ ledger: Ledger) -> CustomerReads {
         CustomerReads(bench, ledger.rig, ledger.customers)
     }
 
-    private func proofs(_ bench: Bench, _ rig: Rig, upTo position: Int) throws -> Sample {
+    private func proofs(_ bench: Bench, _ rig: Rig) throws -> Sample {
         let service = try rig.serve()
+        let position = try rig.position()
         let meter = ProcessorMeter(service: service.pid, postmaster: rig.postmaster)
         return Sample(
             try bench.wrk.run(

@@ -38,18 +38,15 @@ struct LongLivesRow: Row {
         }
     }
 
-    /// Measures ledgers in turn, so that what disturbs one disturbs the other.
     private func measure(_ bench: Bench, _ ledgers: [Ledger]) throws {
-        func inTurn(_ body: (Ledger) throws -> Void) throws {
-            for _ in 0..<bench.options.rounds { try ledgers.forEach(body) }
-        }
-        try inTurn { $0.first.append(try $0.reads.firstTimeSample(connections: 8)) }
-        try inTurn { $0.plain.append(try $0.reads.sample("entitlements", connections: 8)) }
+        try bench.inTurn(ledgers) { $0.first.append(try $0.reads.firstTimeSample(connections: 8)) }
+        try bench.inTurn(ledgers) { $0.plain.append(try $0.reads.sample("entitlements", connections: 8)) }
         for ledger in ledgers { ledger.rig.stopService() }
-        try inTurn {
+        // A share of what is left of the lives each time, which would else be over in the first round.
+        let events = Self.subscribers * Self.headroom / bench.options.rounds
+        try bench.inTurn(ledgers) {
             $0.appends.append(
-                try AppendRow.append(
-                    bench, $0.rig, $0.shape, skip: &$0.told, concurrency: 256, seconds: bench.roundSeconds))
+                try AppendRow.append(bench, $0.rig, $0.shape, skip: &$0.told, concurrency: 256, events: events))
         }
     }
 
