@@ -8,6 +8,13 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
+/// The modules that deploy/test has optimised: those that tests spend most time in, and few lines beside the rest.
+///
+/// Not in every build, because no app could depend on a package with such flags, and they would be harder to debug.
+let optimized: Set<String> =
+    Context.environment["RIGHTFUL_TEST_BUILD"] == nil
+    ? [] : ["EntitlementCore", "AppStorePayloads", "OpenSSLCrypto", "PostgresClient"]
+
 /// A module of this package and what its sources may import.
 ///
 /// This is the only place that says so. The compiler is given the modules of the package; TidyTests reads this list and
@@ -160,7 +167,8 @@ let package = Package(
             .target(
                 name: module.name, dependencies: dependencies(module.imports),
                 resources: embeddedFiles[module.name]?.map { .embedInCode($0) },
-                swiftSettings: settings)
+                swiftSettings: settings
+                    + (optimized.contains(module.name) ? [.unsafeFlags(["-O"], .when(configuration: .debug))] : []))
         }
         + executables.map { executable in
             .executableTarget(

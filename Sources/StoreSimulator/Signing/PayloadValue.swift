@@ -14,26 +14,30 @@ package enum PayloadValue: Sendable, Hashable {
 
     /// The value as UTF-8 JSON, keys in order, so that equal values give equal bytes.
     ///
-    /// - Throws: what Foundation throws for a value that JSON cannot hold, such as a fraction that is not a number.
+    /// - Throws: `EncodingError` for a value that JSON cannot hold, such as a fraction that is not a number.
     package func encoded() throws -> [UInt8] {
-        let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed]
-        return Array(try JSONSerialization.data(withJSONObject: foundationValue, options: options))
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return Array(try encoder.encode(self))
     }
 
     /// The member of an object; nil for anything else.
     package subscript(key: String) -> PayloadValue? {
         if case .object(let members) = self { members[key] } else { nil }
     }
+}
 
-    private var foundationValue: Any {
+extension PayloadValue: Encodable {
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
         switch self {
-        case .string(let text): text
-        case .integer(let number): NSNumber(value: number)
-        case .fraction(let number): NSNumber(value: number)
-        case .boolean(let flag): NSNumber(value: flag)
-        case .array(let values): values.map(\.foundationValue)
-        case .object(let members): members.mapValues(\.foundationValue)
-        case .null: NSNull()
+        case .string(let text): try container.encode(text)
+        case .integer(let number): try container.encode(number)
+        case .fraction(let number): try container.encode(number)
+        case .boolean(let flag): try container.encode(flag)
+        case .array(let values): try container.encode(values)
+        case .object(let members): try container.encode(members)
+        case .null: try container.encodeNil()
         }
     }
 }
