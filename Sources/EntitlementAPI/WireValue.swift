@@ -12,20 +12,21 @@ package enum WireValue: Hashable, Sendable {
 extension WireValue: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
+        // The most frequent first, and objects before numbers: each attempt that fails makes an error.
         if container.decodeNil() {
             self = .null
         } else if let value = try? container.decode(String.self) {
             self = .string(value)
-        } else if let value = try? container.decode(Bool.self) {
-            self = .bool(value)
+        } else if let value = try? container.decode([String: WireValue].self) {
+            self = .object(value)
         } else if let value = try? container.decode(Int64.self) {
             self = .int(value)
+        } else if let value = try? container.decode(Bool.self) {
+            self = .bool(value)
         } else if let value = try? container.decode(Double.self) {
             self = .double(value)
-        } else if let value = try? container.decode([WireValue].self) {
-            self = .array(value)
         } else {
-            self = .object(try container.decode([String: WireValue].self))
+            self = .array(try container.decode([WireValue].self))
         }
     }
 
