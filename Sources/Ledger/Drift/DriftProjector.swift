@@ -36,6 +36,10 @@ package struct DriftProjector: Sendable {
             let pageStart = ContinuousClock.now
             switch try await pool.run(doing: "telling differences apart", { try page(on: $0) }) {
             case .done: return
+            case .reachedHead(let head):
+                progress(head)
+                // What came meanwhile is for the next time: under a steady load there would be no end to it.
+                return
             case .wentThrough(let end):
                 progress(end)
                 left -= pageEvents
@@ -54,7 +58,9 @@ package struct DriftProjector: Sendable {
     private enum Progress: Sendable {
         /// Nothing is left to do.
         case done
-        /// The page ended at this position.
+        /// The page ended at this position, where the log did when it began.
+        case reachedHead(Int64)
+        /// The page ended at this position, and more is left.
         case wentThrough(Int64)
         /// Another process is at it.
         case elsewhere
@@ -80,15 +86,13 @@ package struct DriftProjector: Sendable {
             try connection.walkByIndex()
             let start = try Self.quietUntil(checkpoint, head, on: connection)
             let end = min(start + pageEvents, head)
-            guard start < end else {
-                try Self.row.note(end, on: connection)
-                return .wentThrough(end)
+            if start < end {
+                var page = try DriftPage(from: start, to: end, on: connection)
+                try page.goThrough(on: connection)
+                try page.write(on: connection)
             }
-            var page = try DriftPage(from: start, to: end, on: connection)
-            try page.goThrough(on: connection)
-            try page.write(on: connection)
             try Self.row.note(end, on: connection)
-            return .wentThrough(end)
+            return end == head ? .reachedHead(end) : .wentThrough(end)
         }
     }
 

@@ -49,9 +49,14 @@ package struct WebhookProjector: Sendable {
     package enum Progress: Sendable, Hashable {
         /// Nothing, before this instant; it is to be looked again at that, and at whatever comes into the log.
         case done(until: Timestamp)
+        /// Perhaps what has come into the log since the step began, and what is due by time alone.
+        case news
         case more
         /// Another process is at it.
         case elsewhere
+
+        /// Whether another step is to follow.
+        package var isUnfinished: Bool { self == .more || self == .news }
     }
 
     /// Takes a step: events first, then the time, then whoever is left of everybody.
@@ -122,7 +127,7 @@ package struct WebhookProjector: Sendable {
         if head > checkpoint {
             let reached = try follow(from: checkpoint, to: head, share, scopes, applied, &page, on: connection)
             try Self.row.note(reached, on: connection)
-            return .more
+            return reached == head ? .news : .more
         }
         if !due.isEmpty {
             try page.write(on: connection)

@@ -68,6 +68,10 @@ package struct WebhookWork: Sendable {
         while !Task.isCancelled {
             switch await step(watch) {
             case .more: dispatcher.wake()
+            // Under a steady load there is always something new: steps that are too small cost more than they gain.
+            case .news:
+                dispatcher.wake()
+                try? await Task.sleep(for: endpoints.count > 0 ? Self.gather : .milliseconds(Self.follow))
             // Whatever others append is looked for by then, too.
             case .done(let next):
                 let pause = Duration.milliseconds(max(0, min(next.milliseconds - now().milliseconds, Self.follow)))

@@ -34,7 +34,7 @@ struct AnswerChangeTests {
 
     /// Steps until nothing is left to do by an instant.
     private static func finish(_ projector: WebhookProjector, at now: Timestamp) async throws {
-        while try await projector.step(now: { now }) == .more {}
+        while try await projector.step(now: { now }).isUnfinished {}
     }
 
     private static func changes(_ ledger: TestLedger) async throws -> [Change] {

@@ -110,7 +110,8 @@ struct DeliveryDeskTests {
                     Array("\($0)".utf8)
                 }
                 while !receivers.isWritten.withLock({ $0 }) {
-                    if try await projector.step(now: { now }) != .more { try await Task.sleep(for: .milliseconds(5)) }
+                    let progress = try await projector.step(now: { now })
+                    if !progress.isUnfinished { try await Task.sleep(for: .milliseconds(5)) }
                 }
             }
             for position in first..<(first + 70) {

@@ -59,7 +59,7 @@ struct LinkedNamesTests {
             }
         }
         func follow() async throws {
-            while try await projector.step(now: { Self.now }) == .more {}
+            while try await projector.step(now: { Self.now }).isUnfinished {}
         }
         if areTold {
             _ = try await ledger.writer.append(Self.endpoint)

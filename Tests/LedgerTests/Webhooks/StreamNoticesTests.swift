@@ -30,7 +30,7 @@ struct StreamNoticesTests {
         }
         let projector = WebhookProjector(
             pool: ledger.pool, teller: NoTeller(), showDrift: { _ in [] }, show: { _ in [] })
-        while try await projector.step(now: { now }) == .more {}
+        while try await projector.step(now: { now }).isUnfinished {}
         return ledger
     }
 

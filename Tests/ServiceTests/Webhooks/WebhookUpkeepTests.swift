@@ -243,7 +243,7 @@ extension ServiceRig {
     fileprivate func tell() async throws {
         let projector = WebhookProjector(
             pool: pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
-        while case .more = try await projector.step(now: { clock.now }) {}
+        while try await projector.step(now: { clock.now }).isUnfinished {}
     }
 
     fileprivate func rows(_ table: String) async throws -> [String] {
