@@ -60,17 +60,66 @@ final class AheadAppend: Sendable {
         pause.withLock { $0 = lockedBatches }
     }
 
+    /// Decides a batch, writes it, and commits it once the batch before it is committed; answers its requests then.
+    ///
+    /// All of it on one connection's queue: for a few events, going from thread to thread would take longer than the work.
+    ///
+    /// - Parameter isDecided: called once it is known where this batch is going to leave the log, so that the next can go on
+    ///   from there.
+    func write(
+        _ batch: [LedgerWriter.Waiter], as flight: AppendQueue.Flight, isDecided: @Sendable () -> Void
+    ) async -> AppendQueue.Landing {
+        defer { flight.turn.finish(committed: false) }
+        do {
+            return try await pool.withConnection { connection in
+                defer { flight.turn.finish(committed: false) }
+                return try write(batch, as: flight, isDecided: isDecided, on: connection)
+            }
+        } catch {
+            return .undecided
+        }
+    }
+
+    /// Throws only before anything is decided.
+    private func write(
+        _ batch: [LedgerWriter.Waiter], as flight: AppendQueue.Flight, isDecided: () -> Void,
+        on connection: isolated PostgresConnection
+    ) throws -> AppendQueue.Landing {
+        let start = ContinuousClock.now
+        guard let plan = try plan(batch.map(\.event), on: connection), !plan.events.isEmpty else { return .undecided }
+        isDecided()
+        do {
+            try AppendWrite.runAhead(
+                plan, after: flight.previous, isBounded: isBounded, lease: lease,
+                mayCommit: { now().milliseconds - plan.head.recordedAt.milliseconds <= Self.oldestMilliseconds },
+                on: connection)
+        } catch {
+            // If even this fails the connection is broken, and the server rolls back by itself.
+            if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
+            return .failed(inDoubt: error is AppendWrite.CommitInDoubt ? plan : nil)
+        }
+        flight.turn.finish(committed: true)
+        report(
+            LedgerWriter.BatchReport(
+                requests: batch.count, events: plan.events.count, position: plan.head.position,
+                duration: start.duration(to: .now)))
+        for (waiter, outcome) in zip(batch, plan.outcomes) {
+            waiter.continuation.resume(returning: outcome.mapError { $0 })
+        }
+        return .committed
+    }
+
     /// Decides a batch; `nil` while the head is not known.
     ///
     /// The memory then holds what the plan is going to write.
-    func plan(_ batch: [PreparedEvent]) async throws -> AppendPlan? {
+    private func plan(_ batch: [PreparedEvent], on connection: isolated PostgresConnection) throws -> AppendPlan? {
         guard let head = memory.head else { return nil }
-        let instant = try await instant(after: head.recordedAt)
+        let instant = instant(after: head.recordedAt, on: connection)
         let known = memory.knowledge(of: batch)
         var context = AppendContext(head: head)
         (context.identities, context.knownHeaders, context.memory) = (known.identities, known.headers, memory)
         if !known.isComplete {
-            let results = try await pool.withConnection { try AppendRead.missing(from: known, on: $0) }
+            let results = try AppendRead.missing(from: known, on: connection)
             try context.learnIdentities(from: results[0])
             try context.learnHeaders(from: results[1])
             memory.learn(from: context, unknownTo: known)
@@ -83,53 +132,13 @@ final class AheadAppend: Sendable {
     /// The clock's instant, once it is later than the batch before.
     ///
     /// As under the lock: fast batches wait for the next millisecond, so that the log does not run ahead of the clock. A
-    /// clock that is behind another instance's waits for nothing.
-    private func instant(after last: Timestamp) async throws -> Timestamp {
+    /// clock that is behind another instance's waits for nothing. It blocks a connection's queue, for a millisecond at most.
+    private func instant(after last: Timestamp, on connection: isolated PostgresConnection) -> Timestamp {
         for _ in 0..<5 {
             let instant = now()
             guard instant == last else { return instant }
-            try await Task.sleep(for: .microseconds(200))
+            connection.sleep(for: .microseconds(200))
         }
         return now()
-    }
-
-    /// Writes and commits a plan once the batch before it is committed, and answers its requests then.
-    func write(
-        _ plan: AppendPlan, _ batch: [LedgerWriter.Waiter], as flight: AppendQueue.Flight,
-        hasBegun: @Sendable () -> Void
-    ) async -> AppendQueue.Landing {
-        let clock = ContinuousClock()
-        let start = clock.now
-        defer { flight.turn.finish(committed: false) }
-        do {
-            try await pool.withConnection { [now, isBounded, lease] connection in
-                hasBegun()
-                defer { flight.turn.finish(committed: false) }
-                do {
-                    try AppendWrite.runAhead(
-                        plan, after: flight.previous, isBounded: isBounded, lease: lease,
-                        mayCommit: {
-                            now().milliseconds - plan.head.recordedAt.milliseconds <= Self.oldestMilliseconds
-                        }, on: connection)
-                } catch {
-                    // If even this fails the connection is broken, and the server rolls back by itself.
-                    if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
-                    throw error
-                }
-                flight.turn.finish(committed: true)
-            }
-        } catch is AppendWrite.CommitInDoubt {
-            return .failed(inDoubt: plan)
-        } catch {
-            return .failed(inDoubt: nil)
-        }
-        report(
-            LedgerWriter.BatchReport(
-                requests: batch.count, events: plan.events.count, position: plan.head.position,
-                duration: start.duration(to: clock.now)))
-        for (waiter, outcome) in zip(batch, plan.outcomes) {
-            waiter.continuation.resume(returning: outcome.mapError { $0 })
-        }
-        return .committed
     }
 }

@@ -17,6 +17,8 @@ final class AppendQueue: Sendable {
     /// What became of a batch in the air.
     enum Landing: Sendable {
         case committed
+        /// It has to be decided under the head's lock; nothing was written.
+        case undecided
         /// It was not committed, or nobody knows: then `inDoubt` is what may have been.
         case failed(inDoubt: AppendPlan?)
     }
@@ -25,7 +27,9 @@ final class AppendQueue: Sendable {
     struct Returned: Sendable {
         let number: Int
         let waiters: [LedgerWriter.Waiter]
-        let inDoubt: AppendPlan?
+        /// Whether it was decided with what may be wrong.
+        var hasFailed = false
+        var inDoubt: AppendPlan?
     }
 
     enum Step: Sendable {
@@ -46,7 +50,7 @@ final class AppendQueue: Sendable {
     private struct State {
         var waiting: [LedgerWriter.Waiter] = []
         var isRunning = false
-        var flights: [(flight: Flight, hasBegun: Bool)] = []
+        var flights: [(flight: Flight, isDecided: Bool)] = []
         var returned: [Returned] = []
         var taken = 0
         /// The loop, where it waits for something to do, or for what is in the air to land.
@@ -56,8 +60,8 @@ final class AppendQueue: Sendable {
 
     /// Two, so that one is written while the one before is committed.
     private static let mostFlights = 2
-    /// From how many requests on two batches are better than one.
-    private static let leastHalved = 32
+    /// From how many requests on a batch is worth being written beside another.
+    private static let leastBeside = 16
 
     private let limits: LedgerWriter.Limits
     private let state = Mutex(State())
@@ -96,7 +100,7 @@ final class AppendQueue: Sendable {
         state.withLock { state in
             guard !state.returned.isEmpty else { return false }
             state.taken += 1
-            state.returned.append(Returned(number: state.taken, waiters: batch, inDoubt: nil))
+            state.returned.append(Returned(number: state.taken, waiters: batch))
             return true
         }
     }
@@ -111,13 +115,15 @@ final class AppendQueue: Sendable {
         }
     }
 
-    /// A flight has its connection, so another one cannot take the last one from it.
-    func hasBegun(_ flight: Flight) {
+    /// It is known where a flight is going to leave the log, so that the next can go on from there.
+    ///
+    /// It has its connection then, so the next cannot take the last one from it.
+    func isDecided(_ flight: Flight) {
         let loop = state.withLock { state in
             guard let index = state.flights.firstIndex(where: { $0.flight.number == flight.number }) else {
                 return nil as CheckedContinuation<Void, Never>?
             }
-            state.flights[index].hasBegun = true
+            state.flights[index].isDecided = true
             return awakened(&state)
         }
         loop?.resume()
@@ -126,8 +132,12 @@ final class AppendQueue: Sendable {
     func land(_ flight: Flight, _ batch: [LedgerWriter.Waiter], _ landing: Landing) {
         let loop = state.withLock { state in
             state.flights.removeAll { $0.flight.number == flight.number }
-            if case .failed(let inDoubt) = landing {
-                state.returned.append(Returned(number: flight.number, waiters: batch, inDoubt: inDoubt))
+            switch landing {
+            case .committed: break
+            case .undecided: state.returned.append(Returned(number: flight.number, waiters: batch))
+            case .failed(let inDoubt):
+                state.returned.append(
+                    Returned(number: flight.number, waiters: batch, hasFailed: true, inDoubt: inDoubt))
             }
             return awakened(&state)
         }
@@ -165,19 +175,19 @@ final class AppendQueue: Sendable {
 
     /// Whether the next batch is to be taken now.
     ///
-    /// One that follows a batch in the air gathers until it is as large: batches that are too small cost more than they
-    /// gain.
+    /// One that follows a batch in the air gathers until it is as large, and large enough that two gain anything: small ones
+    /// cost more than that.
     private func canTake(_ state: State) -> Bool {
         guard !state.waiting.isEmpty else { return false }
         guard let last = state.flights.last else { return true }
-        return state.flights.count < Self.mostFlights && last.hasBegun
-            && state.waiting.count >= min(last.flight.requests, limits.batchEvents)
+        return state.flights.count < Self.mostFlights && last.isDecided
+            && state.waiting.count >= max(Self.leastBeside, min(last.flight.requests, limits.batchEvents))
     }
 
     private func take(_ state: inout State) -> [LedgerWriter.Waiter] {
         // Where all wait and nothing is in the air, the other half follows at once: so the two go on in turn, and neither
         // the database nor this process waits for the other.
-        let isHalved = state.flights.isEmpty && state.waiting.count >= Self.leastHalved
+        let isHalved = state.flights.isEmpty && state.waiting.count >= 2 * Self.leastBeside
         let most = min(limits.batchEvents, isHalved ? state.waiting.count / 2 : state.waiting.count)
         var (bytes, count) = (0, 0)
         for waiter in state.waiting.prefix(most) {

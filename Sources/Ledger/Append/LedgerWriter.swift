@@ -114,8 +114,8 @@ package final class LedgerWriter: Sendable {
             case .done: return
             case .batch(let batch): await write(batch)
             case .returned(let batches):
-                // What was planned after a batch that failed rests on it.
-                ahead.giveUp()
+                // What was decided after a batch that failed rests on it.
+                if batches.contains(where: \.hasFailed) { ahead.giveUp() }
                 for batch in batches { await lockAndWrite(batch.waiters, inDoubt: batch.inDoubt) }
             }
         }
@@ -128,14 +128,9 @@ package final class LedgerWriter: Sendable {
             if queue.give(back: batch) { return }
             return await lockAndWrite(batch)
         }
-        guard let plan = try? await ahead.plan(batch.map(\.event)), !plan.events.isEmpty else {
-            await queue.landing()
-            if queue.give(back: batch) { return }
-            return await lockAndWrite(batch)
-        }
         let flight = queue.takeOff(batch)
         Task { [ahead, queue] in
-            let landing = await ahead.write(plan, batch, as: flight) { queue.hasBegun(flight) }
+            let landing = await ahead.write(batch, as: flight) { queue.isDecided(flight) }
             queue.land(flight, batch, landing)
         }
     }
