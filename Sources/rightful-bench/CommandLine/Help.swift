@@ -38,7 +38,7 @@ enum Help {
           rebuild        `rightful rebuild`, and the most memory it held (VmHWM)
                          limit: psql's COPY (what the fold reads) TO STDOUT (FORMAT binary)
           readable       one process posts first notifications at half of the greatest rate, another asks until the
-                         entitlement is there: p99 from sending to reading
+                         entitlement is there: p99 from sending to reading, and to the answer
                          limit: p99 of a bare commit of one row by pgbench
                          also: p99 of as many bare commits a second, from the instant at which each was to begin
           long-lives     subscribers with 60 periods beside those with 5

@@ -38,6 +38,12 @@ struct ReadableRow: Row {
             bench.report.add(
                 figure.judged(.ratio(atMost: 4))
                     .noting("\(seen.operations) probes of \(posted.operations); greatest rate \(Int(greatest))/s"))
+            var acknowledged = Figure(
+                "readable", "sent to acknowledged at \(Int(half)) notifications/s, p99", unit: "ms",
+                value: posted.p99Milliseconds)
+            acknowledged.p50Milliseconds = posted.p50Milliseconds
+            acknowledged.p99Milliseconds = posted.p99Milliseconds
+            bench.report.add(acknowledged)
             // What follows the log would take its part of the machine.
             rig.stopService()
             let commits = try database.commit(connections: Self.committers, perSecond: half, seconds: seconds)
