@@ -1,4 +1,5 @@
 import EntitlementCore
+import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
@@ -45,9 +46,19 @@ struct SteadyLoadTests {
         let projector = WebhookProjector(
             pool: ledger.pool, pageEvents: 2, teller: NoTeller(), showDrift: { _ in [] }, show: { _ in [] })
         while try await projector.step(now: { Self.now }).isUnfinished {}
-        for draft in RandomDrafts(seed: 72, originals: 2).drafts(3) { _ = try await ledger.writer.append(draft) }
+        let drafts = RandomDrafts(seed: 72, originals: 2).drafts(3)
+        for draft in drafts[..<2] { _ = try await ledger.writer.append(draft) }
+        try await DriftProjector(pool: ledger.pool).catchUp()
+        _ = try await ledger.writer.append(drafts[2])
         #expect(try await projector.step(now: { Self.now }) == .more)
         #expect(try await projector.step(now: { Self.now }) == .news)
+        // Differences are told of in the same step: the next may find events again.
+        let told = try await ledger.pool.withConnection { connection in
+            try connection.query("SELECT name, checkpoint FROM projection WHERE name IN ('drift', 'webhook_drift')")
+                .rows
+                .map { try $0.int(1) }
+        }
+        #expect(told == [3, 3])
         while try await projector.step(now: { Self.now }).isUnfinished {}
         guard case .done = try await projector.step(now: { Self.now }) else {
             Issue.record("something is left to do")

@@ -113,7 +113,7 @@ package struct WebhookProjector: Sendable {
         let head = try Statements.headPosition(on: connection)
         try connection.walkByIndex()
         let share = try share(on: connection)
-        if head == checkpoint, try tellDrift(share, on: connection) { return .more }
+        if head == checkpoint, try tellDrift(upTo: head, share, on: connection) { return .more }
         let scopes = try AnswerScope.all(on: connection)
         let applied = scopes.isEmpty ? [] : try AppliedCatalog.all(on: connection)
         var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
@@ -127,7 +127,11 @@ package struct WebhookProjector: Sendable {
         if head > checkpoint {
             let reached = try follow(from: checkpoint, to: head, share, scopes, applied, &page, on: connection)
             try Self.row.note(reached, on: connection)
-            return reached == head ? .news : .more
+            guard reached == head else { return .more }
+            // Under a steady load no step finds nothing but this to do.
+            _ = try tellDrift(upTo: reached, share, on: connection)
+            // A walk takes its steps between those of the events, so there is no rest before it is done.
+            return scopes.contains { $0.walk != nil } ? .more : .news
         }
         if !due.isEmpty {
             try page.write(on: connection)
@@ -192,11 +196,13 @@ package struct WebhookProjector: Sendable {
         return end
     }
 
-    /// Tells of differences that were found since the last time; returns whether there was anything to do.
+    /// Tells of differences that events up to a position showed since the last time; returns whether there was anything to do.
     ///
     /// That a customer has something in the other environment only is no news, and would tell an endpoint of one of the other.
-    private func tellDrift(_ share: Int, on connection: isolated PostgresConnection) throws -> Bool {
-        let found = try DriftProjector.row.checkpoint(on: connection)
+    private func tellDrift(
+        upTo position: Int64, _ share: Int, on connection: isolated PostgresConnection
+    ) throws -> Bool {
+        let found = min(try DriftProjector.row.checkpoint(on: connection), position)
         guard let told = try Self.driftRow.lock(on: connection, clear: nil), told < found else { return false }
         let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
         guard !names.isEmpty else {
