@@ -2,6 +2,7 @@ import EmbeddedPostgres
 import Foundation
 import PostgresClient
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// The command line as scripts use it: what goes to which stream, and the exit status.
@@ -46,10 +47,9 @@ struct CommandLineTests {
         process.standardOutput = try FileHandle(forWritingTo: URL(filePath: "/dev/full"))
         let errors = Pipe()
         process.standardError = errors
-        try process.run()
+        try process.runAlone()
         let text = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 1)
+        #expect(process.waitForEnd() == 1)
         #expect(text.contains("No space left on device"))
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Debian's python3-jwcrypto in a process of its own: a reader of signed tokens that shares nothing with this service.
 ///
@@ -87,12 +88,12 @@ enum JOSEReader {
         try? input.fileHandleForWriting.write(contentsOf: asked)
         try input.fileHandleForWriting.close()
         let (verdicts, complaint) = await (outputText, errorText)
-        process.waitUntilExit()
+        let status = process.waitForEnd()
         if complaint.contains("No module named 'jwcrypto'") {
             throw Missing(description: "python3-jwcrypto is missing: apt-get install it, or run deploy/test")
         }
-        guard process.terminationStatus == 0 else {
-            throw CommandFailure(arguments: [python], status: process.terminationStatus, errors: complaint)
+        guard status == 0 else {
+            throw CommandFailure(arguments: [python], status: status, errors: complaint)
         }
         return Data(verdicts.utf8)
     }

@@ -36,7 +36,7 @@ struct RebuildTests {
             process.arguments = ["rebuild", "--config", installation.configurationFile.path()]
             process.standardOutput = FileHandle.nullDevice
             process.standardError = FileHandle.nullDevice
-            try process.run()
+            try process.runAlone()
             // By then it has fixed the position up to which it folds.
             try await wait { try await Self.rebuild(owner).isHeld }
             async let longest = longestAppend(of: later[(100 * round)..<(100 * round + 100)], to: writer)
@@ -45,7 +45,7 @@ struct RebuildTests {
                 return state.phase == phase && state.events > 0
             }
             kill(process.processIdentifier, SIGKILL)
-            process.waitUntilExit()
+            process.waitForEnd()
             let left = try await Self.rebuild(owner)
             #expect(left.isHeld, "it said goodbye: it was not killed at work")
             #expect(try await longest < .seconds(3), "an append waited for the rebuild")

@@ -1,5 +1,6 @@
 import Foundation
 import OutgoingHTTP
+import TestSupport
 import Testing
 
 /// A headless Chromium, spoken to by WebDriver.
@@ -74,7 +75,7 @@ final class Browser {
             process.standardError = FileHandle.nullDevice
             try await process.runWithAllSignals()
             if let port = await port(said: pipe.fileHandleForReading) { return (process, port) }
-            process.waitUntilExit()
+            process.waitForEnd()
         }
         throw Failure(code: "no driver", message: "chromedriver ended five times without saying its port")
     }
@@ -89,7 +90,7 @@ final class Browser {
     func quit() async {
         _ = try? await send("DELETE", "", nil)
         driver.terminate()
-        driver.waitUntilExit()
+        driver.waitForEnd()
     }
 
     // MARK: - What a person does

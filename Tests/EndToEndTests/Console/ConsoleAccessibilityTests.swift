@@ -1,5 +1,6 @@
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Every screen of the console before an accessibility checker, in a real browser.
@@ -15,8 +16,7 @@ struct ConsoleAccessibilityTests {
         process.standardOutput = output
         try await process.runWithAllSignals()
         let path = await Installation.read(output).trimmingCharacters(in: .whitespacesAndNewlines)
-        process.waitUntilExit()
-        try #require(process.terminationStatus == 0, "deploy/axe failed")
+        try #require(process.waitForEnd() == 0, "deploy/axe failed")
         return try String(contentsOfFile: path, encoding: .utf8)
     }
 

@@ -55,10 +55,10 @@ actor InstalledCluster {
         process.standardError = output
         try await process.runWithAllSignals()
         let text = await Installation.read(output)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
+        let status = process.waitForEnd()
+        guard status == 0 else {
             throw CommandFailure(
-                arguments: [program] + arguments, status: process.terminationStatus, errors: text)
+                arguments: [program] + arguments, status: status, errors: text)
         }
     }
 }

@@ -89,8 +89,7 @@ final class Installation: Sendable {
         async let outputText = Self.read(output)
         async let errorText = Self.read(errors)
         let texts = await (outputText, errorText)
-        process.waitUntilExit()
-        return (process.terminationStatus, texts.0, texts.1)
+        return (process.waitForEnd(), texts.0, texts.1)
     }
 
     static func read(_ pipe: Pipe) async -> String {
@@ -107,7 +106,9 @@ final class Installation: Sendable {
 
     /// Ends whatever still runs on the data directory and removes it.
     func remove() {
-        for service in services.withLock({ $0 }) where service.isRunning { kill(service.processIdentifier, SIGKILL) }
+        for service in services.withLock({ $0 }) where service.endStatus == nil {
+            kill(service.processIdentifier, SIGKILL)
+        }
         if let pid = postmaster { kill(pid, SIGQUIT) }
         try? FileManager.default.removeItem(at: directory)
     }
@@ -117,22 +118,6 @@ final class Installation: Sendable {
         let file = dataDirectory.appending(path: "postgres/postmaster.pid")
         guard let text = try? String(contentsOf: file, encoding: .utf8) else { return nil }
         return text.split(separator: "\n").first.flatMap { pid_t($0) }
-    }
-}
-
-extension Process {
-    /// Starts the process with no signal blocked.
-    ///
-    /// A child inherits the mask of the thread that starts it, and those that run Swift tasks block nearly all.
-    func runWithAllSignals() async throws {
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            Thread.detachNewThread {
-                var none = sigset_t()
-                sigemptyset(&none)
-                pthread_sigmask(SIG_SETMASK, &none, nil)
-                continuation.resume(with: Result { try self.run() })
-            }
-        }
     }
 }
 
@@ -194,8 +179,7 @@ final class ServiceProcess: Sendable {
             else { continue }
             return ServiceProcess(url: url, process: process, collector: collector)
         }
-        process.waitUntilExit()
-        throw CommandFailure(arguments: ["serve"], status: process.terminationStatus, errors: collector.text)
+        throw CommandFailure(arguments: ["serve"], status: process.waitForEnd(), errors: collector.text)
     }
 
     private init(url: URL, process: Process, collector: LogCollector) {
@@ -208,7 +192,7 @@ final class ServiceProcess: Sendable {
     var processIdentifier: pid_t { process.processIdentifier }
 
     func signal(_ number: Int32) {
-        if process.isRunning { kill(process.processIdentifier, number) }
+        if isRunning { kill(process.processIdentifier, number) }
     }
 
     func killWithoutWarning() { end(by: SIGKILL) }
@@ -222,24 +206,24 @@ final class ServiceProcess: Sendable {
     func end(by signal: Int32) -> Int32 {
         kill(process.processIdentifier, signal)
         let end = ContinuousClock.now + Self.patience
-        while process.isRunning {
+        while true {
+            if let status = process.endStatus { return status }
             if ContinuousClock.now > end {
                 Issue.record(
                     "process \(processIdentifier) runs \(Self.patience) after signal \(signal): \(logText.suffix(2000))"
                 )
                 kill(process.processIdentifier, SIGKILL)
-                process.waitUntilExit()
+                return process.waitForEnd()
             }
             usleep(5000)
         }
-        return process.terminationStatus
     }
 
     /// The process itself, while it runs.
     var processID: pid_t { process.processIdentifier }
 
     /// Whether it runs.
-    var isRunning: Bool { process.isRunning }
+    var isRunning: Bool { process.endStatus == nil }
 }
 
 /// What a process wrote to its log so far.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What stands in the project's pages, and running it.
@@ -51,8 +52,7 @@ enum DocumentationPage {
         process.standardError = errors
         try await process.runWithAllSignals()
         let text = await Installation.read(errors)
-        process.waitUntilExit()
-        return (process.terminationStatus, text)
+        return (process.waitForEnd(), text)
     }
 
     /// A port that was free a moment ago.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// `deploy/run`, as people start it, once it has said all it has to say.
 struct RunningDemo {
@@ -7,7 +8,7 @@ struct RunningDemo {
 
     func stop() {
         process.terminate()
-        process.waitUntilExit()
+        process.waitForEnd()
     }
 
     /// Starts it and waits until it is up.

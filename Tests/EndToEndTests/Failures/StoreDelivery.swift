@@ -1,6 +1,7 @@
 import Foundation
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// A store that delivers the notifications of a life, and now and then breaks off in the middle of one.
@@ -94,7 +95,7 @@ actor StoreDelivery {
         try await client.runWithAllSignals()
         try? await Task.sleep(for: .milliseconds(random.number(in: 1...900)))
         kill(client.processIdentifier, SIGKILL)
-        client.waitUntilExit()
+        client.waitForEnd()
         brokenOff += 1
     }
 

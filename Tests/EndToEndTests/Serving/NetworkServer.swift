@@ -39,7 +39,7 @@ final class NetworkServer: Sendable {
         process.arguments = ["-c", Self.script, "bash", address, ScratchSpace.directory.path()]
         process.standardInput = lifeline
         process.standardOutput = output
-        try process.run()
+        try process.runAlone()
         let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
         port = try #require(
             UInt16(line.trimmingCharacters(in: .whitespacesAndNewlines)), "PostgreSQL did not start: \(line)")
@@ -47,7 +47,7 @@ final class NetworkServer: Sendable {
 
     func stop() {
         try? lifeline.fileHandleForWriting.close()
-        process.waitUntilExit()
+        process.waitForEnd()
     }
 
     /// The URL of the database, on the network unless said otherwise.

@@ -2,6 +2,7 @@ import EmbeddedPostgres
 import Foundation
 import Glibc
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Root starts the service, and nobody serves as root.
@@ -147,9 +148,8 @@ struct ServingUserTests {
         process.executableURL = URL(filePath: "/usr/bin/unshare")
         process.arguments = ["--mount", "mount", "--bind", "/etc/passwd", "/etc/passwd"]
         process.standardError = FileHandle.nullDevice
-        try? process.run()
-        process.waitUntilExit()
-        return process.terminationStatus == 0
+        try? process.runAlone()
+        return process.waitForEnd() == 0
     }()
 
     @Test(

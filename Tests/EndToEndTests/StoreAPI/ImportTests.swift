@@ -36,7 +36,7 @@ struct ImportTests {
             let process = try await installation.start(command)
             try await Task.sleep(for: .milliseconds(600 + 500 * round))
             kill(process.processIdentifier, SIGKILL)
-            process.waitUntilExit()
+            process.waitForEnd()
             try await installation.asOwner("UPDATE store_import SET heartbeat_at = heartbeat_at - interval '1 minute'")
         }
         stage.production.slow(milliseconds: 0)

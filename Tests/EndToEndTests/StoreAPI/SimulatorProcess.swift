@@ -55,9 +55,9 @@ final class SimulatorProcess {
     }
 
     func stop() {
-        guard process.isRunning else { return }
+        guard process.endStatus == nil else { return }
         process.terminate()
-        process.waitUntilExit()
+        process.waitForEnd()
     }
 }
 

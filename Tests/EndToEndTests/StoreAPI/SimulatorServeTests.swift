@@ -1,5 +1,6 @@
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// A developer rehearses an outage with `store-simulator serve`, as docs/operating.md tells.
@@ -87,8 +88,7 @@ struct SimulatorServeTests {
         process.standardError = errors
         try await process.runWithAllSignals()
         let text = await Installation.read(errors)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 1)
+        #expect(process.waitForEnd() == 1)
         #expect(text.contains("`store-simulator authority --data \(directory.path)`"), "\(text)")
         #expect(!FileManager.default.fileExists(atPath: directory.path))
     }

@@ -95,8 +95,7 @@ struct StripeCommandTests {
             process.standardError = errors
             process.standardOutput = FileHandle.nullDevice
             try await process.runWithAllSignals()
-            process.waitUntilExit()
-            #expect(process.terminationStatus == status)
+            #expect(process.waitForEnd() == status)
             let text = String(decoding: errors.fileHandleForReading.availableData, as: UTF8.self)
             #expect(text.contains(status == 2 ? "--colour" : "sk_test_") && !text.contains("hello"), "\(text)")
         }

@@ -3,6 +3,7 @@ import HTTPServer
 import SeededRandom
 import StoreSimulator
 import StripePayloads
+import TestSupport
 import Testing
 
 /// A simulated Stripe on a port.
@@ -36,12 +37,12 @@ struct StripeImportTests {
             let process = try await installation.start(Self.command)
             let target = stage.stripe.asked.count + Int(random.number(in: 3...18))
             let end = ContinuousClock.now + .seconds(60)
-            while stage.stripe.asked.count < target, process.isRunning, .now < end {
+            while stage.stripe.asked.count < target, process.endStatus == nil, .now < end {
                 try await Task.sleep(for: .milliseconds(5))
             }
             try #require(stage.stripe.asked.count >= target, "round \(round): it did not get there")
             kill(process.processIdentifier, SIGKILL)
-            process.waitUntilExit()
+            process.waitForEnd()
             try await installation.asOwner("UPDATE web_import SET heartbeat_at = heartbeat_at - interval '1 minute'")
         }
         let (status, output, errors) = try await installation.run(Self.command)

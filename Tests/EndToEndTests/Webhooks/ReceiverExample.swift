@@ -62,10 +62,10 @@ final class ReceiverExample: Sendable {
         process.standardError = pipe
         try await process.runWithAllSignals()
         let text = await Installation.read(pipe)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
+        let status = process.waitForEnd()
+        guard status == 0 else {
             throw CommandFailure(
-                arguments: [program] + arguments, status: process.terminationStatus, errors: text)
+                arguments: [program] + arguments, status: status, errors: text)
         }
     }
 
@@ -97,7 +97,7 @@ final class ReceiverExample: Sendable {
         let end = ContinuousClock.now + .seconds(60)
         // Whatever it says to nonsense, it is there.
         while (try? await client.send("POST", "/hook", body: [])) == nil {
-            try #require(process.isRunning && ContinuousClock.now < end, "\(language): \(example.errors.text)")
+            try #require(process.endStatus == nil && ContinuousClock.now < end, "\(language): \(example.errors.text)")
             try await Task.sleep(for: .milliseconds(50))
         }
         return example
@@ -143,8 +143,8 @@ final class ReceiverExample: Sendable {
     }
 
     func stop() {
-        guard process.isRunning else { return }
+        guard process.endStatus == nil else { return }
         kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        process.waitForEnd()
     }
 }

@@ -36,8 +36,7 @@ struct WebhookBenchTests {
         async let said = Installation.read(output)
         async let complaints = Installation.read(errors)
         let texts = await (said, complaints)
-        process.waitUntilExit()
-        try #require(process.terminationStatus == 0, "\(texts)")
+        try #require(process.waitForEnd() == 0, "\(texts)")
         let run = try JSONDecoder().decode(Run.self, from: Data(texts.0.utf8))
         #expect(
             run.figures.map(\.name) == ["12 endpoints", "12 endpoints and one that never answers: the others' p99"])

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A `ledger-worker` that can be killed without warning.
@@ -17,7 +18,7 @@ final class WorkerProcess: Sendable {
         process.standardOutput = output
         let (lines, continuation) = AsyncStream<String>.makeStream()
         let (firstLine, first) = AsyncStream<Void>.makeStream()
-        try process.run()
+        try process.runAlone()
         let handle = output.fileHandleForReading
         Thread.detachNewThread {
             var pending = Data()
@@ -60,7 +61,7 @@ final class WorkerProcess: Sendable {
     /// What it said until it ended: the draft's number and its position.
     func acknowledged() async throws -> [(Int, Int64)] {
         let lines = await collected.value
-        process.waitUntilExit()
+        process.waitForEnd()
         return try lines.map { line in
             let parts = line.split(separator: " ")
             return (try #require(Int(parts[0])), try #require(Int64(parts[1])))

@@ -5,6 +5,7 @@ import HTTPServer
 import Ledger
 import OpenSSLCrypto
 import StoreSimulator
+import TestSupport
 import Testing
 
 @testable import Service
@@ -97,9 +98,8 @@ struct OfferSignatureTests {
         ]
         process.currentDirectoryURL = directory
         process.standardOutput = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        return process.terminationStatus == 0
+        try process.runAlone()
+        return process.waitForEnd() == 0
     }
 }
 
