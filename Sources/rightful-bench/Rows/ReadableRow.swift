@@ -27,6 +27,7 @@ struct ReadableRow: Row {
                     port: service.port, file: supply.file + "0", customersFile: supply.customers, perSecond: half,
                     seconds: seconds, pipe: pipe))
             let (posted, ending) = try poster.result(WorkerResult.self, limit: .seconds(seconds + 90))
+            let sample = Sample(posted, ending, meter)
             let (seen, _) = try watcher.result(WorkerResult.self, limit: .seconds(60))
             var figure = Figure(
                 "readable", "sent to readable at \(Int(half)) notifications/s, p99", unit: "ms",
@@ -34,7 +35,7 @@ struct ReadableRow: Row {
             ).beside("p99 of a bare single-row commit (pgbench, one connection)", commit.p99Milliseconds)
             figure.p50Milliseconds = seen.p50Milliseconds
             figure.p99Milliseconds = seen.p99Milliseconds
-            figure.others = meter.read(load: ending.processorTime).others
+            figure.others = sample.others
             bench.report.add(
                 figure.judged(.ratio(atMost: 4))
                     .noting("\(seen.operations) probes of \(posted.operations); greatest rate \(Int(greatest))/s"))
@@ -43,6 +44,7 @@ struct ReadableRow: Row {
                 value: posted.p99Milliseconds)
             acknowledged.p50Milliseconds = posted.p50Milliseconds
             acknowledged.p99Milliseconds = posted.p99Milliseconds
+            acknowledged.processorTime = sample.processorTime
             bench.report.add(acknowledged)
             // What follows the log would take its part of the machine.
             rig.stopService()
