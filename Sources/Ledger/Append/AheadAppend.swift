@@ -10,7 +10,7 @@ import Synchronization
 /// no gaps and follow the order of commits here too: no batch touches the head before the one before it is committed.
 final class AheadAppend: Sendable {
     /// The most by which an event may be dated before its commit.
-    private static let oldestMilliseconds: Int64 = 1000
+    static let oldestMilliseconds: Int64 = 1000
 
     private let pool: PostgresPool
     /// How many batches are decided under the lock after this way failed.
@@ -76,6 +76,8 @@ final class AheadAppend: Sendable {
                 return try write(batch, as: flight, isDecided: isDecided, on: connection)
             }
         } catch {
+            // Under the lock one connection is enough, which may be open already.
+            pause.withLock { $0 = lockedBatches }
             return .undecided
         }
     }

@@ -16,8 +16,12 @@ enum AppendRead {
         var questions = Questions(batch, memory: memory)
         var results = try connection.pipeline(
             [PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED")] + questions.statements)
-        if try results[Questions.forgottenIndex].first?.bool(0) == true {
-            // Somebody was forgotten since: their number must not be given to new events.
+        let isHeld = try results[Questions.sinceIndex].first?.bool(0) ?? false
+        let isSomebodyForgotten = try results[Questions.sinceIndex].first?.bool(1) ?? false
+        if !isHeld || isSomebodyForgotten {
+            // What a log that lost its end held is not in it, whatever is remembered.
+            if !isHeld { memory.reset() }
+            // The number of somebody forgotten must not be given to new events.
             memory.forget()
             questions = Questions(batch, memory: memory)
             results = [results[0]] + (try connection.pipeline(questions.statements))
@@ -60,7 +64,7 @@ extension AppendContext {
 private struct Questions {
     /// Where in the results `BEGIN` included, the answers stand that every batch asks for.
     static let headIndex = 1
-    static let forgottenIndex = 2
+    static let sinceIndex = 2
     private static let optionalIndex = 3
 
     private enum Question {
@@ -80,7 +84,7 @@ private struct Questions {
     private let deciding: [OriginalKey]
 
     init(_ batch: [PreparedEvent], memory: WriterMemory) {
-        statements = [AppendRead.lockHead, Self.forgotten(since: memory.position)]
+        statements = [AppendRead.lockHead, Self.since(memory.head)]
         deciding = Set(batch.compactMap(\.decidingOriginal)).sorted()
         known = memory.knowledge(of: batch)
 
@@ -117,8 +121,8 @@ private struct Questions {
         guard let head = results[Self.headIndex].first else { throw Statements.missingHead }
         var context = AppendContext(head: try LedgerHead(head))
         context.leaseHolder = try head.optionalInt(5)
-        if let row = results[Self.forgottenIndex].first {
-            context.databaseTime = Timestamp(milliseconds: try row.timestamp(1))
+        if let row = results[Self.sinceIndex].first {
+            context.databaseTime = Timestamp(milliseconds: try row.timestamp(2))
         }
         context.identities = known.identities
         context.knownHeaders = known.headers
@@ -163,14 +167,18 @@ private struct Questions {
         return context
     }
 
-    /// Whether somebody was forgotten after a position; and the database's time, not before the head's lock was taken.
-    private static func forgotten(since position: Int64) -> PostgresStatement {
-        PostgresStatement(
+    /// Whether the log holds the head that is remembered, and whether somebody was forgotten since; and the database's time, not
+    /// before the head's lock was taken.
+    private static func since(_ known: LedgerHead?) -> PostgresStatement {
+        // Where nothing is remembered there is nothing to ask about.
+        let (position, hash) = (known?.position ?? .max, known?.hash ?? .zero)
+        return PostgresStatement(
             """
-            SELECT EXISTS (SELECT FROM event WHERE ledger_id = $1 AND position > $2 AND type = 'forgotten'),
-                clock_timestamp()
+            SELECT $2 IN (0, \(Int64.max)) OR EXISTS (
+                    SELECT FROM event WHERE ledger_id = $1 AND position = $2 AND hash = $3),
+                EXISTS (SELECT FROM event WHERE ledger_id = $1 AND position > $2 AND type = 'forgotten'), clock_timestamp()
             """,
-            [.int(ledgerID), .int(position)])
+            [.int(ledgerID), .int(position), .bytes(hash.bytes)])
     }
 
     private static func precedents(_ keys: Set<DedupKey>) -> PostgresStatement {

@@ -36,7 +36,8 @@ enum AppendWrite {
     ///
     /// - Parameters:
     ///   - previous: the transaction that writes the events before; its commit is waited for before the head is touched.
-    ///   - isBounded: whether the commit is refused where its events are dated later than the database's clock allows.
+    ///   - isBounded: whether the commit is refused where its events are dated later, or earlier, than the database's clock
+    ///     allows.
     ///   - lease: refuses the commit where another instance has it.
     ///   - mayCommit: asked last before the commit.
     /// - Throws: `NotWritten` when the events before were not committed, or `mayCommit` says no; `PostgresError` for
@@ -257,7 +258,8 @@ enum AppendWrite {
     private static func takeHead(
         from base: LedgerHead, to head: LedgerHead, isBounded: Bool, _ lease: ReadLease
     ) -> [PostgresStatement] {
-        [
+        let oldest = AheadAppend.oldestMilliseconds + LedgerClock.toleranceMilliseconds
+        return [
             PostgresStatement(
                 "SELECT FROM ledger_head WHERE ledger_id = $1 FOR NO KEY UPDATE NOWAIT", [.int(ledgerID)]),
             // A head that is elsewhere, dated by a clock that is wrong, or that others rely on, gets no hash, which its
@@ -267,7 +269,8 @@ enum AppendWrite {
                 UPDATE ledger_head SET position = $2, recorded_at = $3,
                     hash = CASE WHEN position = $7 AND hash = $8
                         AND (lease_holder IS NULL OR lease_holder = $10)
-                        AND (NOT $9 OR $3 <= clock_timestamp() + interval '\(LedgerClock.toleranceMilliseconds) ms')
+                        AND (NOT $9 OR $3 BETWEEN clock_timestamp() - interval '\(oldest) ms'
+                            AND clock_timestamp() + interval '\(LedgerClock.toleranceMilliseconds) ms')
                         THEN $4 END,
                     next_identity = $5, catalog_position = $6
                 WHERE ledger_id = $1

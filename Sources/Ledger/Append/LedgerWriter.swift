@@ -56,8 +56,9 @@ package final class LedgerWriter: Sendable {
 
     /// - Parameters:
     ///   - now: dates events.
-    ///   - clock: what `now` reads, where it is to agree with the database's; every batch then compares the two, and no
-    ///     event is dated later than the database's clock and its tolerance. `nil` takes `now` as it is.
+    ///   - clock: what `now` reads, where it is to agree with the database's; every batch that is decided under the lock
+    ///     then compares the two, and any other is refused where its date is too far from the database's. `nil` takes `now`
+    ///     as it is.
     package init(
         pool: PostgresPool, limits: Limits = Limits(), now: @escaping @Sendable () -> Timestamp,
         clock: LedgerClock? = nil,

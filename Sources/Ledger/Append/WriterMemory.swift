@@ -4,8 +4,9 @@ import Synchronization
 /// What a writer remembers of the ledger, so that it need not ask again.
 ///
 /// Only what never changes once committed: the number of an identity, that a header or a name is stored, which payload
-/// has a dedup key. The one exception is that a person is forgotten; a batch therefore asks whether that has happened
-/// since `position`, or goes on from exactly the head that is remembered, which the commit then proves.
+/// has a dedup key. There are two exceptions: a person is forgotten; and the log loses its end, as when a backup is restored
+/// or a replica takes over that had not got everything. A batch therefore goes on from exactly the head that is remembered,
+/// which the commit then proves; or it asks whether the log still holds that head, and whether somebody was forgotten since.
 final class WriterMemory: Sendable {
     /// The most of each kind remembered; of those beyond, the ones not used lately go.
     private static let identityLimit = 200_000
@@ -14,10 +15,8 @@ final class WriterMemory: Sendable {
     private static let headerLimit = 1000
 
     private struct State {
-        /// The end of the log after the last batch that was planned or read; `nil` before any.
+        /// The end of the log after the last batch that was planned or read; `nil` before any, where nothing is remembered.
         var head: LedgerHead?
-        /// Where nothing is remembered there is nothing to ask about.
-        var position = Int64.max
         var identities = RecentlyUsed<ExactText, IdentityRef>(limit: WriterMemory.identityLimit)
         var headers = RecentlyUsed<Digest, Bool>(limit: WriterMemory.headerLimit)
         var names = RecentlyUsed<EventName, Bool>(limit: WriterMemory.nameLimit)
@@ -37,10 +36,9 @@ final class WriterMemory: Sendable {
 
     private let state = Mutex(State())
 
-    /// Up to where the log is known to have forgotten nobody who is remembered.
-    var position: Int64 { state.withLock { $0.position } }
-
     /// The end of the log, unless somebody else has appended since; `nil` before anything was read.
+    ///
+    /// Up to there the log has forgotten nobody who is remembered.
     var head: LedgerHead? { state.withLock { $0.head } }
 
     /// Looks up whom and what a batch names.
@@ -79,7 +77,6 @@ final class WriterMemory: Sendable {
     func learn(identities: [ExactText: IdentityRef], headers: Set<Digest>, at head: LedgerHead) {
         state.withLock { state in
             state.head = head
-            state.position = head.position
             for (value, number) in identities { state.identities.insert(number, for: value) }
             for name in headers { state.headers.insert(true, for: name) }
         }
@@ -104,7 +101,6 @@ final class WriterMemory: Sendable {
             for name in plan.newHeaders.keys { state.headers.insert(true, for: name) }
             for name in plan.newNames where name.name.kind.isFirstOnly { state.names.insert(true, for: name.name) }
             for (key, statement) in plan.newStatements { state.statements.insert(statement, for: key) }
-            state.position = plan.head.position
             state.head = plan.head
         }
     }

@@ -1,0 +1,129 @@
+import EntitlementCore
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// What a writer remembers of a log that lost its end since, as when a backup is restored or a replica takes over that had
+/// not got everything.
+@Suite("A writer whose log lost its end", .timeLimit(.minutes(2)))
+struct LostEndTests {
+    /// How the log ends, to be brought back to it.
+    private struct End {
+        let position: Int64
+        let nextIdentity: Int64
+        let row: [PostgresValue]
+        let headers: [[UInt8]]
+
+        static func now(of owner: PostgresConnection) async throws -> End {
+            try await owner.run { connection in
+                let row = try connection.query(
+                    "SELECT position, next_identity, recorded_at, hash, catalog_position FROM ledger_head"
+                ).row(0)
+                return End(
+                    position: try row.int(0), nextIdentity: try row.int(1),
+                    row: [
+                        .int(try row.int(0)), .int(try row.int(1)), .timestamp(try row.timestamp(2)),
+                        .bytes(try row.bytes(3)), .int(try row.int(4)),
+                    ],
+                    headers: try connection.query("SELECT sha256 FROM jws_header").rows.map { try $0.bytes(0) })
+            }
+        }
+
+        func restore(by owner: PostgresConnection) async throws {
+            let tables = ["event", "event_name", "evidence", "identity", "jws_header"]
+            func set(_ state: String) -> String {
+                tables.map { "ALTER TABLE \($0) \(state) TRIGGER USER;" }.joined()
+            }
+            try await owner.execute(
+                script: """
+                    BEGIN; \(set("DISABLE"))
+                    DELETE FROM event_name WHERE position > \(position);
+                    DELETE FROM evidence WHERE position > \(position);
+                    DELETE FROM identity WHERE identity >= \(nextIdentity);
+                    DELETE FROM event WHERE position > \(position);
+                    """)
+            try await owner.run { [row, headers] connection in
+                try connection.query("DELETE FROM jws_header WHERE sha256 <> ALL ($1)", [.bytesArray(headers)])
+                try connection.query(
+                    """
+                    UPDATE ledger_head SET position = $1, next_identity = $2, recorded_at = $3, hash = $4,
+                        catalog_position = $5
+                    """, row)
+            }
+            try await owner.execute(script: "\(set("ENABLE")) COMMIT")
+        }
+    }
+
+    @Test("statements that were lost are written again when they come again", arguments: [1, 40])
+    func statements(atOnce: Int) async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let drafts = RandomDrafts(seed: 81, originals: 6).drafts(80)
+        func append(_ drafts: ArraySlice<EventDraft>) async throws -> [AppendOutcome] {
+            var outcomes: [AppendOutcome] = []
+            var rest = drafts
+            while !rest.isEmpty {
+                let part = rest.prefix(atOnce)
+                rest = rest.dropFirst(atOnce)
+                outcomes += try await withThrowingTaskGroup(of: AppendOutcome.self) { group in
+                    for draft in part { group.addTask { try await ledger.writer.append(draft) } }
+                    return try await group.reduce(into: []) { $0.append($1) }
+                }
+            }
+            return outcomes
+        }
+        _ = try await append(drafts[..<40])
+        let end = try await End.now(of: owner)
+        for _ in 0..<2 {
+            #expect(try await append(drafts[40...]).allSatisfy { !$0.isDuplicate })
+            try await end.restore(by: owner)
+        }
+        let again = try await append(drafts[...])
+        #expect(again.count { $0.isDuplicate } == 40)
+        #expect(Set(again.map(\.position)) == Set(1...80))
+        try await LogInspection(ledger.database).expectSound("\(atOnce) at once")
+        _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+
+    @Test("statements that were lost are written again when others stand at their positions by then")
+    func regrown() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let drafts = RandomDrafts(seed: 82, originals: 3).drafts(20)
+        for draft in drafts[..<10] { _ = try await ledger.writer.append(draft) }
+        let end = try await End.now(of: owner)
+        for draft in drafts[10...] { _ = try await ledger.writer.append(draft) }
+        try await end.restore(by: owner)
+        let other = LedgerWriter(
+            pool: ledger.database.pool(), now: { Timestamp(milliseconds: Int64(1_800_000_000_000)) })
+        for number in 0..<15 {
+            _ = try await other.append(.grant("other-\(number)", of: "pro", to: "other-\(number)"))
+        }
+        for draft in drafts[10...] { #expect(try await !ledger.writer.append(draft).isDuplicate) }
+        try await LogInspection(ledger.database).expectSound("regrown")
+        _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+
+    @Test("nobody new gets the number of somebody who was lost, and whoever was lost gets a row again")
+    func numbers() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        _ = try await ledger.writer.append(.grant("first", of: "pro", to: "somebody"))
+        let end = try await End.now(of: owner)
+        _ = try await ledger.writer.append(.grant("lost", of: "pro", to: "ann"))
+        try await end.restore(by: owner)
+        // Decided under the head's lock, with what is remembered.
+        var draft = EventDraft.grant("kept", of: "pro", to: "ann")
+        draft.deduplication = .command(key: "key", requestHash: .zero)
+        _ = try await ledger.writer.append(draft)
+        for number in 0..<3 { _ = try await ledger.writer.append(.grant("\(number)", of: "pro", to: "new-\(number)")) }
+        let owners = try await owner.query(
+            "SELECT value FROM event LEFT JOIN identity USING (ledger_id, identity) ORDER BY position"
+        ).rows.map { try $0.optionalText(0) }
+        #expect(owners == ["somebody", "ann", "new-0", "new-1", "new-2"])
+        try await LogInspection(ledger.database).expectSound("numbers")
+        _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+}
