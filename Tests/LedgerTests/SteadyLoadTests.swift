@@ -35,16 +35,8 @@ struct SteadyLoadTests {
     @Test("a step that reaches the end of the log says so, so that the next may wait for more to come")
     func webhooks() async throws {
         let ledger = try await TestLedger()
-        let terms = EndpointTerms(
-            urlHash: .zero, secretHash: .zero, origin: "https://example.com", types: [], environment: nil,
-            bundleID: nil, format: "standard", description: nil)
-        _ = try await ledger.writer.append(
-            EventDraft(
-                environment: nil, source: .api, occurredAt: nil,
-                fact: .access(.endpoint(EndpointFact(endpointID: "we_all", change: .made(terms)))), identities: [],
-                deduplication: .unique))
-        let projector = WebhookProjector(
-            pool: ledger.pool, pageEvents: 2, teller: NoTeller(), showDrift: { _ in [] }, show: { _ in [] })
+        _ = try await ledger.writer.append(.endpoint("we_all"))
+        let projector = WebhookProjector(ledger, pageEvents: 2)
         while try await projector.step(now: { Self.now }).isUnfinished {}
         let drafts = RandomDrafts(seed: 72, originals: 2).drafts(3)
         for draft in drafts[..<2] { _ = try await ledger.writer.append(draft) }
@@ -64,5 +56,57 @@ struct SteadyLoadTests {
             Issue.record("something is left to do")
             return
         }
+    }
+
+    @Test("a walk over everybody goes on with each step, whatever else comes into the log")
+    func walk() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(.endpoint("we_all"))
+        let everybody = (0..<200).map { EventDraft.grant("grant-\($0)", of: "pro", to: "customer-\($0)") }
+        for draft in everybody { _ = try await ledger.writer.append(draft) }
+        let projector = WebhookProjector(ledger, pageCustomers: 16)
+        while try await projector.step(now: { Self.now }).isUnfinished {}
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        let steps = 200 / 16 + 2
+        for number in 0..<steps {
+            _ = try await ledger.writer.append(.grant("later-\(number)", of: "other", to: "somebody else"))
+            let progress = try await projector.step(now: { Self.now })
+            #expect(progress == (number < steps - 1 ? .more : .news), "step \(number)")
+        }
+        let isWalked = try await ledger.pool.withConnection { connection in
+            try connection.query("SELECT walk_position IS NULL FROM answer_scope").row(0).bool(0)
+        }
+        #expect(isWalked)
+    }
+
+    @Test("a step that tells of events and of differences waits for endpoints in their order")
+    func lockOrder() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(.endpoint("we_a", types: [.driftFound]))
+        _ = try await ledger.writer.append(.endpoint("we_b", types: [.eventRecorded]))
+        let projector = WebhookProjector(ledger)
+        while try await projector.step(now: { Self.now }).isUnfinished {}
+        let found = try await ledger.writer.append(.grant("grant", of: "pro", to: "ann")).position
+        let owner = try await ledger.database.owner()
+        try await owner.execute(
+            script: """
+                INSERT INTO drift (ledger_id, position, environment, comparison, class, cause, app, is_open, found_at)
+                VALUES (1, \(found), 1, 1, 1, 1, '', true, now());
+                INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES (1, 'drift', 1, \(found))
+                ON CONFLICT (ledger_id, name) DO UPDATE SET checkpoint = excluded.checkpoint;
+                """)
+        // As whoever notes how deliveries to both went.
+        let sender = try await ledger.database.owner()
+        try await sender.execute(script: "BEGIN; SELECT FROM webhook_endpoint WHERE endpoint = 'we_a' FOR UPDATE")
+        async let progress = projector.step(now: { Self.now })
+        while try await owner.query(
+            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).isEmpty {}
+        try await sender.execute(script: "SELECT FROM webhook_endpoint WHERE endpoint = 'we_b' FOR UPDATE; COMMIT")
+        #expect(try await progress == .news)
+        let given = try await owner.query(
+            "SELECT endpoint FROM webhook_delivery JOIN webhook_message USING (number) WHERE position = \(found) ORDER BY 1"
+        )
+        #expect(try given.rows.map { try $0.text(0) } == ["we_a", "we_b"])
     }
 }

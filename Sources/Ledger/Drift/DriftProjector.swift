@@ -19,7 +19,7 @@ package struct DriftProjector: Sendable {
 
     /// Goes on from the checkpoint to the head of the log, or through as many events.
     ///
-    /// Between pages it rests for as long as they take, so that those who ask are served first.
+    /// After each page it rests for as long as that took, so that those who ask are served first.
     ///
     /// - Parameters:
     ///   - isHurried: it does not rest, because somebody waits for the end.
@@ -38,6 +38,7 @@ package struct DriftProjector: Sendable {
             case .done: return
             case .reachedHead(let head):
                 progress(head)
+                if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
                 // What came meanwhile is for the next time: under a steady load there would be no end to it.
                 return
             case .wentThrough(let end):

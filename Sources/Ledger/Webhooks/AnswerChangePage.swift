@@ -140,6 +140,9 @@ struct AnswerChangePage {
     // MARK: - Looking
 
     private mutating func read(_ keys: Set<LifeKey>, on connection: isolated PostgresConnection) throws {
+        // Lives read later may have been linked since, beyond what this page goes through: then one name stands for more.
+        folded.removeAll(keepingCapacity: true)
+        customers.removeAll(keepingCapacity: true)
         try lives.read(keys, on: connection)
         let people = keys.reduce(into: Set<IdentityRef>()) { people, key in
             people.formUnion(lives[key]?.names ?? [key.identity])
@@ -248,10 +251,18 @@ struct AnswerChangePage {
 
     // MARK: - What came of it
 
-    /// Writes when everybody was looked at.
+    /// Withdraws what is left of people who were forgotten; before the messages of this page are added, which stay.
+    func withdraw(on connection: isolated PostgresConnection) throws {
+        guard !forgotten.isEmpty else { return }
+        // Whoever sends to one of them locks that first.
+        try Outbox.lockAll(on: connection)
+        try Outbox.forget(forgotten, on: connection)
+    }
+
+    /// Writes when everybody was looked at; after the messages are added, whose endpoints whoever forgets somebody locks
+    /// first as well.
     func write(on connection: isolated PostgresConnection) throws {
         try WatchedAnswer.write(touched.compactMap { watched[$0] }, on: connection)
-        try Outbox.forget(forgotten, on: connection)
     }
 }
 

@@ -65,9 +65,16 @@ enum Outbox {
     /// Adds messages, in the order in which those of one customer are sent, and gives each to the endpoints that want it.
     ///
     /// The transaction has to hold the lock of ``WebhookProjector``'s row: one writer at a time, so that messages are numbered in
-    /// the order of their commits.
-    static func add(_ messages: [OutboxMessage], on connection: isolated PostgresConnection) throws {
-        guard !messages.isEmpty else { return }
+    /// the order of their commits. It does this once: endpoints are locked in their order by one statement only.
+    ///
+    /// - Parameter endpoint: is locked as well.
+    static func add(
+        _ messages: [OutboxMessage], locking endpoint: String? = nil, on connection: isolated PostgresConnection
+    ) throws {
+        guard !messages.isEmpty else {
+            if let endpoint { try lock([endpoint], on: connection) }
+            return
+        }
         let numbers = try connection.query(
             """
             INSERT INTO webhook_message (
@@ -89,7 +96,7 @@ enum Outbox {
                 .bytesArray(messages.map { $0.change?.after }), .bytesArray(messages.map(\.body)),
             ]
         ).rows.map { try $0.int(0) }
-        try lockThoseWanting(numbers, on: connection)
+        try lockThoseWanting(numbers, and: endpoint, on: connection)
         try connection.query(
             giving,
             [
@@ -216,22 +223,29 @@ enum Outbox {
     /// Locks endpoints, which guards everything that waits for them.
     ///
     /// Whoever changes that takes these locks first, and in the same order: so of two neither waits for the other for ever.
-    ///
     static func lock(_ endpoints: Set<String>, on connection: isolated PostgresConnection) throws {
         try connection.query(
             "SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = ANY ($2) ORDER BY endpoint FOR UPDATE",
             [.int(ledgerID), .textArray(endpoints.sorted())])
     }
 
-    /// Locks those to which messages are given, in the same order.
-    private static func lockThoseWanting(_ numbers: [Int64], on connection: isolated PostgresConnection) throws {
+    /// Locks all of them, in the same order.
+    static func lockAll(on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            "SELECT FROM webhook_endpoint WHERE ledger_id = $1 ORDER BY endpoint FOR UPDATE", [.int(ledgerID)])
+    }
+
+    /// Locks those to which messages are given, and one more, in the same order.
+    private static func lockThoseWanting(
+        _ numbers: [Int64], and other: String?, on connection: isolated PostgresConnection
+    ) throws {
         try connection.query(
             """
-            SELECT FROM webhook_endpoint AS endpoint WHERE endpoint.ledger_id = $1 AND EXISTS (
+            SELECT FROM webhook_endpoint AS endpoint WHERE endpoint.ledger_id = $1 AND (endpoint.endpoint = $3 OR EXISTS (
                 SELECT FROM webhook_message AS message
-                WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[]) AND \(isWanted))
+                WHERE message.ledger_id = $1 AND message.number = ANY ($2::bigint[]) AND \(isWanted)))
             ORDER BY endpoint.endpoint FOR UPDATE
-            """, [.int(ledgerID), .intArray(numbers)])
+            """, [.int(ledgerID), .intArray(numbers), .text(other)])
     }
 
     /// Whether an endpoint wants a message.

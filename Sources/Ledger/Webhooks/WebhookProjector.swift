@@ -6,7 +6,10 @@ package import PostgresClient
 ///
 /// A step is one transaction under the lock of the projection's row, so any number of processes may do this at once. Events are
 /// taken one after the other; who is to be looked at for the time alone lies under an index of the instants; and what bears on
-/// everybody, such as a catalog, is a walk in small steps between these, so that it delays nobody's event.
+/// everybody, such as a catalog, is a walk in small parts, each in a step that reaches the end of the log, so that it delays
+/// nobody's event.
+///
+/// All that a step tells is put into the outbox together, so that endpoints are locked once, in their order.
 package struct WebhookProjector: Sendable {
     /// What was told once is told: another version goes on where the last one was.
     static let row = ProjectionRow(name: "webhook", version: 1)
@@ -110,50 +113,62 @@ package struct WebhookProjector: Sendable {
 
     private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
+        let end = ContinuousClock.now + patience
         let head = try Statements.headPosition(on: connection)
         try connection.walkByIndex()
         let share = try share(on: connection)
-        if head == checkpoint, try tellDrift(upTo: head, share, on: connection) { return .more }
-        let scopes = try AnswerScope.all(on: connection)
+        var scopes = try AnswerScope.all(on: connection)
         let applied = scopes.isEmpty ? [] : try AppliedCatalog.all(on: connection)
         var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
         // Beside a backlog of events, too: whoever has lapsed meanwhile is told of in time, unless the backlog is about them.
-        let due =
-            scopes.isEmpty
-            ? []
-            : try WatchedAnswer.due(
-                by: now, limit: min(pageCustomers * (head > checkpoint ? 4 : 1), share), on: connection)
+        let limit = min(pageCustomers * (head > checkpoint ? 4 : 1), share)
+        let due = scopes.isEmpty ? [] : try WatchedAnswer.due(by: now, limit: limit, on: connection)
         if !due.isEmpty { try page.pass(due, at: now, knownAt: checkpoint, until: .now + patience, on: connection) }
+        var reached = checkpoint
+        var recorded: [OutboxMessage] = []
+        var changed: [AnswerScope] = []
         if head > checkpoint {
-            let reached = try follow(from: checkpoint, to: head, share, scopes, applied, &page, on: connection)
-            try Self.row.note(reached, on: connection)
-            guard reached == head else { return .more }
-            // Under a steady load no step finds nothing but this to do.
-            _ = try tellDrift(upTo: reached, share, on: connection)
-            // A walk takes its steps between those of the events, so there is no rest before it is done.
-            return scopes.contains { $0.walk != nil } ? .more : .news
+            let change = try EndpointEvent.first(after: checkpoint, on: connection)
+            if let change, change.position == checkpoint + 1 {
+                try apply(change, page, on: connection)
+                return .more
+            }
+            let last = min(change.map { $0.position - 1 } ?? head, head)
+            (reached, recorded) = try follow(from: checkpoint, to: last, share, scopes, &page, on: connection)
+            for index in scopes.indices where scopes[index].walk == nil {
+                scopes[index].beginWalk(for: applied, upTo: reached)
+                if scopes[index].walk != nil { changed.append(scopes[index]) }
+            }
         }
-        if !due.isEmpty {
-            try page.write(on: connection)
-            try Outbox.add(page.messages, on: connection)
+        // Under a steady load no step finds nothing but these to do.
+        var differences: Differences?
+        if reached == head {
+            differences = try self.differences(upTo: head, share, on: connection)
+            let walking = scopes.firstIndex { scope in scope.walk != nil && !changed.contains { $0.name == scope.name }
+            }
+            if due.count < limit, let walking {
+                let part = min(pageCustomers, share)
+                try walk(&scopes[walking], part, applied, upTo: head, until: end, &page, on: connection)
+                changed.append(scopes[walking])
+            }
+        }
+        try page.withdraw(on: connection)
+        try Outbox.add(recorded + page.messages + (differences?.messages ?? []), on: connection)
+        try page.write(on: connection)
+        for scope in changed { try scope.write(on: connection) }
+        if let differences { try Self.driftRow.note(differences.told, on: connection) }
+        if reached > checkpoint { try Self.row.note(reached, on: connection) }
+        // A walk is gone on with at once, with the events that came meanwhile.
+        if reached < head || due.count == limit || differences?.isUnfinished ?? false
+            || scopes.contains(where: { $0.walk != nil })
+        {
             return .more
         }
-        if var scope = scopes.first(where: { $0.walk != nil }), let walk = scope.walk {
-            let limit = min(pageCustomers, share)
-            let part = try identities(after: walk.identity, limit: limit, on: connection)
-            let last = try page.walk(part, for: scope, upTo: checkpoint, until: .now + patience, on: connection)
-            try page.write(on: connection)
-            try Outbox.add(page.messages, on: connection)
-            scope.advanceWalk(to: part.count < limit && last == part.last ? nil : last)
-            scope.beginWalk(for: applied, upTo: checkpoint)
-            try scope.write(on: connection)
-            return .more
-        }
-        return .done(until: now)
+        return head > checkpoint || !due.isEmpty || differences != nil || !changed.isEmpty ? .news : .done(until: now)
     }
 
-    /// How many messages a transaction may make, when each goes to every endpoint: they are locked for as long, and whoever sends
-    /// waits for them.
+    /// How many messages of each kind a transaction may make, when each goes to every endpoint: they are locked for as long, and
+    /// whoever sends waits for them.
     private func share(on connection: isolated PostgresConnection) throws -> Int {
         let endpoints = try connection.query(
             "SELECT count(*) FROM webhook_endpoint WHERE ledger_id = $1", [.int(ledgerID)]
@@ -163,52 +178,67 @@ package struct WebhookProjector: Sendable {
 
     private static let pageDeliveries = 20_000
 
-    /// Goes through the next events; returns up to which position.
+    /// Tells of an endpoint's making or change, and then lets it be.
+    private func apply(
+        _ change: EndpointEvent, _ page: AnswerChangePage, on connection: isolated PostgresConnection
+    ) throws {
+        // Those that there are already hear of it; it hears itself of what comes after.
+        let recorded = try RecordedEvents.messages(from: change.position - 1, to: change.position, on: connection)
+        try page.withdraw(on: connection)
+        try Outbox.add(page.messages + recorded, locking: change.fact.endpointID, on: connection)
+        try page.write(on: connection)
+        try StoredEndpoint.apply(change.fact, at: change.position, change.recordedAt, on: connection)
+        try Self.row.note(change.position, on: connection)
+    }
+
+    /// Goes through the next events; returns up to which position, and what there is to tell of the events themselves.
     private func follow(
-        from checkpoint: Int64, to head: Int64, _ share: Int, _ scopes: [AnswerScope], _ applied: [AppliedCatalog],
-        _ page: inout AnswerChangePage, on connection: isolated PostgresConnection
-    ) throws -> Int64 {
-        let change = try EndpointEvent.first(after: checkpoint, on: connection)
-        if let change, change.position == checkpoint + 1 {
-            try page.write(on: connection)
-            try Outbox.add(page.messages, on: connection)
-            // Those that there are already hear of it; it hears itself of what comes after.
-            try Outbox.add(
-                try RecordedEvents.messages(from: checkpoint, to: change.position, on: connection), on: connection)
-            try StoredEndpoint.apply(change.fact, at: change.position, change.recordedAt, on: connection)
-            return change.position
-        }
-        let last = min(change.map { $0.position - 1 } ?? head, head)
+        from checkpoint: Int64, to last: Int64, _ share: Int, _ scopes: [AnswerScope], _ page: inout AnswerChangePage,
+        on connection: isolated PostgresConnection
+    ) throws -> (Int64, [OutboxMessage]) {
         let apps = try StoredEndpoint.apps(wanting: Set(MessageType.allCases), on: connection)
-        guard !apps.isEmpty else { return last }
+        guard !apps.isEmpty else { return (last, []) }
         var end = min(checkpoint + min(pageEvents, Int64(share)), last)
         let recorded = try RecordedEvents.messages(from: checkpoint, to: end, on: connection)
         if !scopes.isEmpty {
             let events = try BearingEvent.read(from: checkpoint, to: end, on: connection)
             end = try page.follow(events, until: .now + patience, on: connection) ?? end
-            try page.write(on: connection)
-            for var scope in scopes where scope.walk == nil {
-                scope.beginWalk(for: applied, upTo: end)
-                if scope.walk != nil { try scope.write(on: connection) }
-            }
         }
-        try Outbox.add(recorded.filter { $0.position <= end } + page.messages, on: connection)
-        return end
+        return (end, recorded.filter { $0.position <= end })
     }
 
-    /// Tells of differences that events up to a position showed since the last time; returns whether there was anything to do.
+    /// Goes on with a walk over everybody: through so many people at the most.
+    private func walk(
+        _ scope: inout AnswerScope, _ limit: Int, _ applied: [AppliedCatalog], upTo position: Int64,
+        until end: ContinuousClock.Instant, _ page: inout AnswerChangePage, on connection: isolated PostgresConnection
+    ) throws {
+        guard let walk = scope.walk else { return }
+        let part = try identities(after: walk.identity, limit: limit, on: connection)
+        let last = try page.walk(part, for: scope, upTo: position, until: end, on: connection)
+        scope.advanceWalk(to: part.count < limit && last == part.last ? nil : last)
+        scope.beginWalk(for: applied, upTo: position)
+    }
+
+    /// What there is to tell of differences.
+    private struct Differences {
+        var messages: [OutboxMessage] = []
+        /// Up to which position all are told then.
+        let told: Int64
+        var isUnfinished = false
+    }
+
+    /// Differences that events up to a position showed since the last time; `nil` where there is nothing to do.
     ///
     /// That a customer has something in the other environment only is no news, and would tell an endpoint of one of the other.
-    private func tellDrift(
+    private func differences(
         upTo position: Int64, _ share: Int, on connection: isolated PostgresConnection
-    ) throws -> Bool {
+    ) throws -> Differences? {
         let found = min(try DriftProjector.row.checkpoint(on: connection), position)
-        guard let told = try Self.driftRow.lock(on: connection, clear: nil), told < found else { return false }
+        guard try Self.driftRow.checkpoint(on: connection) < found,
+            let told = try Self.driftRow.lock(on: connection, clear: nil), told < found
+        else { return nil }
         let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
-        guard !names.isEmpty else {
-            try Self.driftRow.note(found, on: connection)
-            return true
-        }
+        guard !names.isEmpty else { return Differences(told: found) }
         let page = min(Int(pageEvents), share)
         let drifts = try DriftRegister.found(after: told, upTo: found, limit: page, on: connection)
         let messages = try drifts.filter { $0.drift.cause.driftClass != .environment }.flatMap { drift, identity in
@@ -219,9 +249,8 @@ package struct WebhookProjector: Sendable {
                     identity: identity ?? EventName.nobody, position: drift.position, at: drift.foundAt)
             }
         }
-        try Outbox.add(messages, on: connection)
-        try Self.driftRow.note(drifts.count < page ? found : drifts[drifts.count - 1].drift.position, on: connection)
-        return true
+        let end = drifts.count < page ? found : drifts[drifts.count - 1].drift.position
+        return Differences(messages: messages, told: end, isUnfinished: end < found)
     }
 
     private func identities(

@@ -30,19 +30,6 @@ struct LinkedNamesTests {
             name)
     }
 
-    private static let endpoint = EventDraft(
-        environment: nil, source: .api, occurredAt: nil,
-        fact: .access(
-            .endpoint(
-                EndpointFact(
-                    endpointID: "we_1",
-                    change: .made(
-                        EndpointTerms(
-                            urlHash: .zero, secretHash: .zero, origin: "https://example.com",
-                            types: ["entitlements.changed"], environment: nil, bundleID: nil, format: "standard",
-                            description: nil))))),
-        identities: [], deduplication: .unique)
-
     /// Prints how many events a second are followed: `LinkedNamesTests` says what it is of a customer with many names.
     @Test(
         "whoever has many names, and very many grants, is told of under each name that was told of before, and rightly",
@@ -62,7 +49,7 @@ struct LinkedNamesTests {
             while try await projector.step(now: { Self.now }).isUnfinished {}
         }
         if areTold {
-            _ = try await ledger.writer.append(Self.endpoint)
+            _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged]))
             try await append((0..<Self.names).map { Self.grant($0, to: "name-\($0)") })
             try await follow()
         }
@@ -71,7 +58,7 @@ struct LinkedNamesTests {
                 Self.command(.link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))), "name-\($0)", "c-1")
             })
         try await append((Self.names..<(Self.grants - Self.last)).map { Self.grant($0, to: "c-1") })
-        if !areTold { _ = try await ledger.writer.append(Self.endpoint) }
+        if !areTold { _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged])) }
         try await follow()
         for number in (Self.grants - Self.last)..<Self.grants {
             _ = try await ledger.writer.append(Self.grant(number, to: "c-1"))

@@ -19,17 +19,9 @@ struct StreamNoticesTests {
     private static func ledger() async throws -> TestLedger {
         let ledger = try await TestLedger()
         for app in [nil, "com.example"] {
-            let terms = EndpointTerms(
-                urlHash: .zero, secretHash: .zero, origin: "https://example.com", types: [], environment: nil,
-                bundleID: app, format: "standard", description: nil)
-            _ = try await ledger.writer.append(
-                EventDraft(
-                    environment: nil, source: .api, occurredAt: nil,
-                    fact: .access(.endpoint(EndpointFact(endpointID: "we_\(app ?? "all")", change: .made(terms)))),
-                    identities: [], deduplication: .unique))
+            _ = try await ledger.writer.append(.endpoint("we_\(app ?? "all")", app: app))
         }
-        let projector = WebhookProjector(
-            pool: ledger.pool, teller: NoTeller(), showDrift: { _ in [] }, show: { _ in [] })
+        let projector = WebhookProjector(ledger)
         while try await projector.step(now: { now }).isUnfinished {}
         return ledger
     }
