@@ -71,12 +71,7 @@ enum AppendTransaction {
 
     /// Whether a plan's commit took place: the chain's hash at its last position is like no other's.
     private static func holds(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws -> Bool {
-        guard !plan.events.isEmpty else { return false }
-        let row = try connection.query(
-            "SELECT hash FROM event WHERE ledger_id = $1 AND position = $2",
-            [.int(ledgerID), .int(plan.head.position)]
-        ).first
-        return try row?.digest(0) == plan.head.hash
+        try !plan.events.isEmpty && Statements.holds(plan.head.position, plan.head.hash, on: connection)
     }
 }
 

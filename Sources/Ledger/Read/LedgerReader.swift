@@ -274,6 +274,16 @@ enum Statements {
         try connection.query(head.sql, head.parameters).first?.int(0) ?? 0
     }
 
+    /// Whether the log holds the event at a position that had this hash: no log that lost its end does, however long it is again.
+    static func holds(
+        _ position: Int64, _ hash: Digest, on connection: isolated PostgresConnection
+    ) throws -> Bool {
+        try connection.query(
+            "SELECT FROM event WHERE ledger_id = $1 AND position = $2 AND hash = $3",
+            [.int(ledgerID), .int(position), .bytes(hash.bytes)]
+        ).first != nil
+    }
+
     /// When an event was recorded; `nil` at position 0, and where there is none.
     static func recordedAt(_ position: Int64, on connection: isolated PostgresConnection) throws -> Timestamp? {
         try connection.query(

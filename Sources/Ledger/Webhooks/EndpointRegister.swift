@@ -13,31 +13,6 @@ package struct EndpointTarget: Sendable {
     package let authorization: String?
 }
 
-/// How an endpoint fares.
-package struct EndpointStanding: Sendable, Hashable {
-    /// Since when it took nothing; `nil` where it took the last.
-    package let failingSince: Timestamp?
-    /// Until when it asked to be left alone; `nil` where that is over.
-    package let heldUntil: Timestamp?
-    /// How many deliveries wait, and were given up.
-    package let waiting: Int64
-    package let failed: Int64
-}
-
-/// How all endpoints fare.
-package struct EndpointHealth: Sendable, Hashable {
-    /// Those that took the last message, or had none yet.
-    package let active: Int64
-    package let failing: Int64
-    package let paused: Int64
-    /// Since when the one fails that fails the longest.
-    package let failingSince: Timestamp?
-    /// When the delivery was due that waits the longest to be sent; `nil` where none is late.
-    package let overdueSince: Timestamp?
-    /// Since when something came into the log, or has run out, that was not looked at yet; `nil` where nothing is left.
-    package let untoldSince: Timestamp?
-}
-
 /// What somebody orders who makes an endpoint.
 package struct EndpointOrder: Sendable, Hashable {
     package let url: String
@@ -97,8 +72,9 @@ package final class EndpointRegister: Sendable {
 
     struct State {
         var book = EndpointBook()
-        /// Up to which position the book was read.
+        /// Up to which position the book was read, and the hash of the event there.
         var position: Int64 = 0
+        var hash = Digest.zero
         /// What the database holds under each hash, of each endpoint.
         var values: [String: [Digest: [UInt8]]] = [:]
     }
@@ -117,25 +93,35 @@ package final class EndpointRegister: Sendable {
 
     // MARK: - Reading
 
-    /// Reads what the log says since the last time.
+    /// Reads what the log says since the last time; all of it where the log has lost what was read, as after a failover.
     package func refresh() async throws {
-        let position = state.withLock { $0.position }
-        let (events, head, values) = try await pool.run(doing: "reading the endpoints of webhooks") { connection in
-            let head = try Statements.headPosition(on: connection)
-            guard head > position else { return ([EndpointEvent](), head, [(String, Digest, [UInt8])]()) }
-            let events = try EndpointEvent.all(after: position, upTo: head, on: connection)
+        let known = state.withLock { ($0.position, $0.hash) }
+        let (events, head, start, values) = try await pool.run(doing: "reading the endpoints of webhooks") {
+            connection in
+            guard let row = try connection.query(Statements.head.sql, Statements.head.parameters).first else {
+                throw Statements.missingHead
+            }
+            let head = (try row.int(0), try row.digest(2))
+            guard head != known else { return ([EndpointEvent](), head, known.0, [(String, Digest, [UInt8])]()) }
+            let isHeld = try known.0 == 0 || Statements.holds(known.0, known.1, on: connection)
+            let start = isHeld ? known.0 : 0
+            let events = try EndpointEvent.all(after: start, upTo: head.0, on: connection)
             let changed = Set(events.map(\.fact.endpointID)).sorted()
             let values = try connection.query(
                 "SELECT endpoint, hash, value FROM webhook_secret WHERE ledger_id = $1 AND endpoint = ANY ($2)",
                 [.int(ledgerID), .textArray(changed)]
             ).rows.map { (try $0.text(0), try $0.digest(1), try $0.bytes(2)) }
-            return (events, head, values)
+            return (events, head, start, values)
         }
         state.withLock { state in
+            if start < known.0 {
+                guard (state.position, state.hash) == known else { return }
+                state = State()
+            }
             // Others read at the same time: what they have read already is not applied again.
-            guard head > state.position else { return }
+            guard head.0 > state.position else { return }
             let applied = state.position
-            state.position = head
+            (state.position, state.hash) = head
             for event in events where event.position > applied {
                 state.book.apply(event.fact, position: event.position, at: event.recordedAt)
             }
@@ -186,64 +172,6 @@ package final class EndpointRegister: Sendable {
     /// An address that an endpoint has or had; `nil` where it is not kept any more.
     package func address(of id: String, hash: Digest) -> String? {
         state.withLock { $0.values[id]?[hash] }.map { String(decoding: $0, as: UTF8.self) }
-    }
-
-    /// How some endpoints fare.
-    package func standings(of endpoints: [String]) async throws -> [String: EndpointStanding] {
-        try await pool.run(doing: "looking how webhooks fare") { connection in
-            let rows = try connection.query(
-                """
-                SELECT endpoint.endpoint, endpoint.failing_since,
-                    CASE WHEN endpoint.held_until > clock_timestamp() THEN endpoint.held_until END,
-                    (SELECT count(*) FROM webhook_delivery AS waiting WHERE waiting.ledger_id = $1
-                        AND waiting.endpoint = endpoint.endpoint AND waiting.state = 1),
-                    (SELECT count(*) FROM webhook_delivery AS failed WHERE failed.ledger_id = $1
-                        AND failed.endpoint = endpoint.endpoint AND failed.state = 3)
-                FROM webhook_endpoint AS endpoint
-                WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = ANY ($2::text[])
-                """, [.int(ledgerID), .textArray(endpoints)]
-            ).rows
-            return Dictionary(
-                uniqueKeysWithValues: try rows.map { row in
-                    (
-                        try row.text(0),
-                        EndpointStanding(
-                            failingSince: try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) },
-                            heldUntil: try row.optionalTimestamp(2).map { Timestamp(milliseconds: $0) },
-                            waiting: try row.int(3), failed: try row.int(4))
-                    )
-                })
-        }
-    }
-
-    /// How all of them fare.
-    package func health() async throws -> EndpointHealth {
-        try await pool.run(doing: "looking how webhooks fare") { connection in
-            let row = try connection.query(
-                """
-                SELECT count(*) FILTER (WHERE NOT is_paused AND failing_since IS NULL),
-                    count(*) FILTER (WHERE NOT is_paused AND failing_since IS NOT NULL),
-                    count(*) FILTER (WHERE is_paused), min(failing_since) FILTER (WHERE NOT is_paused),
-                    min(greatest(due_at, held_until)) FILTER (
-                        WHERE NOT is_paused AND greatest(due_at, held_until) <= clock_timestamp()),
-                    least((
-                        SELECT event.recorded_at FROM projection
-                        JOIN event ON event.ledger_id = $1 AND event.position = projection.checkpoint + 1
-                        WHERE projection.ledger_id = $1 AND projection.name = $2
-                    ), (
-                        SELECT next_at FROM answer_watch
-                        WHERE ledger_id = $1 AND next_at <= clock_timestamp() ORDER BY next_at LIMIT 1
-                    ))
-                FROM webhook_endpoint WHERE ledger_id = $1
-                """, [.int(ledgerID), .text(WebhookProjector.row.name)]
-            ).row(0)
-            func instant(_ column: Int) throws -> Timestamp? {
-                try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-            }
-            return EndpointHealth(
-                active: try row.int(0), failing: try row.int(1), paused: try row.int(2), failingSince: try instant(3),
-                overdueSince: try instant(4), untoldSince: try instant(5))
-        }
     }
 
     // MARK: - Changing

@@ -5,9 +5,9 @@ import Testing
 
 @testable import Ledger
 
-/// What a writer remembers of a log that lost its end since, as when a backup is restored or a replica takes over that had
-/// not got everything.
-@Suite("A writer whose log lost its end", .timeLimit(.minutes(2)))
+/// What is remembered of a log that lost its end since, as when a backup is restored or a replica takes over that had not got
+/// everything.
+@Suite("A log that lost its end", .timeLimit(.minutes(2)))
 struct LostEndTests {
     /// How the log ends, to be brought back to it.
     private struct End {
@@ -104,6 +104,30 @@ struct LostEndTests {
         for draft in drafts[10...] { #expect(try await !ledger.writer.append(draft).isDuplicate) }
         try await LogInspection(ledger.database).expectSound("regrown")
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+
+    @Test("endpoints of webhooks that were lost are gone, and those made in their places are there")
+    func endpoints() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let register = EndpointRegister(pool: ledger.pool, writer: ledger.writer)
+        func ids() async throws -> [String] {
+            try await register.refresh()
+            return register.endpoints.map(\.id)
+        }
+        _ = try await ledger.writer.append(.endpoint("we_kept"))
+        #expect(try await ids() == ["we_kept"])
+        let end = try await End.now(of: owner)
+        _ = try await ledger.writer.append(.endpoint("we_lost"))
+        #expect(try await ids() == ["we_kept", "we_lost"])
+        try await end.restore(by: owner)
+        #expect(try await ids() == ["we_kept"])
+        _ = try await ledger.writer.append(.endpoint("we_lost_too"))
+        #expect(try await ids() == ["we_kept", "we_lost_too"])
+        try await end.restore(by: owner)
+        // As long as before.
+        _ = try await ledger.writer.append(.endpoint("we_new"))
+        #expect(try await ids() == ["we_kept", "we_new"])
     }
 
     @Test("nobody new gets the number of somebody who was lost, and whoever was lost gets a row again")
