@@ -205,7 +205,12 @@ struct ConsoleStoreTests {
             while received() == before, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
             #expect(received() > before)
             // Of what was given up as well, wherever it is said how much that is.
-            try await stage.installation.asOwner("UPDATE webhook_delivery SET state = 3, due_at = NULL")
+            // The endpoint is locked first, as the service does, whose messages may be under way.
+            try await stage.installation.asOwner(
+                """
+                BEGIN; SELECT FROM webhook_endpoint ORDER BY endpoint FOR UPDATE;
+                UPDATE webhook_delivery SET state = 3, due_at = NULL; COMMIT
+                """)
             try await stage.closeDialog()
             let then = received()
             try await browser.click("#open-service")
