@@ -38,11 +38,13 @@ extension Process {
         return isRunning ? nil : terminationStatus
     }
 
-    /// Waits until the process has ended; returns its status, or the signal that ended it.
+    /// Waits until the process has ended, and kills it after ten minutes; returns its status, or the signal that ended it.
     @discardableResult
     package func waitForEnd() -> Int32 {
+        let end = ContinuousClock.now + .seconds(600)
         while true {
             if let status = endStatus { return status }
+            if ContinuousClock.now > end { kill(processIdentifier, SIGKILL) }
             usleep(2000)
         }
     }
