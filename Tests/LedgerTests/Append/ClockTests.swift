@@ -35,7 +35,8 @@ struct ClockTests {
             for (number, draft) in drafts.enumerated() {
                 if number == 12 {
                     machine.error.store(error, ordering: .relaxed)
-                    // As the service does each few seconds: an append by itself notices only a clock that is ahead.
+                    // As the service does each few seconds: an append by itself notices a clock that is ahead, and one that
+                    // is behind only after some seconds.
                     if error < 0 { try await clock.compare(through: pool) }
                 }
                 _ = try await writer.append(draft)
@@ -52,6 +53,31 @@ struct ClockTests {
             #expect(error.magnitude > 2000 ? clock.skewMilliseconds != 0 : clock.skewMilliseconds == 0, "\(error)")
             _ = try await Verifier(pool: pool, derive: nil).run()
         }
+    }
+
+    @Test("a clock that was set back dates nothing more than 3 s before its commit, whoever compares it")
+    func setBack() async throws {
+        let database = try await TestDatabase.make()
+        let pool = database.pool()
+        let machine = WrongClock()
+        let clock = LedgerClock { machine.now }
+        let writer = LedgerWriter(pool: pool, clock: clock)
+        let drafts = RandomDrafts(seed: 5, originals: 3).drafts(9)
+        for draft in drafts[..<8] { _ = try await writer.append(draft) }
+        machine.error.store(-600_000, ordering: .relaxed)
+        // Else it is dated a millisecond after the event before, which is not too early yet.
+        try await Task.sleep(for: .milliseconds(3200))
+        let position = try await writer.append(drafts[8]).position
+        #expect(clock.skewMilliseconds < -590_000)
+        let age = try await pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT (extract(epoch FROM clock_timestamp() - recorded_at) * 1000)::bigint FROM event WHERE position = $1
+                """, [.int(position)]
+            ).row(0).int(0)
+        }
+        // The tolerance, and as long as the test may have taken.
+        #expect(age < 3000)
     }
 
     @Test("a slow answer is not taken for a wrong clock")
