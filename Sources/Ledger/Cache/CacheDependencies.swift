@@ -104,3 +104,33 @@ struct RecentChanges {
             || keys.contains { positions[$0, default: 0] > position }
     }
 }
+
+/// The hashes of the log's last events.
+struct RecentChain {
+    /// How many are kept at least.
+    private static let length = 16_384
+
+    private var first: Int64
+    private var hashes: [Digest]
+
+    /// Nothing is known of any log.
+    init() { (first, hashes) = (0, []) }
+
+    /// A log of which only the end is known.
+    init(_ end: LogMark) { (first, hashes) = (end.position, [end.hash]) }
+
+    /// What came after the end.
+    mutating func append(_ news: [Digest]) {
+        hashes += news
+        guard hashes.count > 2 * Self.length else { return }
+        let excess = hashes.count - Self.length
+        hashes.removeFirst(excess)
+        first += Int64(excess)
+    }
+
+    /// Whether the log is known to hold an event.
+    func holds(_ event: EventMark) -> Bool {
+        let index = Int(event.position - first)
+        return hashes.indices.contains(index) && hashes[index] == event.hash
+    }
+}

@@ -23,15 +23,18 @@ package struct CustomerCacheKey: Hashable, Sendable {
 /// one thread.
 ///
 /// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `mark`, and forgets
-/// every answer on which that bears. Memory is bounded: the answers that were not used for the longest time go first,
-/// roughly (the CLOCK algorithm).
+/// every answer on which that bears. An answer counts only where the log up to `mark` holds the event that was the last when
+/// it was read: it may come from a log that has lost its end since, and may rest on what was lost. Memory is bounded: the
+/// answers that were not used for the longest time go first, roughly (the CLOCK algorithm).
 package final class CustomerCache<Key: Hashable, Answer> {
     @usableFromInline
     final class Entry {
         let key: Key
         @usableFromInline let answer: Answer
-        /// The position the answer rests on.
-        @usableFromInline let position: Int64
+        /// The end of the log at which the answer was read.
+        let rest: EventMark
+        /// Whether the log up to `mark` holds that event; until then it is not given.
+        @usableFromInline var isProven: Bool
         let environment: StoreEnvironment
         let dependencies: [DependencyKey]
         let bytes: Int
@@ -41,13 +44,13 @@ package final class CustomerCache<Key: Hashable, Answer> {
         @usableFromInline var isUsed = false
 
         init(
-            key: Key, answer: Answer, position: Int64, environment: StoreEnvironment,
-            dependencies: [DependencyKey],
-            bytes: Int
+            key: Key, answer: Answer, rest: EventMark, isProven: Bool, environment: StoreEnvironment,
+            dependencies: [DependencyKey], bytes: Int
         ) {
             self.key = key
             self.answer = answer
-            self.position = position
+            self.rest = rest
+            self.isProven = isProven
             self.environment = environment
             self.dependencies = dependencies
             self.bytes = bytes
@@ -65,6 +68,9 @@ package final class CustomerCache<Key: Hashable, Answer> {
     @usableFromInline var slotOfKey: [Key: Int32] = [:]
     private var dependents = DependencyIndex()
     private var recent = RecentChanges()
+    private var chain = RecentChain()
+    /// What was read beyond `mark`.
+    private var unproven: [Entry] = []
     private var hand = 0
 
     /// The end of the log when this was last brought up to date; `nil` before the first time.
@@ -75,38 +81,49 @@ package final class CustomerCache<Key: Hashable, Answer> {
     /// A cache that keeps at most so many bytes.
     package init(capacityBytes: Int) { capacity = capacityBytes }
 
-    /// The answer for a customer, and the position it rests on.
+    /// The most answers kept that were read beyond `mark`.
+    private static var unprovenLimit: Int { 8192 }
+
+    /// The answer for a customer, as of `mark`.
     ///
     /// Inlinable, so that it is specialised where it is called: each read and each launch does.
     @inlinable
-    package func answer(of key: Key) -> (answer: Answer, position: Int64)? {
-        guard let slot = slotOfKey[key], let entry = slots[Int(slot)] else { return nil }
+    package func answer(of key: Key) -> Answer? {
+        guard let slot = slotOfKey[key], let entry = slots[Int(slot)], entry.isProven else { return nil }
         entry.isUsed = true
-        return (entry.answer, entry.position)
+        return entry.answer
     }
 
-    /// Keeps an answer, unless something came since the position it rests on that bears on it.
+    /// Whether an answer is kept, although it may count only once the log is looked at again.
+    package func keeps(_ key: Key) -> Bool { slotOfKey[key] != nil }
+
+    /// Keeps an answer, unless something came since it was read that bears on it, or the log is another by now.
     ///
     /// - Parameters:
     ///   - environment: the one the answer is about.
+    ///   - rest: the end of the log at which it was read.
     ///   - bytes: what the answer and its key take, without this cache's own tables.
     package func insert(
-        _ answer: Answer, for key: Key, in environment: StoreEnvironment, restingOn position: Int64,
+        _ answer: Answer, for key: Key, in environment: StoreEnvironment, restingOn rest: EventMark,
         _ dependencies: CustomerDependencies, bytes: Int
     ) {
         remove(key)
         let keys = DependencyKey.all(of: dependencies, environment)
-        guard mark != nil, !recent.hasChange(of: keys, environment, after: position) else { return }
+        guard let mark, !recent.hasChange(of: keys, environment, after: rest.position) else { return }
+        let isProven = rest.position <= mark.position
+        guard isProven ? chain.holds(rest) : unproven.count < Self.unprovenLimit else { return }
         let cost = Self.overheadPerEntry + Self.overheadPerDependency * keys.count + bytes
         guard cost <= capacity else { return }
         while self.bytes + cost > capacity { evictOne() }
         let entry = Entry(
-            key: key, answer: answer, position: position, environment: environment, dependencies: keys, bytes: cost)
+            key: key, answer: answer, rest: rest, isProven: isProven, environment: environment, dependencies: keys,
+            bytes: cost)
         let slot = freeSlots.popLast() ?? Int32(slots.count)
         if Int(slot) == slots.count { slots.append(entry) } else { slots[Int(slot)] = entry }
         slotOfKey[key] = slot
         for dependency in keys { dependents.insert(slot, under: dependency) }
         self.bytes += cost
+        if !isProven { unproven.append(entry) }
     }
 
     private func remove(_ key: Key) {
@@ -114,19 +131,17 @@ package final class CustomerCache<Key: Hashable, Answer> {
     }
 
     /// Forgets what the news bear on, and is up to date with the log's head.
-    ///
-    /// - Returns: whether the log goes on from where it was. It does not after a backup was restored, or where the
-    ///   database failed over to one that lacked the last events: then nothing read before holds.
-    @discardableResult
-    package func apply(_ news: LogNews) -> Bool {
-        let isFirst = mark == nil
-        let goesOn = isFirst || news.previousHash == mark?.hash
+    package func apply(_ news: LogNews) {
+        // It does not go on after a backup was restored, or where the database failed over to one that lacked the last
+        // events: then nothing read before holds.
+        let goesOn = mark.map { $0.hash == news.previousHash } ?? false
         mark = news.head
-        guard let changes = news.changes, !isFirst, goesOn else {
+        guard let changes = news.changes, goesOn else {
             // So much has come, or so little is known of it, that everything is in doubt.
             removeAll()
             recent.forget(upTo: news.head.position)
-            return goesOn
+            chain = RecentChain(news.head)
+            return
         }
         for change in changes {
             switch change.scope {
@@ -145,18 +160,34 @@ package final class CustomerCache<Key: Hashable, Answer> {
                 forgetDependents(on: DependencyKey(unknown: value), changedAt: change.position)
             }
         }
-        return true
+        chain.append(news.hashes)
+        prove(upTo: news.head.position)
+    }
+
+    /// Lets those answers count that were read at events which the log turned out to hold, and forgets those at others.
+    private func prove(upTo position: Int64) {
+        guard !unproven.isEmpty else { return }
+        let reached = unproven.filter { $0.rest.position <= position }
+        unproven.removeAll { $0.rest.position <= position || !isKept($0) }
+        for entry in reached where isKept(entry) {
+            if chain.holds(entry.rest) { entry.isProven = true } else { remove(entry.key) }
+        }
+    }
+
+    private func isKept(_ entry: Entry) -> Bool {
+        slotOfKey[entry.key].flatMap { slots[Int($0)] } === entry
     }
 
     private func forgetDependents(on key: DependencyKey, changedAt position: Int64) {
         recent.note(key, at: position)
         // An answer loaded in the meantime may rest on the change already.
-        for slot in dependents.slots(under: key) where (slots[Int(slot)]?.position ?? .max) < position {
+        for slot in dependents.slots(under: key) where (slots[Int(slot)]?.rest.position ?? .max) < position {
             remove(slot: slot)
         }
     }
 
     private func removeAll(in environment: StoreEnvironment? = nil) {
+        if environment == nil { unproven = [] }
         for slot in slots.indices {
             guard let entry = slots[slot], environment == nil || entry.environment == environment else { continue }
             remove(slot: Int32(slot))

@@ -2,8 +2,8 @@ package import EntitlementCore
 
 /// A customer as the ledger stands, and what that depends on.
 package struct LoadedCustomer: Sendable {
-    /// The position everything rests on.
-    package let position: Int64
+    /// The end of the log at which everything was read.
+    package let mark: EventMark
     package let facts: CustomerFacts
     /// The ledger's number for the customer; `nil` for somebody whom nothing recorded names.
     package let identity: IdentityRef?
@@ -49,6 +49,6 @@ extension LoadedCustomer {
             } else {
                 CustomerDependencies(unknown: Set([question.customer?.value].compactMap(\.self)))
             }
-        self.init(position: snapshot.position, facts: facts, identity: identity, dependencies: dependencies)
+        self.init(mark: snapshot.mark, facts: facts, identity: identity, dependencies: dependencies)
     }
 }

@@ -12,8 +12,8 @@ package final class CustomerPast: Sendable {
     /// The most catalogs told apart.
     static let catalogLimit = 256
 
-    /// The position up to which it is known.
-    package let position: Int64
+    /// The end of the log up to which it is known.
+    package let mark: EventMark
     package let environment: StoreEnvironment
     /// What a later event has to name to add to it.
     package let dependencies: CustomerDependencies
@@ -25,21 +25,21 @@ package final class CustomerPast: Sendable {
     /// Where the customer was first known in each other environment.
     private let otherEnvironments: [StoreEnvironment: Int64]
     /// In ascending order; shared by all that were read together.
-    private let catalogPositions: [Int64]
+    private let catalogs: [EventMark]
 
-    fileprivate init(_ part: PastPart, identity: IdentityRef, catalogPositions: [Int64], position: Int64) {
-        self.position = position
+    fileprivate init(_ part: PastPart, identity: IdentityRef, catalogs: [EventMark], mark: EventMark) {
+        self.mark = mark
         environment = part.environment
         self.identity = identity
         events = part.events.values.sorted { $0.position < $1.position }
         otherEnvironments = part.otherEnvironments
-        self.catalogPositions = catalogPositions
+        self.catalogs = catalogs
         bytes = 384 + events.reduce(0) { $0 + $1.bytes }
         dependencies = CustomerDependencies(
             identities: part.people.union([identity]), originals: part.originals, inEveryEnvironment: [identity])
     }
 
-    /// What was known at a position, read with the catalog of then, which `catalogPosition(knownAt:)` tells.
+    /// What was known at a position, read with the catalog of then, which `catalog(knownAt:)` tells.
     ///
     /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
     package func facts(knownAt position: Int64, _ catalog: Catalog) throws -> CustomerFacts {
@@ -54,8 +54,8 @@ package final class CustomerPast: Sendable {
     /// - Throws: `LedgerError` of code `corrupt` for an event whose facts do not read.
     func history() throws -> [HistoryEvent] { try events.map { try $0.decoded() } }
 
-    /// Where the catalog was written that answers at a position; 0 before any.
-    package func catalogPosition(knownAt position: Int64) -> Int64 { catalogPositions.last { $0 <= position } ?? 0 }
+    /// Where the catalog was written that answers at a position.
+    package func catalog(knownAt position: Int64) -> EventMark { catalogs.last { $0.position <= position } ?? .none }
 
     /// The other environments in which something of this customer was known at a position, in the order of their numbers.
     package func otherEnvironments(knownAt position: Int64) -> [StoreEnvironment] {
@@ -142,10 +142,10 @@ extension LedgerReader {
         return pasts
     }
 
-    /// The catalog written at a position; at 0 an empty one.
-    package func catalog(writtenAt position: Int64) async throws -> Catalog {
-        if let known = catalogs.known(writtenAt: position) { return known }
-        return try await read { try catalogs.catalog(writtenAt: position, on: $0) }
+    /// The catalog written somewhere; before any an empty one.
+    package func catalog(_ mark: EventMark) async throws -> Catalog {
+        if let known = catalogs.known(mark) { return known }
+        return try await read { try catalogs.catalog(mark, on: $0) }
     }
 
     private static func pasts(
@@ -189,16 +189,16 @@ extension LedgerReader {
                 .int2Array(environments.map(\.number)), asked,
             ])
         var parts = environments.map { PastPart(environment: $0) }
-        var position: Int64?
-        var catalogPositions: [Int64] = []
+        var mark: EventMark?
+        var catalogs: [EventMark] = []
         var eventCount = 0
         for row in result.rows {
             let number = Int(try row.optionalInt(1) ?? 0)
             guard let kind = PastRowKind(rawValue: try row.int(0)), parts.indices.contains(number) else { continue }
             let value = try row.int(2)
             switch kind {
-            case .head: position = value
-            case .catalog: catalogPositions.append(value)
+            case .head: mark = EventMark(position: value, hash: try row.digest(6))
+            case .catalog: catalogs.append(EventMark(position: value, hash: try row.digest(6)))
             case .identity: parts[number].identity = IdentityRef(value)
             case .otherEnvironment: parts[number].otherEnvironments[try StoreEnvironment(stored: row.int(3))] = value
             case .event:
@@ -206,14 +206,14 @@ extension LedgerReader {
                 try parts[number].add(EncodedEvent(row, position: value))
             }
         }
-        guard let position else { throw Statements.missingHead }
-        guard eventCount <= limits.allEvents, catalogPositions.count <= limits.catalogs else {
+        guard let mark else { throw Statements.missingHead }
+        guard eventCount <= limits.allEvents, catalogs.count <= limits.catalogs else {
             return environments.map { _ in nil }
         }
-        catalogPositions.sort()
+        catalogs.sort { $0.position < $1.position }
         return parts.map { part in
             guard let identity = part.identity, part.events.count <= limits.events else { return nil }
-            return CustomerPast(part, identity: identity, catalogPositions: catalogPositions, position: position)
+            return CustomerPast(part, identity: identity, catalogs: catalogs, mark: mark)
         }
     }
 
@@ -226,7 +226,7 @@ extension LedgerReader {
         case catalog = 4
     }
 
-    // Columns: kind, number of the customer, position or identity, environment, source, recorded at, facts.
+    // Columns: kind, number of the customer, position or identity, environment, source, recorded at, facts (of the head and a catalog: the hash).
     private static func pastStatement(_ known: String, limit: Int) -> String {
         """
         WITH RECURSIVE known AS MATERIALIZED (
@@ -234,7 +234,7 @@ extension LedgerReader {
         ), named (number, environment, own, kind, original, position) AS (
             \(OwnershipQuery.names(of: "known", kinds: "0, 2, 3", generalKinds: "2, 3"))
         )
-        SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::timestamptz, NULL::bytea
+        SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::timestamptz, hash
         FROM ledger_head WHERE ledger_id = $1
         UNION ALL
         SELECT 1, number, identity, NULL, NULL, NULL, NULL FROM known
@@ -264,7 +264,7 @@ extension LedgerReader {
             """, as: "event"))
         LIMIT \(limit + 1))
         UNION ALL
-        (SELECT 4, NULL, position, NULL, NULL, NULL, NULL FROM event
+        (SELECT 4, NULL, position, NULL, NULL, NULL, hash FROM event
         WHERE ledger_id = $1 AND type = 'catalog_applied' ORDER BY position DESC LIMIT \(CustomerPast.catalogLimit + 1))
         """
     }

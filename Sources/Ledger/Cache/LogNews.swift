@@ -21,13 +21,16 @@ package struct LogNews: Sendable, Hashable {
     package let head: LogMark
     /// The hash of the event after which these news come, as the log has it now; `nil` where the log ends before it.
     package let previousHash: Digest?
+    /// The hashes of the events that came, in the order of their positions.
+    package let hashes: [Digest]
     /// `nil` when more came than is worth telling apart: everything read before is in doubt.
     package let changes: [LogChange]?
 
     /// News of a log that ends at `head`.
-    package init(head: LogMark, previousHash: Digest?, changes: [LogChange]?) {
+    package init(head: LogMark, previousHash: Digest?, hashes: [Digest], changes: [LogChange]?) {
         self.head = head
         self.previousHash = previousHash
+        self.hashes = hashes
         self.changes = changes
     }
 }

@@ -37,8 +37,8 @@ package struct LogTail: Sendable {
         guard session.lastSent == Self.headIndex else { return try Self.news(from: result) }
         guard let row = result.first else { throw Statements.missingHead }
         let head = LogMark(position: try row.int(0), hash: try row.digest(1), nextIdentity: try row.int(2))
-        guard let known else { return LogNews(head: head, previousHash: nil, changes: nil) }
-        if head == known { return LogNews(head: head, previousHash: head.hash, changes: []) }
+        guard let known else { return LogNews(head: head, previousHash: nil, hashes: [], changes: nil) }
+        if head == known { return LogNews(head: head, previousHash: head.hash, hashes: [], changes: []) }
         try session.send(Self.newsIndex, Self.newsParameters(since: known))
         return nil
     }
@@ -69,7 +69,7 @@ package struct LogTail: Sendable {
         FROM ledger_head WHERE ledger_id = $1
         UNION ALL
         (SELECT 1, position, environment, type, identity, other_identity, original_transaction_id,
-            CASE WHEN transaction_id IS NULL AND original_transaction_id IS NOT NULL THEN facts END, NULL, NULL
+            CASE WHEN transaction_id IS NULL AND original_transaction_id IS NOT NULL THEN facts END, hash, NULL
         FROM event WHERE ledger_id = $1 AND position > $2
         ORDER BY position LIMIT \(limit + 1))
         UNION ALL
@@ -83,10 +83,12 @@ package struct LogTail: Sendable {
         let head = LogMark(position: try first.int(1), hash: try first.digest(8), nextIdentity: try first.int(4))
         let previousHash = try first.isNull(9) ? nil : first.digest(9)
         var events: [LogChange] = []
+        var hashes: [Digest] = []
         var newcomers: [LogChange] = []
         for row in result.rows.dropFirst() {
             if try row.int(0) == 1 {
                 events.append(try LogChange(event: row))
+                hashes.append(try row.digest(8))
             } else {
                 // It became known at this position at the latest.
                 newcomers.append(
@@ -94,7 +96,9 @@ package struct LogTail: Sendable {
             }
         }
         let isTooMuch = events.count > limit || newcomers.count > limit
-        return LogNews(head: head, previousHash: previousHash, changes: isTooMuch ? nil : events + newcomers)
+        return LogNews(
+            head: head, previousHash: previousHash, hashes: isTooMuch ? [] : hashes,
+            changes: isTooMuch ? nil : events + newcomers)
     }
 }
 

@@ -54,9 +54,10 @@ enum CustomerQuery {
         case snapshot = 2
         case event = 3
         case ownership = 4
+        case catalog = 5
     }
 
-    // Columns: kind, number of the question, position, source, text, bytes, recorded at, catalog position.
+    // Columns: kind, number of the question, position, source, text, bytes, recorded at.
     private static let sql = """
         WITH RECURSIVE known AS MATERIALIZED (
             SELECT asked.number, asked.environment, asked.own, found.identity, asked.value
@@ -75,18 +76,21 @@ enum CustomerQuery {
             SELECT part.number, part.environment, part.original, view.last_position, view.state
             FROM part \(StateQuery.snapshotJoin(of: "part", version: "$9"))
         )
-        SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::text, NULL::bytea, recorded_at,
-            catalog_position
+        SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::text, hash, recorded_at
         FROM ledger_head WHERE ledger_id = $1
         UNION ALL
-        SELECT 1, number, identity, NULL, value, NULL, NULL, NULL FROM known
+        SELECT 5, NULL, event.position, NULL, NULL, event.hash, NULL
+        FROM ledger_head AS head JOIN event ON event.ledger_id = $1 AND event.position = head.catalog_position
+        WHERE head.ledger_id = $1
         UNION ALL
-        SELECT 2, number, last_position, NULL, original, state, NULL, NULL FROM life WHERE state IS NOT NULL
+        SELECT 1, number, identity, NULL, value, NULL, NULL FROM known
         UNION ALL
-        SELECT 3, life.number, event.position, event.source, life.original, event.facts, event.recorded_at, NULL
+        SELECT 2, number, last_position, NULL, original, state, NULL FROM life WHERE state IS NOT NULL
+        UNION ALL
+        SELECT 3, life.number, event.position, event.source, life.original, event.facts, event.recorded_at
         FROM life \(StateQuery.tailJoin(of: "life"))
         UNION ALL
-        SELECT 4, named.number, event.position, NULL, NULL, event.facts, event.recorded_at, NULL
+        SELECT 4, named.number, event.position, NULL, NULL, event.facts, event.recorded_at
         FROM named \(Statements.search(
             """
             SELECT position, facts, recorded_at FROM event
@@ -101,16 +105,17 @@ enum CustomerQuery {
     ) throws -> [LedgerSnapshot] {
         let statement = statement(for: questions)
         let found = try Found(connection.query(statement.sql, statement.parameters), questions: questions)
-        let catalog = try catalogs.catalog(writtenAt: found.head.catalogPosition, on: connection)
+        let catalog = try catalogs.catalog(found.catalog, on: connection)
         return try zip(questions, found.parts).map { question, part in
-            try snapshot(question, part, found.head, catalog, on: connection)
+            try snapshot(question, part, found, catalog, on: connection)
         }
     }
 
     private static func snapshot(
-        _ question: LedgerQuestion, _ part: Part, _ head: Head, _ catalog: Catalog,
+        _ question: LedgerQuestion, _ part: Part, _ found: Found, _ catalog: Catalog,
         on connection: isolated PostgresConnection
     ) throws -> LedgerSnapshot {
+        let position = found.head.position
         var states: [String: OriginalState] = [:]
         var unproven: [OriginalKey] = []
         for (original, life) in part.lives {
@@ -121,7 +126,7 @@ enum CustomerQuery {
             }
         }
         if !unproven.isEmpty {
-            for (key, state) in try StateQuery.fold(unproven, upTo: head.position, on: connection) {
+            for (key, state) in try StateQuery.fold(unproven, upTo: position, on: connection) {
                 states[key.originalTransactionID] = state
             }
         }
@@ -129,7 +134,7 @@ enum CustomerQuery {
         // The claims and transfers may lie before the snapshot's end.
         let disputed = states.filter(\.value.hasOwnershipEvents).map(\.key).sorted()
         if !disputed.isEmpty {
-            let more = OwnershipQuery.events(onOriginals: disputed, question.environment, upTo: head.position)
+            let more = OwnershipQuery.events(onOriginals: disputed, question.environment, upTo: position)
             events += try OwnershipQuery.events(from: connection.query(more.sql, more.parameters))
         }
         var connected = Set(part.identities.values)
@@ -139,7 +144,7 @@ enum CustomerQuery {
             let strangers = Set(events.flatMap(\.fact.identities)).subtracting(connected)
             if !strangers.isEmpty {
                 let more = OwnershipQuery.events(
-                    connectedWith: strangers.sorted(), question.environment, upTo: head.position)
+                    connectedWith: strangers.sorted(), question.environment, upTo: position)
                 let found = try OwnershipQuery.events(from: connection.query(more.sql, more.parameters))
                 for event in found { connected.formUnion(event.fact.identities) }
                 events += found
@@ -153,18 +158,12 @@ enum CustomerQuery {
             if case .link(let fact) = event.fact { links.append(RecordedLink(position: event.position, fact: fact)) }
         }
         return LedgerSnapshot(
-            position: head.position, recordedAt: head.recordedAt,
+            mark: found.head, recordedAt: found.recordedAt,
             facts: CustomerFacts(
                 customer: ownership.customer(of: own), originals: states,
                 grants: Array(GrantBook(events).grants.values), ownership: ownership, catalog: catalog),
-            catalogPosition: head.catalogPosition, identities: part.identities, connected: connected,
+            catalogPosition: found.catalog.position, identities: part.identities, connected: connected,
             links: links.sorted { $0.position < $1.position })
-    }
-
-    private struct Head {
-        let position: Int64
-        let recordedAt: Timestamp
-        let catalogPosition: Int64
     }
 
     /// What was found of one question.
@@ -175,11 +174,14 @@ enum CustomerQuery {
     }
 
     private struct Found {
-        let head: Head
+        let head: EventMark
+        let recordedAt: Timestamp
+        /// Where the catalog in force was written.
+        private(set) var catalog = EventMark.none
         private(set) var parts: [Part]
 
         init(_ result: PostgresResult, questions: [LedgerQuestion]) throws {
-            var head: Head?
+            var head: (mark: EventMark, recordedAt: Timestamp)?
             var parts = [Part](repeating: Part(), count: questions.count)
             for row in result.rows {
                 guard let kind = RowKind(rawValue: try row.int(0)) else { continue }
@@ -187,9 +189,11 @@ enum CustomerQuery {
                 guard parts.indices.contains(number) else { continue }
                 switch kind {
                 case .head:
-                    head = Head(
-                        position: try row.int(2), recordedAt: Timestamp(milliseconds: try row.timestamp(6)),
-                        catalogPosition: try row.int(7))
+                    head = (
+                        EventMark(position: try row.int(2), hash: try row.digest(5)),
+                        Timestamp(milliseconds: try row.timestamp(6))
+                    )
+                case .catalog: catalog = EventMark(position: try row.int(2), hash: try row.digest(5))
                 case .identity:
                     parts[number].identities[ExactText(try row.text(4))] = IdentityRef(try row.int(2))
                 case .snapshot, .event:
@@ -204,7 +208,7 @@ enum CustomerQuery {
                 }
             }
             guard let head else { throw Statements.missingHead }
-            self.head = head
+            (self.head, recordedAt) = head
             self.parts = parts
         }
     }

@@ -1,6 +1,5 @@
 package import EntitlementCore
 package import PostgresClient
-import Synchronization
 
 /// Up to which position the log is believed.
 package enum KnownAt: Sendable, Hashable {
@@ -150,9 +149,6 @@ package struct LedgerReader: Sendable {
         }
     }
 
-    /// Forgets what was kept of the log; for when the log turns out to be another than the one that was read.
-    package func forgetLog() { catalogs.forget() }
-
     func read<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
@@ -274,16 +270,6 @@ enum Statements {
         try connection.query(head.sql, head.parameters).first?.int(0) ?? 0
     }
 
-    /// Whether the log holds the event at a position that had this hash: no log that lost its end does, however long it is again.
-    static func holds(
-        _ position: Int64, _ hash: Digest, on connection: isolated PostgresConnection
-    ) throws -> Bool {
-        try connection.query(
-            "SELECT FROM event WHERE ledger_id = $1 AND position = $2 AND hash = $3",
-            [.int(ledgerID), .int(position), .bytes(hash.bytes)]
-        ).first != nil
-    }
-
     /// When an event was recorded; `nil` at position 0, and where there is none.
     static func recordedAt(_ position: Int64, on connection: isolated PostgresConnection) throws -> Timestamp? {
         try connection.query(
@@ -306,56 +292,5 @@ enum Statements {
             if Timestamp(milliseconds: try row.timestamp(0)) <= instant { low = middle } else { high = middle - 1 }
         }
         return low
-    }
-}
-
-/// Catalogs by the position they were written at: decoded once, and never changed once written.
-final class CatalogCache: Sendable {
-    private let entries = Mutex<[Int64: Catalog]>([:])
-    private static let limit = 16
-
-    func catalog(at position: Int64, on connection: isolated PostgresConnection) throws -> Catalog {
-        try entry(at: position, on: connection).catalog
-    }
-
-    func entry(
-        at position: Int64, on connection: isolated PostgresConnection
-    ) throws -> (writtenAt: Int64, catalog: Catalog) {
-        let last = Self.lastWritten(upTo: position)
-        let writtenAt = try connection.query(last.sql, last.parameters).first?.int(0)
-        return (writtenAt ?? 0, try catalog(writtenAt: writtenAt ?? 0, on: connection))
-    }
-
-    /// Asks where the catalog that answers at a position was written.
-    static func lastWritten(upTo position: Int64) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT position FROM event WHERE ledger_id = $1 AND type = 'catalog_applied' AND position <= $2
-            ORDER BY position DESC LIMIT 1
-            """, [.int(ledgerID), .int(position)])
-    }
-
-    /// Forgets all catalogs.
-    func forget() { entries.withLock { $0.removeAll() } }
-
-    /// The catalog written at a position, where it is at hand; at 0 an empty one.
-    func known(writtenAt position: Int64) -> Catalog? {
-        position > 0 ? entries.withLock { $0[position] } : .empty
-    }
-
-    /// The catalog written at a position; at 0 an empty one.
-    func catalog(writtenAt: Int64, on connection: isolated PostgresConnection) throws -> Catalog {
-        if let known = known(writtenAt: writtenAt) { return known }
-        let facts = try connection.query(
-            "SELECT facts FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(writtenAt)]
-        ).first
-        guard let bytes = try facts?.bytes(0), case .catalog(let catalog) = try FactCodec.decode(bytes) else {
-            throw LedgerError(.corrupt, "event \(writtenAt) is called a catalog and holds none")
-        }
-        entries.withLock { entries in
-            if entries.count >= Self.limit { entries.removeAll() }
-            entries[writtenAt] = catalog
-        }
-        return catalog
     }
 }

@@ -27,7 +27,8 @@ package struct LedgerQuestion: Sendable, Hashable {
 
 /// The answer: everything that bears on a customer, and what else was asked for, as of one position.
 package struct LedgerSnapshot: Sendable {
-    package let position: Int64
+    /// The end of the log at which everything was read.
+    package let mark: EventMark
     package let recordedAt: Timestamp
     /// Its original transactions are those in which the customer has, or had, a part, and those asked for.
     package let facts: CustomerFacts
@@ -43,6 +44,9 @@ package struct LedgerSnapshot: Sendable {
 
     /// A number for somebody whom the ledger does not know: nothing is theirs.
     package static let nobody = IdentityRef(0)
+
+    /// The position everything rests on.
+    package var position: Int64 { mark.position }
 }
 
 extension LedgerReader {

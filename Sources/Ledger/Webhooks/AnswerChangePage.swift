@@ -37,7 +37,7 @@ struct AnswerChangePage {
         let fold: FoldKey
         let group: Int
         let customer: IdentityRef
-        let catalogPosition: Int64
+        let catalog: EventMark
     }
 
     /// The most that is kept of what was folded.
@@ -174,12 +174,12 @@ struct AnswerChangePage {
         _ identity: IdentityRef, _ life: KnownLife, knownAt position: Int64, _ scope: AnswerScope,
         on connection: isolated PostgresConnection
     ) throws -> KnownCustomer {
-        let catalogPosition = catalogs.last { $0.position <= position }?.position ?? 0
+        let catalog = catalogs.last { $0.position <= position }?.mark ?? .none
         var (facts, group, folded) = fold(identity, life, knownAt: position, app: scope.app)
         let key = CustomerKey(
-            fold: folded, group: group, customer: facts.customer, catalogPosition: catalogPosition)
+            fold: folded, group: group, customer: facts.customer, catalog: catalog)
         if let known = customers[key] { return known }
-        facts.catalog = try catalogCache.catalog(writtenAt: catalogPosition, on: connection)
+        facts.catalog = try catalogCache.catalog(catalog, on: connection)
         let known = KnownCustomer(facts, show: show)
         customers[key] = known
         return known

@@ -116,18 +116,21 @@ struct AnswerScope: Sendable {
 
 /// Where and when a catalog was written.
 struct AppliedCatalog: Hashable, Sendable {
-    let position: Int64
+    let mark: EventMark
     let recordedAt: Timestamp
+
+    var position: Int64 { mark.position }
 
     /// All of them, in the order of their positions.
     static func all(on connection: isolated PostgresConnection) throws -> [AppliedCatalog] {
         try connection.query(
             """
-            SELECT position, recorded_at FROM event WHERE ledger_id = $1 AND type = 'catalog_applied'
+            SELECT position, hash, recorded_at FROM event WHERE ledger_id = $1 AND type = 'catalog_applied'
             ORDER BY position
             """, [.int(ledgerID)]
         ).rows.map {
-            AppliedCatalog(position: try $0.int(0), recordedAt: Timestamp(milliseconds: try $0.timestamp(1)))
+            AppliedCatalog(
+                mark: try EventMark($0, 0), recordedAt: Timestamp(milliseconds: try $0.timestamp(2)))
         }
     }
 }

@@ -72,9 +72,8 @@ package final class EndpointRegister: Sendable {
 
     struct State {
         var book = EndpointBook()
-        /// Up to which position the book was read, and the hash of the event there.
-        var position: Int64 = 0
-        var hash = Digest.zero
+        /// Up to where the log was read.
+        var mark = EventMark.none
         /// What the database holds under each hash, of each endpoint.
         var values: [String: [Digest: [UInt8]]] = [:]
     }
@@ -95,17 +94,16 @@ package final class EndpointRegister: Sendable {
 
     /// Reads what the log says since the last time; all of it where the log has lost what was read, as after a failover.
     package func refresh() async throws {
-        let known = state.withLock { ($0.position, $0.hash) }
+        let known = state.withLock { $0.mark }
         let (events, head, start, values) = try await pool.run(doing: "reading the endpoints of webhooks") {
             connection in
             guard let row = try connection.query(Statements.head.sql, Statements.head.parameters).first else {
                 throw Statements.missingHead
             }
-            let head = (try row.int(0), try row.digest(2))
-            guard head != known else { return ([EndpointEvent](), head, known.0, [(String, Digest, [UInt8])]()) }
-            let isHeld = try known.0 == 0 || Statements.holds(known.0, known.1, on: connection)
-            let start = isHeld ? known.0 : 0
-            let events = try EndpointEvent.all(after: start, upTo: head.0, on: connection)
+            let head = EventMark(position: try row.int(0), hash: try row.digest(2))
+            guard head != known else { return ([EndpointEvent](), head, known, [(String, Digest, [UInt8])]()) }
+            let start = try known.isHeld(on: connection) ? known : .none
+            let events = try EndpointEvent.all(after: start.position, upTo: head.position, on: connection)
             let changed = Set(events.map(\.fact.endpointID)).sorted()
             let values = try connection.query(
                 "SELECT endpoint, hash, value FROM webhook_secret WHERE ledger_id = $1 AND endpoint = ANY ($2)",
@@ -114,14 +112,14 @@ package final class EndpointRegister: Sendable {
             return (events, head, start, values)
         }
         state.withLock { state in
-            if start < known.0 {
-                guard (state.position, state.hash) == known else { return }
+            if start != known {
+                guard state.mark == known else { return }
                 state = State()
             }
             // Others read at the same time: what they have read already is not applied again.
-            guard head.0 > state.position else { return }
-            let applied = state.position
-            (state.position, state.hash) = head
+            guard head.position > state.mark.position else { return }
+            let applied = state.mark.position
+            state.mark = head
             for event in events where event.position > applied {
                 state.book.apply(event.fact, position: event.position, at: event.recordedAt)
             }

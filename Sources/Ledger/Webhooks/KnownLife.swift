@@ -26,7 +26,7 @@ struct KnownLife: Sendable {
         events = try past.history()
         names =
             CustomerHistory(
-                of: key.identity, environment: key.environment, position: past.position, events: events
+                of: key.identity, environment: key.environment, position: past.mark.position, events: events
             ).identities
     }
 

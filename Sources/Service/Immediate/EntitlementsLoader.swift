@@ -7,7 +7,8 @@ struct EntitlementsLoader: Sendable {
     /// A customer's answer, ready to be sent.
     struct Loaded: Sendable {
         let answer: EncodedEntitlements
-        let position: Int64
+        /// The end of the log at which the customer was read.
+        let mark: EventMark
         let dependencies: CustomerDependencies
     }
 
@@ -37,13 +38,14 @@ struct EntitlementsLoader: Sendable {
         if answers.isEmpty, let identity = customer.identity {
             // Such an answer also says where else the customer is known.
             dependencies.inEveryEnvironment = [identity]
-            alsoIn = try await reader.otherEnvironments(of: id, than: question.environment, upTo: customer.position)
+            alsoIn = try await reader.otherEnvironments(
+                of: id, than: question.environment, upTo: customer.mark.position)
         }
         let document = EntitlementsDocument(
-            customerID: id.value, environment: question.environment, at: at, knownAt: customer.position,
+            customerID: id.value, environment: question.environment, at: at, knownAt: customer.mark.position,
             entitlements: answers.map { EntitlementDocument($0) }, alsoIn: alsoIn)
         return Loaded(
-            answer: try EncodedEntitlements(document, until: until, sha256: sha256), position: customer.position,
+            answer: try EncodedEntitlements(document, until: until, sha256: sha256), mark: customer.mark,
             dependencies: dependencies)
     }
 }

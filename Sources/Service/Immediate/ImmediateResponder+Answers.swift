@@ -26,17 +26,16 @@ extension ImmediateResponder {
     func answerFromMemory(_ request: HeldRequest, provenAt position: Int64, _ moment: Moment) -> Bool {
         switch request.question {
         case .read(let key, _):
-            guard case (.read(let answer), let rest)? = cache.answer(of: .read(key)), answer.holds(at: moment.instant)
+            guard case .read(let answer)? = cache.answer(of: .read(key)), answer.holds(at: moment.instant)
             else { return false }
-            // An answer that was loaded a moment ago may rest on more than was proven.
-            send(answer, position: String(max(rest, position)), to: request, at: moment, wasInMemory: true)
+            send(answer, position: String(position), to: request, at: moment, wasInMemory: true)
             return true
         case .launch(let key):
-            guard case (.launch(let launch), let rest)? = cache.answer(of: .launch(key)),
+            guard case .launch(let launch)? = cache.answer(of: .launch(key)),
                 launch.holds.contains(moment.instant),
                 launch.oldestTokenKey.map({ $0 == application.tokens.oldestKey(at: moment.instant) }) ?? true
             else { return false }
-            send(launch, position: max(rest, position), to: request, at: moment)
+            send(launch, position: position, to: request, at: moment)
             return true
         case .past: return false
         }
@@ -60,7 +59,7 @@ extension ImmediateResponder {
         let reads = requests.compactMap { if case .past(let read, _) = $0.question { read } else { nil } }
         var known: [CustomerCacheKey: CustomerPast] = [:]
         for read in reads {
-            if case .past(let past)? = cache.answer(of: .past(read.key))?.answer { known[read.key] = past }
+            if case .past(let past)? = cache.answer(of: .past(read.key)) { known[read.key] = past }
         }
         loadingCount += requests.count
         lastBatch += 1

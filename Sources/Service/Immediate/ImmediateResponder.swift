@@ -26,8 +26,6 @@ final class ImmediateResponder: ImmediateHandler {
     /// How long a load, or a fold of the past, may take; then its reads go the general way.
     static let loadDeadline = Duration.seconds(2)
     private static let reopenAfter = Duration.milliseconds(250)
-    /// Longer than any request takes.
-    private static let distrust = Duration.seconds(60)
     /// The most reads that wait to be loaded; the general path, which refuses what is too much, takes the others.
     static let loadingLimit = 512
     /// The most customers loaded together, and the most such loads at once: one is folded while the database answers another.
@@ -50,8 +48,6 @@ final class ImmediateResponder: ImmediateHandler {
 
     private var tail = Tail.closed(retryAt: .now)
     private var answerDueAt: ContinuousClock.Instant?
-    /// When answers are kept again after the log was found replaced; `nil`: now.
-    private var keepsAgainAt: ContinuousClock.Instant?
     /// Since the last turn ended: what was taken, and how much of it was answered without a question to the database.
     private var taken = 0
     private var answeredAtOnce = 0
@@ -142,7 +138,7 @@ final class ImmediateResponder: ImmediateHandler {
         guard pay(payers, at: request.receivedAt) else { return nil }
         let name = LaunchKey(
             authorization: authorization, target: request.target, body: request.body, sha256: application.sha256)
-        guard cache.answer(of: .launch(name)) != nil else {
+        guard cache.keeps(.launch(name)) else {
             putBack(payers)
             return nil
         }
@@ -162,8 +158,8 @@ final class ImmediateResponder: ImmediateHandler {
     func endOfTurn() {
         for delivery in deliveries.take() { receive(delivery) }
         for launch in application.launches.take() {
-            keep(
-                .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.position,
+            cache.insert(
+                .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.mark,
                 launch.dependencies, bytes: launch.launch.byteCount)
         }
         prove()
@@ -223,7 +219,10 @@ final class ImmediateResponder: ImmediateHandler {
         do {
             guard let news = try tail.receive(since: cache.mark) else { return }
             answerDueAt = nil
-            if cache.mark != news.head { take(news) }
+            if cache.mark != news.head {
+                application.metrics.noteHead(news.head.position)
+                cache.apply(news)
+            }
             let proven = asking
             asking = []
             // The database works on the next statement while these answers are sent.
@@ -232,14 +231,6 @@ final class ImmediateResponder: ImmediateHandler {
         } catch {
             loseTail()
         }
-    }
-
-    private func take(_ news: LogNews) {
-        application.metrics.noteHead(news.head.position)
-        guard !cache.apply(news) else { return }
-        // The log was replaced: whatever is being read at this moment may rest on events that are lost.
-        application.reader.forgetLog()
-        keepsAgainAt = .now + Self.distrust
     }
 
     var nextDeadline: ContinuousClock.Instant? {
@@ -310,10 +301,10 @@ final class ImmediateResponder: ImmediateHandler {
                     for request in requests { decline(request) }
                     continue
                 }
-                keep(
-                    .read(loaded.answer), for: .read(key), in: key.environment, restingOn: loaded.position,
+                cache.insert(
+                    .read(loaded.answer), for: .read(key), in: key.environment, restingOn: loaded.mark,
                     loaded.dependencies, bytes: loaded.answer.byteCount + 2 * key.customer.count)
-                let position = String(loaded.position)
+                let position = String(loaded.mark.position)
                 for request in requests {
                     send(loaded.answer, position: position, to: request, at: moment, wasInMemory: false)
                 }
@@ -325,8 +316,8 @@ final class ImmediateResponder: ImmediateHandler {
         _ answers: [PastAnswer?], to requests: [HeldRequest], _ loaded: [CustomerCacheKey: CustomerPast]
     ) {
         for (key, past) in loaded {
-            keep(
-                .past(past), for: .past(key), in: past.environment, restingOn: past.position, past.dependencies,
+            cache.insert(
+                .past(past), for: .past(key), in: past.environment, restingOn: past.mark, past.dependencies,
                 bytes: past.bytes + 2 * key.customer.count)
         }
         let moment = moment()
@@ -339,16 +330,5 @@ final class ImmediateResponder: ImmediateHandler {
                 answer.answer, at: answer.at, position: String(answer.position), to: request, knownTags, moment,
                 wasInMemory: loaded[read.key] == nil)
         }
-    }
-
-    private func keep(
-        _ answer: CachedAnswer, for key: CachedAnswerKey, in environment: StoreEnvironment,
-        restingOn position: Int64, _ dependencies: CustomerDependencies, bytes: Int
-    ) {
-        if let keepsAgainAt {
-            guard keepsAgainAt <= .now else { return }
-            self.keepsAgainAt = nil
-        }
-        cache.insert(answer, for: key, in: environment, restingOn: position, dependencies, bytes: bytes)
     }
 }

@@ -86,7 +86,7 @@ struct PastFolder: Sendable {
                 answers.append(nil)
                 continue
             }
-            answers.append(try? await answer(to: read, past, upTo: max(position, past.position)))
+            answers.append(try? await answer(to: read, past, upTo: max(position, past.mark.position)))
         }
         return (answers, loaded)
     }
@@ -95,7 +95,7 @@ struct PastFolder: Sendable {
         let position = read.knownAt ?? head
         // What is beyond the head has a refusal of its own.
         guard position <= head else { return nil }
-        let catalog = try await reader.catalog(writtenAt: past.catalogPosition(knownAt: position))
+        let catalog = try await reader.catalog(past.catalog(knownAt: position))
         let at = read.at ?? now()
         let answers = try past.facts(knownAt: position, catalog).answers(at: at)
         let document = EntitlementsDocument(

@@ -102,6 +102,6 @@ struct RememberedLaunch: Sendable {
     let key: LaunchKey
     let launch: RepeatableLaunch
     let environment: StoreEnvironment
-    let position: Int64
+    let mark: EventMark
     let dependencies: CustomerDependencies
 }

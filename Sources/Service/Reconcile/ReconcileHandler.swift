@@ -215,7 +215,7 @@ extension Application {
             answers: answers)
         launches.put(
             RememberedLaunch(
-                key: key, launch: launch, environment: decision.posting.environment, position: position,
+                key: key, launch: launch, environment: decision.posting.environment, mark: decision.snapshot.mark,
                 dependencies: dependencies))
         let values = ReconciliationTemplate.values(
             at: at.description, position: String(position), pass: RepeatableLaunch.json(pass))

@@ -53,6 +53,35 @@ struct RestoredLogTests {
         #expect(put.status == 200, "\(put.text)")
         let read = try await instance.read(Self.ann, key: rig.admin)
         #expect(read.body.contains("new") && !read.body.contains("lost"), "\(read)")
+        // To write what was lost once more is an event again.
+        try await Self.loseLastEvent(of: rig)
+        #expect(try await rig.put(catalog("lost")).status == 200)
+        #expect(try await instance.read(Self.ann, key: rig.admin).body.contains("lost"))
+        await instance.stop()
+    }
+
+    @Test("a launch whose answer rests on what was lost since is not answered so again")
+    func lostLaunch() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let instance = try await ServedInstance.start(on: rig)
+        let body = try Posted(
+            transactions: [rig.sign(HeldTransaction(token: Self.ann, appTransaction: "704000001"))], renewals: [],
+            appTransaction: rig.signAppTransaction("704000001"), claims: []
+        ).body
+        _ = try await instance.reconcile(Self.ann, body, key: rig.admin)
+        for round in 0..<3 {
+            // The event loop knows the log up to here; what comes next it has not asked for when it is lost.
+            _ = try await instance.read(Self.ann, key: rig.admin)
+            _ = try await Self.grant("lost-\(round)", rig)
+            #expect(try await instance.reconcile(Self.ann, body, key: rig.admin).body.contains("lost-\(round)"))
+            try await Self.loseLastEvent(of: rig)
+            let fresh = rig.restarted()
+            for number in 0..<round { _ = try await Self.grant("new-\(round)-\(number)", rig, fresh) }
+            let launch = try await instance.reconcile(Self.ann, body, key: rig.admin)
+            let expected = try await instance.generalReconciliation(Self.ann, body, key: rig.admin)
+            #expect(launch == expected, "round \(round)")
+            #expect(!launch.body.contains("lost"), "round \(round)")
+        }
         await instance.stop()
     }
 
