@@ -76,8 +76,9 @@ package struct ImportRegister: Sendable {
 
     /// Says that everything up to here is in the log.
     ///
-    /// - Throws: `invalid` where another has taken over.
-    package func note(_ standing: ImportStanding) async throws {
+    /// - Parameter last: what was said last, or at the beginning.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
+    package func note(_ standing: ImportStanding, after last: ImportStanding) async throws {
         try await row.change(
             """
             done = $6, recorded = $7, unknown = $8, refused = $9, failed = $10,
@@ -86,7 +87,7 @@ package struct ImportRegister: Sendable {
             [
                 .int(standing.done), .int(standing.recorded), .int(standing.unknown), .int(standing.refused),
                 .textArray(standing.failed),
-            ])
+            ], from: [("done", .int(last.done)), ("failed", .textArray(last.failed))])
     }
 
     /// Gives a sign of life.

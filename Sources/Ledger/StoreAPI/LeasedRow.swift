@@ -52,14 +52,24 @@ struct LeasedRow: Sendable {
 
     /// Changes the row, which is a sign of life.
     ///
-    /// - Parameter assignments: as they stand behind `SET`.
-    /// - Throws: `invalid` where another has taken over.
-    func change(_ assignments: String = "", _ values: [PostgresValue] = []) async throws {
+    /// - Parameters:
+    ///   - assignments: as they stand behind `SET`.
+    ///   - place: what the row says of how far the work has come. It says something else where the database has lost what was
+    ///     written last, as after a failover: then the log has lost events of that work too.
+    /// - Throws: `invalid` where another has taken over, or the row says something else.
+    func change(
+        _ assignments: String = "", _ values: [PostgresValue] = [],
+        from place: [(column: String, value: PostgresValue)] = []
+    ) async throws {
         guard
             try await update(
-                "heartbeat_at = clock_timestamp()" + (assignments.isEmpty ? "" : ", ") + assignments, values)
+                "heartbeat_at = clock_timestamp()" + (assignments.isEmpty ? "" : ", ") + assignments, values,
+                from: place)
         else {
-            throw LedgerError(.invalid, "another process has taken over \(work), since this one was silent too long")
+            throw LedgerError(
+                .invalid,
+                "another process has taken over \(work), since this one was silent too long, or the database has lost what "
+                    + "this one wrote last; it goes on from what the database says")
         }
     }
 
@@ -68,11 +78,15 @@ struct LeasedRow: Sendable {
         _ = try await update("holder = NULL" + (assignments.isEmpty ? "" : ", ") + assignments, values)
     }
 
-    private func update(_ assignments: String, _ values: [PostgresValue]) async throws -> Bool {
-        try await pool.run(doing: work) { connection in
+    private func update(
+        _ assignments: String, _ values: [PostgresValue], from place: [(column: String, value: PostgresValue)] = []
+    ) async throws -> Bool {
+        let first = key.count + 3 + values.count
+        let isThere = place.enumerated().map { " AND \($1.column) IS NOT DISTINCT FROM $\(first + $0)" }.joined()
+        return try await pool.run(doing: work) { connection in
             try connection.query(
-                "UPDATE \(table) SET \(assignments) WHERE \(isNamed) AND holder = \(holderPlace) RETURNING 1",
-                [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + values
+                "UPDATE \(table) SET \(assignments) WHERE \(isNamed) AND holder = \(holderPlace)\(isThere) RETURNING 1",
+                [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + values + place.map(\.value)
             ).first != nil
         }
     }

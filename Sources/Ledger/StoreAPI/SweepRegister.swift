@@ -90,7 +90,7 @@ package struct SweepRegister: Sendable {
     ///
     /// - Parameter next: `nil` where it was the part's last.
     /// - Returns: whether that was the end of the window, and the sweep is completed.
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     @discardableResult
     package func finishPage(
         _ sweep: inout Sweep, next: String?, read: Int, recorded: Int, refused: Int, reason: String? = nil
@@ -113,7 +113,7 @@ package struct SweepRegister: Sendable {
     ///
     /// - Parameter reason: why not.
     /// - Returns: whether that was the end of the window.
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     package func giveUpPart(_ sweep: inout Sweep, _ reason: String) async throws -> Bool {
         var after = sweep
         after.begin(at: sweep.until, length: sweep.length)
@@ -123,7 +123,7 @@ package struct SweepRegister: Sendable {
 
     /// Reads the part from its first page: the store does not know the next one any more.
     ///
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     package func startOver(_ sweep: inout Sweep) async throws {
         var after = sweep
         after.begin(at: sweep.from, length: sweep.length)
@@ -132,7 +132,7 @@ package struct SweepRegister: Sendable {
 
     /// Reads a shorter part first.
     ///
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     package func shorten(_ sweep: inout Sweep) async throws {
         var after = sweep
         after.begin(at: sweep.from, length: sweep.shorterLength)
@@ -142,7 +142,7 @@ package struct SweepRegister: Sendable {
     /// Leaves out what the store does not keep any more.
     ///
     /// - Parameter from: where to begin; before the window's end.
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     package func skip(_ sweep: inout Sweep, to from: Timestamp) async throws {
         var after = sweep
         after.begin(at: from, length: sweep.pages > 0 ? sweep.shorterLength : sweep.length)
@@ -195,7 +195,7 @@ package struct SweepRegister: Sendable {
                 .timestamp(after.from.milliseconds), .timestamp(after.until.milliseconds),
                 .int4(Int32(clamping: after.pages)), .int4(Int32(clamping: after.failures)),
                 .int4(Int32(found.gaps)), .bool(isPartDone), .double(Double(Self.rereadMilliseconds)),
-            ])
+            ], from: Self.place(sweep))
         sweep = after
         return isEnd
     }
@@ -203,7 +203,7 @@ package struct SweepRegister: Sendable {
     /// Ends a sweep at a part that was read and is not believed, so that the next one begins there.
     ///
     /// - Parameter reason: why not.
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     package func stopShort(of sweep: Sweep, _ reason: String) async throws {
         try await row(sweep.app, sweep.environment).change(
             """
@@ -211,7 +211,14 @@ package struct SweepRegister: Sendable {
                 read_until = window_until, refused_from = least(refused_from, window_from),
                 refused_reason = $5, has_gap = true, window_from = NULL, window_until = NULL, part_until = NULL, last_error = NULL,
                 last_error_at = NULL, holder = NULL
-            """, [.text(String(reason.prefix(Self.errorLimit)))])
+            """, [.text(String(reason.prefix(Self.errorLimit)))], from: Self.place(sweep))
+    }
+
+    private static func place(_ sweep: Sweep) -> [(column: String, value: PostgresValue)] {
+        [
+            ("window_from", .timestamp(sweep.from.milliseconds)), ("part_pages", .int4(Int32(clamping: sweep.pages))),
+            ("cursor", .text(sweep.cursor)),
+        ]
     }
 
     /// Gives a sign of life while a page takes its time.

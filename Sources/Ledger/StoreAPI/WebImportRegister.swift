@@ -94,8 +94,9 @@ package struct WebImportRegister: Sendable {
 
     /// Says that everything up to here is in the log.
     ///
-    /// - Throws: `invalid` where another has taken over.
-    package func note(_ standing: WebImportStanding) async throws {
+    /// - Parameter last: what was said last, or at the beginning.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
+    package func note(_ standing: WebImportStanding, after last: WebImportStanding) async throws {
         try await row.change(
             """
             list = $6, cursor = $7, cursor_created_at = $8, read = $9, recorded = $10, known = $11,
@@ -107,16 +108,18 @@ package struct WebImportRegister: Sendable {
                 .timestamp(standing.cursorCreatedAt?.milliseconds), .int(standing.read), .int(standing.recorded),
                 .int(standing.known), .int(standing.unfinished), .int(standing.refused), .int(standing.withheld),
                 .int(standing.unowned), .textArray(standing.failed), .int(standing.unrelated),
-            ])
+            ], from: Self.place(last))
     }
 
     /// Says that everything is in the log, and lets go.
     ///
     /// What Stripe's list of events had not reached back to is known with that, where it was noticed before this began.
     ///
-    /// - Throws: `invalid` where another has taken over.
-    package func complete() async throws {
-        try await row.change("completed_at = clock_timestamp(), last_error = NULL, last_error_at = NULL")
+    /// - Parameter last: what was said last.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
+    package func complete(after last: WebImportStanding) async throws {
+        try await row.change(
+            "completed_at = clock_timestamp(), last_error = NULL, last_error_at = NULL", from: Self.place(last))
         _ = try await pool.run(doing: "closing the gap before Stripe's list of events") { connection in
             try connection.query(
                 """
@@ -144,6 +147,13 @@ package struct WebImportRegister: Sendable {
         try await row.letGo(
             "last_error = coalesce($6, last_error), last_error_at = CASE WHEN $6 IS NULL THEN last_error_at ELSE clock_timestamp() END",
             [.text(reason.map { String($0.prefix(Self.errorLimit)) })])
+    }
+
+    private static func place(_ standing: WebImportStanding) -> [(column: String, value: PostgresValue)] {
+        [
+            ("list", .int2(Int16(clamping: standing.list))), ("cursor", .text(standing.cursor)),
+            ("failed", .textArray(standing.failed)),
+        ]
     }
 
     private var row: LeasedRow {

@@ -10,6 +10,8 @@ package struct WebSweep: Sendable, Hashable {
     package private(set) var end: Timestamp
     /// What the list of events does not reach back to, as was noticed just now.
     package let gap: WebGap?
+    /// Up to where the database says that everything is known.
+    fileprivate var completed: Timestamp?
 
     /// Ends it earlier, where no later event can have been listed.
     package mutating func end(noLaterThan instant: Timestamp) { end = max(from, min(end, instant)) }
@@ -98,7 +100,7 @@ package struct WebSweepRegister: Sendable {
                 let start = min(from, now)
                 let sweep = WebSweep(
                     environment: environment, from: start, end: now,
-                    gap: isGap ? WebGap(from: completed, until: start) : nil)
+                    gap: isGap ? WebGap(from: completed, until: start) : nil, completed: completed)
                 try connection.query(
                     """
                     UPDATE web_stream SET begun_from = $3, read = 0, recorded = 0, refused = 0,
@@ -120,7 +122,7 @@ package struct WebSweepRegister: Sendable {
 
     /// Says that all is in the log which Stripe listed up to an instant; the sweep ends where that is its end.
     ///
-    /// - Throws: `invalid` where another has taken over.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
     package func advance(
         _ sweep: inout WebSweep, to until: Timestamp, read: Int, recorded: Int, refused: Int
     ) async throws {
@@ -135,8 +137,9 @@ package struct WebSweepRegister: Sendable {
             [
                 .timestamp(until.milliseconds), .int(Int64(read)), .int(Int64(recorded)), .int(Int64(refused)),
                 .bool(until >= sweep.end),
-            ])
+            ], from: [("completed_until", .timestamp(sweep.completed?.milliseconds))])
         sweep.from = until
+        sweep.completed = max(sweep.completed ?? until, until)
     }
 
     /// Gives a sign of life while a page takes its time.

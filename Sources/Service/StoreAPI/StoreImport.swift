@@ -103,19 +103,21 @@ package struct StoreImport: Sendable {
         let failed = report.standing.failed
         for start in stride(from: 0, to: failed.count, by: Self.page) {
             let page = Array(failed[start..<min(failed.count, start + Self.page)])
+            let last = report.standing
             // Until their page is noted they are still set aside.
             let rest = report.standing.failed.filter { !page.contains($0) }
             report.standing.failed = rest
             try await importPage(page, &report, &work, progress)
-            try await register.note(report.standing)
+            try await register.note(report.standing, after: last)
             progress(report)
         }
         while report.standing.done < Int64(ids.count) {
             let page = ids.dropFirst(Int(report.standing.done)).prefix(Self.page)
             let count = page.count
+            let last = report.standing
             try await importPage(page.map(String.init), &report, &work, progress)
             report.standing.done += Int64(count)
-            try await register.note(report.standing)
+            try await register.note(report.standing, after: last)
             progress(report)
         }
     }

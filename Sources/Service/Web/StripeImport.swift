@@ -102,7 +102,7 @@ package struct StripeImport: Sendable {
                 try await readFailed(&report, progress)
             }
             if report.standing.failed.isEmpty {
-                try await register.complete()
+                try await register.complete(after: report.standing)
             } else {
                 try await register.letGo("\(report.standing.failed.count) objects cannot be read")
             }
@@ -182,7 +182,7 @@ package struct StripeImport: Sendable {
             report.standing.list += 1
             (report.standing.cursor, report.standing.cursorCreatedAt) = (nil, nil)
         }
-        try await register.note(report.standing)
+        try await register.note(report.standing, after: place)
         progress(report)
     }
 
@@ -194,7 +194,8 @@ package struct StripeImport: Sendable {
 
     /// Reads what Stripe could not be asked about before; of an object only its id is known then.
     private func readFailed(_ report: inout Report, _ progress: @Sendable (Report) -> Void) async throws {
-        let failed = report.standing.failed
+        let last = report.standing
+        let failed = last.failed
         guard !failed.isEmpty else { return }
         report.list = "what could not be read before"
         report.standing.failed = []
@@ -202,7 +203,7 @@ package struct StripeImport: Sendable {
             Object(id: id, body: nil, isPurchase: ["sub_", "cs_", "pi_"].contains { id.hasPrefix($0) })
         }
         try await readAll(objects, at: desk.now(), &report, progress)
-        try await register.note(report.standing)
+        try await register.note(report.standing, after: last)
         progress(report)
     }
 

@@ -189,4 +189,91 @@ struct SweepRegisterTests {
             #expect((try await sweeps("two").begin("app", in: .production, now: Self.now) != nil) == isFree)
         }
     }
+
+    /// Lets a table lose what is written into it by `act`, as a failover does to a replica that had not got everything.
+    private static func losing(
+        _ table: String, of database: TestDatabase, _ act: () async throws -> Void
+    ) async throws {
+        let owner = try await database.owner()
+        try await owner.execute(script: "CREATE TABLE kept AS TABLE \(table)")
+        try await act()
+        try await owner.execute(
+            script: "DELETE FROM \(table); INSERT INTO \(table) SELECT * FROM kept; DROP TABLE kept")
+    }
+
+    @Test("where the database has lost what was written last, a sweep is not gone on with, and is taken up from there")
+    func lostPage() async throws {
+        let database = try await TestDatabase.make()
+        let register = SweepRegister(pool: database.pool(), holder: "one")
+        var sweep = try #require(try await register.begin("app", in: .production, now: Self.now))
+        try await register.finishPage(&sweep, next: "1", read: 1, recorded: 1, refused: 0)
+        try await Self.losing("store_sweep", of: database) {
+            try await register.finishPage(&sweep, next: "2", read: 1, recorded: 1, refused: 0)
+        }
+        let lost = sweep
+        for act in [
+            { try await register.finishPage(&sweep, next: nil, read: 1, recorded: 1, refused: 0) },
+            { try await register.giveUpPart(&sweep, "") },
+            {
+                try await register.stopShort(of: sweep, "")
+                return true
+            },
+        ] as [() async throws -> Bool] {
+            let error = await #expect(throws: LedgerError.self) { _ = try await act() }
+            #expect(error?.code == .invalid && sweep == lost)
+        }
+        sweep = try #require(try await register.begin("app", in: .production, now: Self.now))
+        #expect(sweep.isResumed && sweep.cursor == "1" && sweep.pages == 1)
+        #expect(try await register.finishPage(&sweep, next: nil, read: 1, recorded: 1, refused: 0))
+        // A whole part, and with it where it began.
+        sweep = try #require(try await register.begin("app", in: .production, since: .earliest, now: Self.now))
+        let later = sweep.from.adding(milliseconds: 5 * 3_600_000)
+        try await Self.losing("store_sweep", of: database) { try await register.skip(&sweep, to: later) }
+        await #expect(throws: LedgerError.self) {
+            try await register.finishPage(&sweep, next: nil, read: 1, recorded: 1, refused: 0)
+        }
+    }
+
+    @Test("where the database has lost what was written last, Stripe's list of events is not called known beyond it")
+    func lostEvents() async throws {
+        let database = try await TestDatabase.make()
+        let register = WebSweepRegister(pool: database.pool(), holder: "one")
+        var sweep = try #require(try await register.begin(.production, now: Self.now))
+        let parts = [3, 2, 1].map { Self.now.adding(milliseconds: -$0 * 3_600_000) }
+        try await register.advance(&sweep, to: parts[0], read: 1, recorded: 1, refused: 0)
+        try await Self.losing("web_stream", of: database) {
+            try await register.advance(&sweep, to: parts[1], read: 1, recorded: 1, refused: 0)
+        }
+        await #expect(throws: LedgerError.self) {
+            try await register.advance(&sweep, to: parts[2], read: 1, recorded: 1, refused: 0)
+        }
+        sweep = try #require(try await register.begin(.production, now: Self.now))
+        #expect(sweep.from < parts[0])
+        try await register.advance(&sweep, to: Self.now, read: 1, recorded: 1, refused: 0)
+        #expect(try await register.standings().first?.eventsUntil == Self.now)
+    }
+
+    @Test("where the database has lost what was written last, an import is not gone on with, and is taken up from there")
+    func lostImport() async throws {
+        let database = try await TestDatabase.make()
+        let register = ImportRegister(
+            pool: database.pool(), stream: StoreStream(app: "app", environment: .production), file: .zero, holder: "one")
+        let lists = WebImportRegister(
+            pool: database.pool(), environment: .production, ownerMetadata: nil, holder: "one")
+        let begun = try #require(try await register.begin(total: 9))
+        let begunLists = try #require(try await lists.begin())
+        var (standing, standingOfLists) = (begun, begunLists)
+        (standing.done, standing.failed) = (3, ["1"])
+        (standingOfLists.list, standingOfLists.cursor) = (1, "sub_1")
+        try await Self.losing("store_import", of: database) { try await register.note(standing, after: begun) }
+        try await Self.losing("web_import", of: database) { try await lists.note(standingOfLists, after: begunLists) }
+        await #expect(throws: LedgerError.self) { try await register.note(standing, after: standing) }
+        await #expect(throws: LedgerError.self) { try await lists.note(standingOfLists, after: standingOfLists) }
+        await #expect(throws: LedgerError.self) { try await lists.complete(after: standingOfLists) }
+        #expect(try await register.begin(total: 9) == begun)
+        #expect(try await lists.begin() == begunLists)
+        try await register.note(standing, after: begun)
+        try await lists.note(standingOfLists, after: begunLists)
+        try await lists.complete(after: standingOfLists)
+    }
 }

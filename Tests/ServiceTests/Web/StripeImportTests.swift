@@ -140,7 +140,7 @@ struct StripeImportTests {
         var standing = try #require(try await register.begin())
         (standing.list, standing.cursor) = (2, "sub_gone")
         standing.cursorCreatedAt = rig.now.adding(milliseconds: -86_400_000 - 3_600_000)
-        try await register.note(standing)
+        try await register.note(standing, after: WebImportStanding())
         try await register.letGo(nil)
         let report = try await rig.imported()
         #expect(report.standing.failed.isEmpty && report.standing.list == 6)
@@ -215,14 +215,14 @@ struct StripeImportTests {
         var standing = try #require(try await other.begin())
         #expect(try await rig.lists().run() == nil)
         standing.list = 1
-        try await other.note(standing)
+        try await other.note(standing, after: WebImportStanding())
         let owner = try await rig.rig.database.owner()
         _ = try await owner.run { connection in
             try connection.query("UPDATE web_import SET heartbeat_at = heartbeat_at - interval '31 seconds'")
         }
         #expect(try await rig.imported().standing.list == 6)
         #expect(!rig.account.asked.contains("GET /v1/checkout/sessions"))
-        await #expect(throws: LedgerError.self) { try await other.note(standing) }
+        await #expect(throws: LedgerError.self) { try await other.note(standing, after: standing) }
         await rig.stop()
     }
 }
