@@ -54,7 +54,7 @@ struct PlanTests {
                 fact: .transfer(TransferFact(originalTransactionID: "20001", customer: IdentityRef(0))),
                 identities: ["receiver"], deduplication: .command(key: "k", requestHash: RandomDrafts.digest("r")),
                 unchangedSince: UnchangedSince(
-                    61, customers: ["receiver"],
+                    try await reader.status().position, customers: ["receiver"],
                     originals: [OriginalKey(environment: .production, originalTransactionID: "20001")])))
         let owner = try await database.owner()
         // A session keeps the plans that it made of a young ledger until the next ANALYZE, however much comes meanwhile.
@@ -114,14 +114,14 @@ struct PlanTests {
                 fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
                 identities: ["alias-\(state)", "receiver"], deduplication: .unique,
                 unchangedSince: UnchangedSince(
-                    .max, customers: ["receiver"],
+                    try await reader.status().position, customers: ["receiver"],
                     originals: [OriginalKey(environment: .production, originalTransactionID: "20001")])))
     }
 
     /// What looks for refund requests, and for what was asked about an original transaction.
     private static func exercise(_ register: ConsumptionRegister, _ reader: LedgerReader) async throws {
-        _ = try await register.requests(after: 0, since: .earliest)
-        _ = try await register.settled([1, 2])
+        _ = try await register.requests(after: .none, since: .earliest)
+        _ = try await register.settled([1, 2], knownAt: .none)
         _ = try await reader.original(of: "20001-1", in: .production)
         #expect(try await reader.original(of: "20001", in: .production) == "20001")
         _ = try await reader.storeDialogue(

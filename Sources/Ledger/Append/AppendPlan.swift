@@ -84,9 +84,7 @@ struct AppendPlan: Sendable {
             outcomes.append(.failure(.catalogChanged(writtenAt: head.catalogPosition)))
             return
         }
-        if let condition = event.draft.unchangedSince,
-            condition.subjects.contains(where: { lastOwnershipEvents[$0, default: 0] > condition.position })
-        {
+        if isOvertaken(event.draft) {
             outcomes.append(.failure(.conflict))
             return
         }
@@ -109,6 +107,15 @@ struct AppendPlan: Sendable {
         head.position = position
         head.hash = record.hash
         outcomes.append(.success(AppendOutcome(position: position, isDuplicate: false, idIsReused: isReused)))
+    }
+
+    /// Whether the log says otherwise by now than when an event was decided.
+    private func isOvertaken(_ draft: EventDraft) -> Bool {
+        // Where the log has lost its end since, what it rested on may be lost.
+        if case .storeRequest(let fact) = draft.fact, let settled = fact.settles, settled > head.position { return true }
+        guard let condition = draft.unchangedSince else { return false }
+        return condition.position > head.position
+            || condition.subjects.contains { lastOwnershipEvents[$0, default: 0] > condition.position }
     }
 
     /// What the log already says to a draft.

@@ -89,23 +89,38 @@ package struct ConsumptionRegister: Sendable {
         }
     }
 
-    /// The questions recorded after a position and since an instant, and the position up to which these are all.
-    package func requests(
-        after position: Int64, since oldest: Timestamp
-    ) async throws -> (requests: [ConsumptionRequest], upTo: Int64) {
-        var requests: [ConsumptionRequest] = []
-        var upTo = position
-        var before = Int64.max
+    /// What came into the log since it was looked through.
+    package struct News: Sendable {
+        package fileprivate(set) var requests: [ConsumptionRequest] = []
+        /// The end of the log, up to which these are all.
+        package let upTo: EventMark
+        /// Whether the log has lost the end that it had then, as after a failover: so these are all there are.
+        package let isAnew: Bool
+    }
+
+    /// The questions recorded after an event and since an instant.
+    ///
+    /// - Parameter seen: the end of the log up to which they are known.
+    package func requests(after seen: EventMark, since oldest: Timestamp) async throws -> News {
+        var news = try await run { connection in
+            guard let row = try connection.query(Statements.head.sql, Statements.head.parameters).first else {
+                throw Statements.missingHead
+            }
+            let head = EventMark(position: try row.int(0), hash: try row.digest(2))
+            return News(upTo: head, isAnew: try head != seen && !seen.isHeld(on: connection))
+        }
+        guard news.upTo != seen else { return news }
+        let position = news.isAnew ? 0 : seen.position
+        var before = news.upTo.position + 1
         while true {
             try Task.checkCancellation()
             // From the newest on, so that a log of years is not read for those of the last days.
             let page = try await page(after: position, before: before)
             for row in page {
-                upTo = max(upTo, row.position)
-                guard row.recordedAt >= oldest else { return (requests, upTo) }
-                if let request = row.request { requests.append(request) }
+                guard row.recordedAt >= oldest else { return news }
+                if let request = row.request { news.requests.append(request) }
             }
-            guard page.count == Self.page, let last = page.last else { return (requests, upTo) }
+            guard page.count == Self.page, let last = page.last else { return news }
             before = last.position
         }
     }
@@ -141,9 +156,17 @@ package struct ConsumptionRegister: Sendable {
     }
 
     /// Which of some events have come to an end.
-    package func settled(_ positions: [Int64]) async throws -> Set<Int64> {
+    ///
+    /// - Parameter seen: the end of the log at which they were known.
+    /// - Throws: `unavailable` where the log has lost that end, and so maybe some of them.
+    package func settled(_ positions: [Int64], knownAt seen: EventMark) async throws -> Set<Int64> {
         guard !positions.isEmpty else { return [] }
         return try await run { connection in
+            guard try seen.isHeld(on: connection) else {
+                throw LedgerError(
+                    .unavailable,
+                    "the log has lost its end, as after a failover; refund requests are looked for anew")
+            }
             var positionOfKey: [[UInt8]: Int64] = [:]
             for position in positions {
                 let id = LedgerFact.settlementKey(of: position).id

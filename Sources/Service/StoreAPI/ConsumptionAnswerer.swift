@@ -43,7 +43,7 @@ package final class ConsumptionAnswerer: Sendable {
         /// Since when each stream's questions are answered; `nil` before the first look.
         var since: [StoreStream: Timestamp]?
         /// Up to where the log was looked through.
-        var seen: Int64 = 0
+        var seen = EventMark.none
         var open: [Int64: ConsumptionRequest] = [:]
         /// When a stream is tried again whose store took nothing.
         var resting: [StoreStream: Rest] = [:]
@@ -131,14 +131,15 @@ package final class ConsumptionAnswerer: Sendable {
         // Those whose time was over when answering began were nobody's to answer.
         let oldest = (since.values.min() ?? now()).adding(milliseconds: -ConsumptionRequest.patience)
         let window = max(oldest, now().adding(milliseconds: -Self.memory))
-        let (requests, upTo) = try await register.requests(after: seen, since: window)
-        let known = requests.filter { request in since[request.stream].map { request.deadline > $0 } ?? false }
+        let news = try await register.requests(after: seen, since: window)
+        let known = news.requests.filter { request in since[request.stream].map { request.deadline > $0 } ?? false }
         let candidates = state.withLock { state -> [Int64] in
-            state.seen = upTo
+            state.seen = news.upTo
+            if news.isAnew { (state.open, state.failed) = ([:], [:]) }
             for request in known { state.open[request.position] = request }
             return Array(state.open.keys)
         }
-        let settled = try await register.settled(candidates)
+        let settled = try await register.settled(candidates, knownAt: news.upTo)
         state.withLock { state in for position in settled { state.close(position) } }
     }
 
@@ -161,7 +162,10 @@ package final class ConsumptionAnswerer: Sendable {
                 // Each answer takes its time, and another may have taken over meanwhile.
                 guard try await register.hold(desk.stream) else { return }
                 do {
-                    if try await register.settled([request.position]).isEmpty { try await end(request, at: desk) }
+                    let seen = state.withLock { $0.seen }
+                    if try await register.settled([request.position], knownAt: seen).isEmpty {
+                        try await end(request, at: desk)
+                    }
                     state.withLock { $0.close(request.position) }
                 } catch let error as StoreAPIError where !Task.isCancelled {
                     failure = error

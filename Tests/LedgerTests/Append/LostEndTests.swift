@@ -9,53 +9,6 @@ import Testing
 /// everything.
 @Suite("A log that lost its end", .timeLimit(.minutes(2)))
 struct LostEndTests {
-    /// How the log ends, to be brought back to it.
-    private struct End {
-        let position: Int64
-        let nextIdentity: Int64
-        let row: [PostgresValue]
-        let headers: [[UInt8]]
-
-        static func now(of owner: PostgresConnection) async throws -> End {
-            try await owner.run { connection in
-                let row = try connection.query(
-                    "SELECT position, next_identity, recorded_at, hash, catalog_position FROM ledger_head"
-                ).row(0)
-                return End(
-                    position: try row.int(0), nextIdentity: try row.int(1),
-                    row: [
-                        .int(try row.int(0)), .int(try row.int(1)), .timestamp(try row.timestamp(2)),
-                        .bytes(try row.bytes(3)), .int(try row.int(4)),
-                    ],
-                    headers: try connection.query("SELECT sha256 FROM jws_header").rows.map { try $0.bytes(0) })
-            }
-        }
-
-        func restore(by owner: PostgresConnection) async throws {
-            let tables = ["event", "event_name", "evidence", "identity", "jws_header"]
-            func set(_ state: String) -> String {
-                tables.map { "ALTER TABLE \($0) \(state) TRIGGER USER;" }.joined()
-            }
-            try await owner.execute(
-                script: """
-                    BEGIN; \(set("DISABLE"))
-                    DELETE FROM event_name WHERE position > \(position);
-                    DELETE FROM evidence WHERE position > \(position);
-                    DELETE FROM identity WHERE identity >= \(nextIdentity);
-                    DELETE FROM event WHERE position > \(position);
-                    """)
-            try await owner.run { [row, headers] connection in
-                try connection.query("DELETE FROM jws_header WHERE sha256 <> ALL ($1)", [.bytesArray(headers)])
-                try connection.query(
-                    """
-                    UPDATE ledger_head SET position = $1, next_identity = $2, recorded_at = $3, hash = $4,
-                        catalog_position = $5
-                    """, row)
-            }
-            try await owner.execute(script: "\(set("ENABLE")) COMMIT")
-        }
-    }
-
     @Test("statements that were lost are written again when they come again", arguments: [1, 40])
     func statements(atOnce: Int) async throws {
         let ledger = try await TestLedger()
@@ -75,7 +28,7 @@ struct LostEndTests {
             return outcomes
         }
         _ = try await append(drafts[..<40])
-        let end = try await End.now(of: owner)
+        let end = try await LogEnd.now(of: owner)
         for _ in 0..<2 {
             #expect(try await append(drafts[40...]).allSatisfy { !$0.isDuplicate })
             try await end.restore(by: owner)
@@ -93,7 +46,7 @@ struct LostEndTests {
         let owner = try await ledger.database.owner()
         let drafts = RandomDrafts(seed: 82, originals: 3).drafts(20)
         for draft in drafts[..<10] { _ = try await ledger.writer.append(draft) }
-        let end = try await End.now(of: owner)
+        let end = try await LogEnd.now(of: owner)
         for draft in drafts[10...] { _ = try await ledger.writer.append(draft) }
         try await end.restore(by: owner)
         let other = LedgerWriter(
@@ -117,7 +70,7 @@ struct LostEndTests {
         }
         _ = try await ledger.writer.append(.endpoint("we_kept"))
         #expect(try await ids() == ["we_kept"])
-        let end = try await End.now(of: owner)
+        let end = try await LogEnd.now(of: owner)
         _ = try await ledger.writer.append(.endpoint("we_lost"))
         #expect(try await ids() == ["we_kept", "we_lost"])
         try await end.restore(by: owner)
@@ -135,7 +88,7 @@ struct LostEndTests {
         let ledger = try await TestLedger()
         let owner = try await ledger.database.owner()
         _ = try await ledger.writer.append(.grant("first", of: "pro", to: "somebody"))
-        let end = try await End.now(of: owner)
+        let end = try await LogEnd.now(of: owner)
         _ = try await ledger.writer.append(.grant("lost", of: "pro", to: "ann"))
         try await end.restore(by: owner)
         // Decided under the head's lock, with what is remembered.
@@ -149,5 +102,26 @@ struct LostEndTests {
         #expect(owners == ["somebody", "ann", "new-0", "new-1", "new-2"])
         try await LogInspection(ledger.database).expectSound("numbers")
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+
+    @Test("what was decided on what was lost since is not recorded")
+    func decisions() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        _ = try await ledger.writer.append(.grant("first", of: "pro", to: "ann"))
+        let end = try await LogEnd.now(of: owner)
+        let lost = try await ledger.writer.append(.grant("lost", of: "pro", to: "ann")).position
+        try await end.restore(by: owner)
+        var grant = EventDraft.grant("again", of: "pro", to: "ann")
+        grant.unchangedSince = UnchangedSince(lost, customers: ["ann"])
+        let answer = StoreRequestFact(
+            bundleID: "com.example.app", originalTransactionID: "1", content: .consumption(transactionID: "1", nil),
+            outcome: .tooLate, settles: lost)
+        for draft in [grant, EventDraft(answer, in: .production, source: .serverAPI)] {
+            await #expect(throws: AppendRefusal.conflict) { try await ledger.writer.append(draft) }
+        }
+        grant.unchangedSince?.position = lost - 1
+        #expect(try await ledger.writer.append(grant).position == lost)
+        try await LogInspection(ledger.database).expectSound("decisions")
     }
 }

@@ -1,4 +1,5 @@
 import EntitlementCore
+import PostgresClient
 import TestSupport
 import Testing
 
@@ -31,7 +32,7 @@ struct VerifyStoreRequestTests {
         let free = try await writer.append(Self.draft(settling: nil))
         #expect(try await !writer.append(Self.draft(settling: nil)).isDuplicate && !free.isDuplicate)
         let register = ConsumptionRegister(pool: rig.ledger.pool, holder: "x")
-        #expect(try await register.settled([1, 2, 3, 4]) == [2, 3])
+        #expect(try await register.settled([1, 2, 3, 4], knownAt: .none) == [2, 3])
         try await rig.prepare()
         #expect(try await rig.difference() == nil)
     }
@@ -74,11 +75,26 @@ struct VerifyStoreRequestTests {
         arguments: [(Int64(7), EventSource.serverAPI), (5, .serverAPI), (2, .device), (2, .notification), (2, .api)])
     func forged(settled: Int64, source: EventSource) async throws {
         let rig = try await VerifyRig(seed: 32, drafts: 4)
-        let before = try await rig.ledger.reader.status().position
         try await rig.prepare()
-        let position = try await rig.ledger.writer.append(
-            Self.draft(settling: settled == 2 ? 2 : before + settled - 4, source: source)
-        ).position
+        let position = try await rig.ledger.writer.append(Self.draft(settling: 2, source: source)).position
+        // This program's writer refuses what ends what is to come.
+        if settled > 2 { try await Self.rewriteLast(rig, settling: position + settled - 5) }
         #expect(try await rig.difference()?.key == "position \(position)")
+    }
+
+    private static func rewriteLast(_ rig: VerifyRig, settling position: Int64) async throws {
+        var record = try #require(try await rig.ledger.reader.events(after: 0, limit: 1000).events.last?.record)
+        let fact = draft(settling: position).fact
+        record.facts = FactCodec.encode(fact)
+        record.hash = record.computedHash()
+        try await rig.owner.run { [record] connection in
+            try connection.query(
+                "UPDATE event SET facts = $1, dedup_key = $2, hash = $3 WHERE position = $4",
+                [
+                    .bytes(record.facts), .bytes(fact.dedupKey?.bytes), .bytes(record.hash.bytes),
+                    .int(record.position),
+                ])
+            try connection.query("UPDATE ledger_head SET hash = $1", [.bytes(record.hash.bytes)])
+        }
     }
 }

@@ -15,7 +15,9 @@ struct RestoredLogTests {
     func lostEvents() async throws {
         let rig = try await EntitlementsTests.rig()
         let instance = try await ServedInstance.start(on: rig)
+        let owner = try await rig.database.owner()
         for round in 0..<3 {
+            let end = try await LogEnd.now(of: owner)
             let lost = try await Self.grant("lost-\(round)", rig)
             for _ in 0..<2 {
                 let read = try await instance.read(Self.ann, key: rig.admin)
@@ -23,7 +25,7 @@ struct RestoredLogTests {
                 let past = try await instance.read(Self.ann, query: "?known_at=\(lost)", key: rig.admin)
                 #expect(past.body.contains("lost-\(round)"))
             }
-            try await Self.loseLastEvent(of: rig)
+            try await end.restore(by: owner)
             // Another position than before, the same one, and a later one.
             let fresh = rig.restarted()
             for number in 0..<round { _ = try await Self.grant("new-\(round)-\(number)", rig, fresh) }
@@ -44,9 +46,11 @@ struct RestoredLogTests {
         func catalog(_ entitlement: String) -> String {
             #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["\#(entitlement)"]}]}"#
         }
+        let owner = try await rig.database.owner()
+        let end = try await LogEnd.now(of: owner)
         #expect(try await rig.put(catalog("lost")).status == 200)
         #expect(try await instance.read(Self.ann, key: rig.admin).body.contains("lost"))
-        try await Self.loseLastEvent(of: rig)
+        try await end.restore(by: owner)
         let head = HTTPRequestHead(
             method: "PUT", target: "/v1/catalog", headers: [("Authorization", "Bearer " + rig.admin)])
         let put = await rig.restarted().handle(try HTTPRequest(head: head, body: Array(catalog("new").utf8)))
@@ -54,7 +58,7 @@ struct RestoredLogTests {
         let read = try await instance.read(Self.ann, key: rig.admin)
         #expect(read.body.contains("new") && !read.body.contains("lost"), "\(read)")
         // To write what was lost once more is an event again.
-        try await Self.loseLastEvent(of: rig)
+        try await end.restore(by: owner)
         #expect(try await rig.put(catalog("lost")).status == 200)
         #expect(try await instance.read(Self.ann, key: rig.admin).body.contains("lost"))
         await instance.stop()
@@ -69,12 +73,14 @@ struct RestoredLogTests {
             appTransaction: rig.signAppTransaction("704000001"), claims: []
         ).body
         _ = try await instance.reconcile(Self.ann, body, key: rig.admin)
+        let owner = try await rig.database.owner()
         for round in 0..<3 {
             // The event loop knows the log up to here; what comes next it has not asked for when it is lost.
             _ = try await instance.read(Self.ann, key: rig.admin)
+            let end = try await LogEnd.now(of: owner)
             _ = try await Self.grant("lost-\(round)", rig)
             #expect(try await instance.reconcile(Self.ann, body, key: rig.admin).body.contains("lost-\(round)"))
-            try await Self.loseLastEvent(of: rig)
+            try await end.restore(by: owner)
             let fresh = rig.restarted()
             for number in 0..<round { _ = try await Self.grant("new-\(round)-\(number)", rig, fresh) }
             let launch = try await instance.reconcile(Self.ann, body, key: rig.admin)
@@ -97,25 +103,6 @@ struct RestoredLogTests {
         #expect(answer.status == 200, "\(answer.text)")
         rig.wait()
         return try #require(answer.header("Ledger-Position").flatMap { Int64($0) })
-    }
-
-    /// Takes the log's last event back, as restoring a backup does.
-    private static func loseLastEvent(of rig: ServiceRig) async throws {
-        try await rig.database.owner().execute(
-            script: """
-                BEGIN;
-                ALTER TABLE event DISABLE TRIGGER USER;
-                ALTER TABLE event_name DISABLE TRIGGER USER;
-                DELETE FROM event_name USING ledger_head AS head WHERE event_name.position = head.position;
-                UPDATE ledger_head AS head
-                SET position = head.position - 1, hash = event.previous_hash,
-                    recorded_at = event.recorded_at - interval '1 second'
-                FROM event WHERE event.position = head.position;
-                DELETE FROM event USING ledger_head AS head WHERE event.position > head.position;
-                ALTER TABLE event ENABLE TRIGGER USER;
-                ALTER TABLE event_name ENABLE TRIGGER USER;
-                COMMIT;
-                """)
     }
 }
 

@@ -239,6 +239,35 @@ struct ConsumptionTests {
         #expect(try await stage.ends().count == 12 && stage.told().count == 12)
     }
 
+    @Test("a question that the log has lost is answered no more, and another at its position is")
+    func lost() async throws {
+        let stage = try await ConsumptionStage()
+        let answerer = try stage.answerer()
+        try await answerer.look()
+        let owner = try await stage.rig.database.owner()
+        let end = try await LogEnd.now(of: owner)
+        let other = ConsumptionRegister(pool: stage.rig.pool, holder: "other")
+        #expect(try await other.hold(Self.stream))
+        try await stage.ask("lost")
+        try await answerer.look()
+        try await end.restore(by: owner)
+        try await other.release(Self.stream)
+        try await answerer.look()
+        #expect(try await stage.ends().isEmpty && stage.told().isEmpty)
+        try await stage.ask("another")
+        try await answerer.look()
+        #expect(try await stage.ends() == ["accepted"] && stage.told().count == 1)
+        // The log loses the end of a question too: it is answered once more.
+        try await answerer.look()
+        let answered = try await LogEnd.now(of: owner)
+        try await stage.ask("third")
+        try await answerer.look()
+        try await answered.restore(by: owner)
+        try await stage.ask("third")
+        try await answerer.look()
+        #expect(try await stage.ends() == ["accepted", "accepted"] && stage.told().count == 3)
+    }
+
     @Test("a question that the sweep finds is answered while its time is not over, and withheld after it")
     func swept() async throws {
         let stage = try await ConsumptionStage()
