@@ -112,7 +112,7 @@ struct AppendPlan: Sendable {
     /// Whether the log says otherwise by now than when an event was decided.
     private func isOvertaken(_ draft: EventDraft) -> Bool {
         // Where the log has lost its end since, what it rested on may be lost.
-        if case .storeRequest(let fact) = draft.fact, let settled = fact.settles, settled > head.position { return true }
+        if case .storeRequest(let fact) = draft.fact, (fact.settles ?? 0) > head.position { return true }
         guard let condition = draft.unchangedSince else { return false }
         return condition.position > head.position
             || condition.subjects.contains { lastOwnershipEvents[$0, default: 0] > condition.position }

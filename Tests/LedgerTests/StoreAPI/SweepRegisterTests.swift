@@ -234,7 +234,7 @@ struct SweepRegisterTests {
         }
     }
 
-    @Test("where the database has lost what was written last, Stripe's list of events is not called known beyond it")
+    @Test("where the database has lost what was written last, no event of Stripe's beyond it is called known")
     func lostEvents() async throws {
         let database = try await TestDatabase.make()
         let register = WebSweepRegister(pool: database.pool(), holder: "one")
@@ -253,11 +253,13 @@ struct SweepRegisterTests {
         #expect(try await register.standings().first?.eventsUntil == Self.now)
     }
 
-    @Test("where the database has lost what was written last, an import is not gone on with, and is taken up from there")
+    @Test(
+        "where the database has lost what was written last, an import is taken up from what is left")
     func lostImport() async throws {
         let database = try await TestDatabase.make()
         let register = ImportRegister(
-            pool: database.pool(), stream: StoreStream(app: "app", environment: .production), file: .zero, holder: "one")
+            pool: database.pool(), stream: StoreStream(app: "app", environment: .production), file: .zero, holder: "one"
+        )
         let lists = WebImportRegister(
             pool: database.pool(), environment: .production, ownerMetadata: nil, holder: "one")
         let begun = try #require(try await register.begin(total: 9))
