@@ -1,3 +1,5 @@
+package import EntitlementCore
+
 /// Makes signed checkpoints of the log as it is.
 package struct CheckpointSigner: Sendable {
     private let tree: LogTree
@@ -10,6 +12,9 @@ package struct CheckpointSigner: Sendable {
 
     /// What checks the signatures.
     package var verifier: LogVerifier { key.verifier }
+
+    /// The root over the first `size` events; `nil` where the log is shorter.
+    package func root(size: Int64) async throws -> Digest? { try await tree.root(size: size) }
 
     /// A checkpoint of everything committed by now, and the note that says so.
     ///

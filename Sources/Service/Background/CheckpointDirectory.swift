@@ -1,5 +1,6 @@
 import Foundation
 package import Glibc
+import Ledger
 
 /// The directory that checkpoints are written to.
 package final class CheckpointDirectory: Sendable {
@@ -43,16 +44,11 @@ package final class CheckpointDirectory: Sendable {
     }
 
     /// Writes the whole file or none of it; one that is there stays as it is.
-    ///
-    /// - Throws: also where what is there is of another past: as after a backup was restored.
     func write(_ text: String, name: String) throws {
         try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        // The one that has the name now, which may be a file system that was mounted since.
-        let current = Self.open(path)
+        let (directory, current) = current()
         defer { if current >= 0 { close(current) } }
-        let directory = current >= 0 ? current : kept
         guard directory >= 0 else { throw failure() }
-        try check(text, name: name, in: directory)
         guard faccessat(directory, name, F_OK, 0) != 0 else { return }
         let draft = ".\(name).\(getpid())"
         unlinkat(directory, draft, 0)
@@ -73,26 +69,24 @@ package final class CheckpointDirectory: Sendable {
         }
     }
 
-    /// Compares a checkpoint with what the directory holds of the same log.
-    private func check(_ text: String, name: String, in directory: Int32) throws {
-        func statement(_ note: String) -> Substring {
-            note.prefix(upTo: note.range(of: "\n\n")?.lowerBound ?? note.endIndex)
+    /// The longest checkpoint of a log that the directory holds, and its file's name.
+    func longest(of origin: String) -> (checkpoint: Checkpoint, name: String)? {
+        let (directory, current) = current()
+        defer { if current >= 0 { close(current) } }
+        guard directory >= 0 else { return nil }
+        for name in Self.names(in: directory).filter({ $0.hasPrefix("checkpoint-") }).sorted(by: >) {
+            let note = Self.read(name, in: directory).flatMap { SignedNote($0) }
+            if let checkpoint = note.flatMap({ Checkpoint(text: $0.text) }), checkpoint.origin == origin {
+                return (checkpoint, name)
+            }
         }
-        func isOfThisLog(_ note: String) -> Bool {
-            note.split(separator: "\n").first == text.split(separator: "\n").first
-        }
-        if let known = Self.read(name, in: directory), isOfThisLog(known), statement(known) != statement(text) {
-            throw Failure(
-                description: "the log is not the one that \(path)/\(name) was made of, though it is as long: "
-                    + "was a backup restored? `rightful verify --since` tells")
-        }
-        let newest = Self.names(in: directory).filter { $0.hasPrefix("checkpoint-") && $0 > name }.max()
-        if let newest, let known = Self.read(newest, in: directory), isOfThisLog(known) {
-            throw Failure(
-                description:
-                    "the log is shorter than it was when \(path)/\(newest) was written: was a backup restored? "
-                    + "`rightful verify --since` tells")
-        }
+        return nil
+    }
+
+    /// The directory that has the name now, which may be a file system that was mounted since; and what is to be closed.
+    private func current() -> (directory: Int32, opened: Int32) {
+        let opened = Self.open(path)
+        return (opened >= 0 ? opened : kept, opened)
     }
 
     /// The files of the directory, which may have no path that this program can pass.

@@ -35,21 +35,39 @@ package struct CheckpointWriter: Sendable {
         }
     }
 
-    /// Writes a checkpoint, unless there is one of this size already; what goes wrong is noted.
+    /// Writes a checkpoint, unless there is one of this size already, or the last one is of another past, as after a backup was
+    /// restored; what goes wrong is noted.
     ///
     /// - Returns: whether there is one now.
     @discardableResult
     package func write() async -> Bool {
         let written: Void? = await watch.watch(.checkpoints) {
             let (checkpoint, note) = try await signer.sign()
-            let name = Self.name(size: checkpoint.size)
-            try await withCheckedThrowingContinuation { continuation in
-                files.async {
-                    continuation.resume(with: Result { try directory.write(note, name: name) })
-                }
+            if let (last, name) = try await onFiles({ directory.longest(of: checkpoint.origin) }) {
+                try await check(last, name)
             }
+            try await onFiles { try directory.write(note, name: Self.name(size: checkpoint.size)) }
         }
         return written != nil
+    }
+
+    /// Compares the log with a checkpoint that was written of it.
+    private func check(_ last: Checkpoint, _ name: String) async throws {
+        let root = try await signer.root(size: last.size)
+        guard root != last.root else { return }
+        let difference =
+            root == nil
+            ? "the log is shorter than it was when \(directory.path)/\(name) was written"
+            : "the log is not the one that \(directory.path)/\(name) was made of, though it is as long or longer"
+        throw Difference(description: "\(difference): was a backup restored? `rightful verify --since` tells")
+    }
+
+    private struct Difference: Error, CustomStringConvertible { let description: String }
+
+    private func onFiles<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            files.async { continuation.resume(with: Result { try body() }) }
+        }
     }
 
     /// Names sort by size.

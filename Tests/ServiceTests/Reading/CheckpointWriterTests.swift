@@ -133,6 +133,18 @@ struct CheckpointWriterTests {
             try FileManager.default.removeItem(atPath: path)
             await again.write()
         }
+        // The log has grown beyond a checkpoint of another past.
+        let forged = real.replacing(/\n[A-Za-z0-9+\/]{43}=\n/, with: "\n\(String(repeating: "A", count: 43))=\n")
+        try forged.write(toFile: "\(directory)/\(name)", atomically: true, encoding: .utf8)
+        try await rig.buy("1", by: Self.customer)
+        let told = rig.log.lines.count { $0.contains("is not the one") }
+        let longer = try Self.writer(rig, directory, .seconds(1))
+        await longer.write()
+        #expect(rig.log.lines.count { $0.contains("is not the one") } == told + 1)
+        #expect(try Self.sizes(directory) == [1], "nothing is added to it")
+        try real.write(toFile: "\(directory)/\(name)", atomically: true, encoding: .utf8)
+        await longer.write()
+        #expect(try Self.sizes(directory) == [1, 2])
         // Another log's checkpoints are no business of this one's.
         try real.replacing("example.com/ledger", with: "example.com/other").write(
             toFile: "\(directory)/\(CheckpointWriter.name(size: 9))", atomically: true, encoding: .utf8)
