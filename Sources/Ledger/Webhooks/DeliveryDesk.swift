@@ -45,6 +45,8 @@ package struct DeliveryOutcome: Sendable {
 
     package let endpoint: String
     package let number: Int64
+    /// The id of its message: after a failover the number may be another's.
+    package let messageID: String
     package let result: Result
     package let at: Timestamp
     /// The HTTP status of the answer; `nil` where none came.
@@ -57,10 +59,10 @@ package struct DeliveryOutcome: Sendable {
     package let isFarewell: Bool
 
     package init(
-        endpoint: String, number: Int64, result: Result, at: Timestamp, status: Int?, failure: String?,
-        hold: Int64? = nil, isFarewell: Bool = false
+        endpoint: String, number: Int64, messageID: String, result: Result, at: Timestamp, status: Int?,
+        failure: String?, hold: Int64? = nil, isFarewell: Bool = false
     ) {
-        (self.endpoint, self.number, self.result) = (endpoint, number, result)
+        (self.endpoint, self.number, self.messageID, self.result) = (endpoint, number, messageID, result)
         (self.at, self.status, self.failure) = (at, status, failure)
         (self.hold, self.isFarewell) = (hold, isFarewell)
     }
@@ -207,8 +209,9 @@ package struct DeliveryDesk: Sendable {
         try connection.query(
             """
             UPDATE webhook_message SET body = NULL, before = NULL, after = NULL
-            WHERE ledger_id = $1 AND number = ANY ($2::bigint[]) AND type = 1 AND identity = 0
-            """, [.int(ledgerID), .intArray(said.map(\.number))])
+            WHERE ledger_id = $1 AND number = ANY ($2::bigint[]) AND id::text = ANY ($3::text[])
+                AND type = 1 AND identity = 0
+            """, [.int(ledgerID), .intArray(said.map(\.number)), .textArray(said.map(\.messageID))])
     }
 
     /// Those that have taken something, after they had taken nothing for a while: nobody waits for the next try, then.
@@ -288,10 +291,13 @@ package struct DeliveryDesk: Sendable {
                 failure = outcome.failure
             FROM unnest(
                 $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[],
-                $9::bigint[]
-            ) AS outcome (endpoint, number, state, pause, at, status, failure, tried)
+                $9::bigint[], $10::text[]
+            ) AS outcome (endpoint, number, state, pause, at, status, failure, tried, message)
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = outcome.endpoint AND delivery.number = outcome.number
                 AND delivery.state = 1
+                AND outcome.message = (
+                    SELECT id::text FROM webhook_message AS message
+                    WHERE message.ledger_id = $1 AND message.number = outcome.number)
             RETURNING delivery.endpoint, delivery.identity, delivery.environment, delivery.state
             """,
             [
@@ -300,7 +306,7 @@ package struct DeliveryDesk: Sendable {
                 .optionalIntArray(outcomes.map(\.result.pause)),
                 .timestampArray(outcomes.map(\.at.milliseconds)),
                 .optionalIntArray(outcomes.map { $0.status.map { Int64($0) } }), .textArray(outcomes.map(\.failure)),
-                .intArray(outcomes.map { $0.result == .dropped ? 0 : 1 }),
+                .intArray(outcomes.map { $0.result == .dropped ? 0 : 1 }), .textArray(outcomes.map(\.messageID)),
             ]
         ).rows
         var ended: [Line: Int64] = [:]

@@ -130,18 +130,18 @@ package struct DeliveryList: Sendable {
         let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(
                 """
-                SELECT delivery.endpoint, delivery.number FROM (
-                    SELECT number FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY number LIMIT \(limit)
+                SELECT delivery.endpoint, delivery.number, message.id::text FROM (
+                    SELECT number, id FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY number LIMIT \(limit)
                 ) AS message
                 JOIN webhook_delivery AS delivery ON delivery.ledger_id = $1 AND delivery.number = message.number
                 WHERE delivery.state = 1
                 """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
-            ).rows.map { (try $0.text(0), try $0.int(1)) }
+            ).rows.map { (try $0.text(0), try $0.int(1), try $0.text(2)) }
         }
         try await desk.note(
             waiting.map {
                 DeliveryOutcome(
-                    endpoint: $0.0, number: $0.1, result: .dropped, at: now, status: nil,
+                    endpoint: $0.0, number: $0.1, messageID: $0.2, result: .dropped, at: now, status: nil,
                     failure: "it waited for longer than deliveries are kept")
             })
         let isMore = try await pool.run(doing: "letting go of old deliveries") { connection in
@@ -194,15 +194,17 @@ package struct DeliveryList: Sendable {
         let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(
                 """
-                SELECT endpoint, number FROM webhook_delivery
-                WHERE ledger_id = $1 AND number = ANY ($2::bigint[]) AND state = 1
+                SELECT delivery.endpoint, delivery.number, message.id::text
+                FROM webhook_delivery AS delivery
+                JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
+                WHERE delivery.ledger_id = $1 AND delivery.number = ANY ($2::bigint[]) AND delivery.state = 1
                 """, [.int(ledgerID), .intArray(numbers)]
-            ).rows.map { (try $0.text(0), try $0.int(1)) }
+            ).rows.map { (try $0.text(0), try $0.int(1), try $0.text(2)) }
         }
         try await desk.note(
             waiting.map {
                 DeliveryOutcome(
-                    endpoint: $0.0, number: $0.1, result: .dropped, at: now, status: nil,
+                    endpoint: $0.0, number: $0.1, messageID: $0.2, result: .dropped, at: now, status: nil,
                     failure: "the customer was forgotten, and it waited for longer than is tried")
             })
         return numbers.count == limit

@@ -244,8 +244,9 @@ package struct WebhookDispatcher: Sendable {
             metrics.count(.webhooks, [result.word])
             return AttemptResult(
                 outcome: DeliveryOutcome(
-                    endpoint: delivery.endpoint, number: delivery.number, result: result, at: now(), status: status,
-                    failure: failure, hold: hold, isFarewell: delivery.isFarewell), pause: pause,
+                    endpoint: delivery.endpoint, number: delivery.number, messageID: delivery.id, result: result,
+                    at: now(), status: status, failure: failure, hold: hold, isFarewell: delivery.isFarewell),
+                pause: pause,
                 resumedPosition: target?.endpoint.resumedPosition)
         }
         guard let target else {

@@ -60,6 +60,41 @@ struct DeliveryDeskTests {
             identities: [], deduplication: .unique)
     }
 
+    @Test("what came of a message that the database has lost says nothing of the one that has its number since")
+    func lostMessage() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.pool.withConnection { connection in
+            try connection.query(
+                "INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, types) VALUES (1, 'we', 1, '', '{2}')"
+            )
+            try connection.query(
+                """
+                INSERT INTO webhook_message (ledger_id, type, app, environment, identity, position, at)
+                VALUES (1, 2, '', 1, 0, 1, clock_timestamp())
+                """)
+            try connection.query("UPDATE webhook_endpoint SET due_at = clock_timestamp()")
+            try connection.query(
+                """
+                INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, due_at)
+                SELECT 1, 'we', number, 0, 1, clock_timestamp() FROM webhook_message
+                """)
+        }
+        let desk = DeliveryDesk(pool: ledger.pool)
+        let due = try #require(try await desk.take(limit: 1).first)
+        func state(after messageID: String) async throws -> Int64 {
+            try await desk.note([
+                DeliveryOutcome(
+                    endpoint: due.endpoint, number: due.number, messageID: messageID, result: .delivered,
+                    at: Timestamp(milliseconds: Int64(1_800_000_000_000)), status: 200, failure: nil)
+            ])
+            return try await ledger.pool.withConnection { connection in
+                try connection.query("SELECT state FROM webhook_delivery").row(0).int(0)
+            }
+        }
+        #expect(try await state(after: "00000000-0000-4000-8000-000000000000") == 1)
+        #expect(try await state(after: due.id) == 2)
+    }
+
     @Test(
         "each endpoint hears of each customer in order and of everything, though senders die and receivers refuse",
         arguments: 1...4 as ClosedRange<UInt64>)
@@ -93,7 +128,7 @@ struct DeliveryDeskTests {
                             let now = Timestamp(milliseconds: Int64(1_795_000_000_000))
                             outcomes.append(
                                 DeliveryOutcome(
-                                    endpoint: delivery.endpoint, number: delivery.number,
+                                    endpoint: delivery.endpoint, number: delivery.number, messageID: delivery.id,
                                     result: isTaken ? .delivered : .failed(pause: 0), at: now,
                                     status: isTaken ? 200 : 500, failure: isTaken ? nil : "status 500"))
                         }

@@ -103,7 +103,7 @@ struct HurryTests {
         try await desk.note(
             (taken + rest).map {
                 DeliveryOutcome(
-                    endpoint: $0.endpoint, number: $0.number, result: .failed(pause: 60_000),
+                    endpoint: $0.endpoint, number: $0.number, messageID: $0.id, result: .failed(pause: 60_000),
                     at: Timestamp(milliseconds: Int64(1_800_000_000_000)), status: 500, failure: "status 500")
             })
         #expect(try await desk.take(limit: 10).isEmpty)
