@@ -131,9 +131,11 @@ package final class CustomerCache<Key: Hashable, Answer> {
     }
 
     /// Forgets what the news bear on, and is up to date with the log's head.
-    package func apply(_ news: LogNews) {
-        // It does not go on after a backup was restored, or where the database failed over to one that lacked the last
-        // events: then nothing read before holds.
+    ///
+    /// - Returns: whether the log goes on from `mark`. It does not after a backup was restored, or where the database failed
+    ///   over to one that lacked the last events: then nothing read before holds.
+    @discardableResult
+    package func apply(_ news: LogNews) -> Bool {
         let goesOn = mark.map { $0.hash == news.previousHash } ?? false
         mark = news.head
         guard let changes = news.changes, goesOn else {
@@ -141,7 +143,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
             removeAll()
             recent.forget(upTo: news.head.position)
             chain = RecentChain(news.head)
-            return
+            return goesOn
         }
         for change in changes {
             switch change.scope {
@@ -162,6 +164,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
         }
         chain.append(news.hashes)
         prove(upTo: news.head.position)
+        return true
     }
 
     /// Lets those answers count that were read at events which the log turned out to hold, and forgets those at others.

@@ -130,6 +130,9 @@ package struct LedgerReader: Sendable {
         }
     }
 
+    /// The position of the log's last event; 0 of an empty log.
+    package func headPosition() async throws -> Int64 { try await read { try Statements.headPosition(on: $0) } }
+
     package func status() async throws -> LedgerStatus {
         try await read { connection in
             let results = try connection.pipeline([

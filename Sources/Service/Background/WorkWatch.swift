@@ -29,8 +29,11 @@ package actor WorkWatch {
     private let host: String
     private let logger: Logger
     private var reported: [Work: ContinuousClock.Instant] = [:]
-    /// What has succeeded since it last failed, so that the database says nothing else.
-    private var succeeded: Set<Work> = []
+    /// What has succeeded since it last failed, and when the database was told: it may go back to what it said before, as after
+    /// a failover.
+    private var succeeded: [Work: ContinuousClock.Instant] = [:]
+    /// How often the database is told.
+    private static let repetition = Duration.seconds(3600)
 
     /// - Parameter host: the name of this machine.
     package init(failures: WorkFailures, host: String, logger: Logger) {
@@ -63,7 +66,7 @@ package actor WorkWatch {
     }
 
     private func note(_ work: Work, _ reason: String) async {
-        succeeded.remove(work)
+        succeeded[work] = nil
         if let last = reported[work], last.duration(to: .now) < Self.interval { return }
         reported[work] = .now
         logger.log(
@@ -74,12 +77,12 @@ package actor WorkWatch {
     }
 
     private func noteSuccess(of work: Work) async {
-        guard !succeeded.contains(work) else { return }
+        if let last = succeeded[work], last.duration(to: .now) < Self.repetition { return }
         if reported.removeValue(forKey: work) != nil {
             logger.log(.info, "work behind the service succeeds again", [("work", .string(work.rawValue))])
         }
         // Also the first time: a service before this one may have failed.
         guard (try? await failures.clear(work.rawValue, on: host)) != nil else { return }
-        succeeded.insert(work)
+        succeeded[work] = .now
     }
 }

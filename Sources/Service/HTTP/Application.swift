@@ -163,7 +163,7 @@ package struct Application: Sendable {
             sha256: sha256,
             now: now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
-        positions = PositionWatcher { try await reader.status().position }
+        positions = PositionWatcher { try await reader.headPosition() }
         longWork = LongWork(limit: limits.explanationTime, mostWaiting: 32)
         readiness = Readiness(lifetime: limits.readinessLifetime) {
             try await within(limits.readinessWait) {

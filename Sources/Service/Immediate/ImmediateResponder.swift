@@ -220,8 +220,8 @@ final class ImmediateResponder: ImmediateHandler {
             guard let news = try tail.receive(since: cache.mark) else { return }
             answerDueAt = nil
             if cache.mark != news.head {
-                application.metrics.noteHead(news.head.position)
-                cache.apply(news)
+                let goesOn = cache.apply(news)
+                application.metrics.noteHead(news.head.position, isShorter: !goesOn)
             }
             let proven = asking
             asking = []

@@ -12,8 +12,6 @@ actor PositionWatcher {
 
     private let head: @Sendable () async throws -> Int64
     private let clock = ContinuousClock()
-    /// The log never gets shorter, so what was reached once needs no second look.
-    private var reached: Int64 = 0
     private var waiters: [Waiter] = []
     private var isPolling = false
 
@@ -25,9 +23,8 @@ actor PositionWatcher {
     /// - Throws: `unavailable` when too many wait, or what `head` throws.
     func reaches(_ position: Int64, within wait: Duration) async throws -> Bool {
         let deadline = clock.now + wait
-        if position <= reached { return true }
-        reached = max(reached, try await head())
-        if position <= reached { return true }
+        // What was reached once is looked for again: a replica may take over that had not got everything.
+        if try await head() >= position { return true }
         guard waiters.count < Self.limit else {
             throw Problem.unavailable("\(Self.limit) requests already wait for a position.")
         }
@@ -44,7 +41,7 @@ actor PositionWatcher {
         while !waiters.isEmpty {
             try? await clock.sleep(for: Self.interval)
             // While the database is away the waiters wait on, until their deadlines.
-            if let head = try? await head() { reached = max(reached, head) }
+            let reached = (try? await head()) ?? 0
             let now = clock.now
             let settled = waiters.filter { $0.position <= reached || $0.deadline <= now }
             waiters.removeAll { $0.position <= reached || $0.deadline <= now }

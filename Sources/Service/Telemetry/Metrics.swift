@@ -120,9 +120,11 @@ package final class Metrics: Sendable {
         noteHead(batch.position)
     }
 
-    /// The log never gets shorter, so the greatest position seen is the newest.
-    func noteHead(_ position: Int64) {
-        state.withLock { $0.headPosition = max($0.headPosition ?? 0, position) }
+    /// Where the log ends, as one of several that look says: the greatest position is the newest.
+    ///
+    /// - Parameter isShorter: whether it may be shorter than before, as after a failover.
+    func noteHead(_ position: Int64, isShorter: Bool = false) {
+        state.withLock { $0.headPosition = isShorter ? position : max($0.headPosition ?? 0, position) }
     }
 
     /// By how much this machine's clock is ahead of the database's; 0 while they agree.

@@ -2,6 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
+import TestSupport
 import Testing
 
 @testable import Service
@@ -187,6 +188,13 @@ struct EntitlementsTests {
         let late = try await hasty.get(Self.path + "?min_position=4")
         #expect(late.verdict == "409 position_not_reached")
         #expect(try late.json["retryable"] == .bool(true))
+        // What was reached once may be lost, as after a failover.
+        let owner = try await hasty.database.owner()
+        let end = try await LogEnd.now(of: owner)
+        try await hasty.notify(Purchase().renewed())
+        #expect(try await hasty.get(Self.path + "?min_position=4").status == 200)
+        try await end.restore(by: owner)
+        #expect(try await hasty.get(Self.path + "?min_position=4").verdict == "409 position_not_reached")
 
         limits.positionWait = .seconds(60)
         let patient = try await Self.rig(limits: limits)
