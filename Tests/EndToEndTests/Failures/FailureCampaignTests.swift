@@ -1,7 +1,6 @@
 import Foundation
 import SeededRandom
 import StoreSimulator
-import Synchronization
 import Testing
 
 /// The real service with its embedded PostgreSQL under load, and everything around it failing at random.
@@ -144,13 +143,5 @@ struct FailureCampaignTests {
             product["duration"] = mapping.duration
             return product
         }
-    }
-
-    private final class Flag: Sendable {
-        private let value = Atomic(false)
-
-        var isSet: Bool { value.load(ordering: .relaxed) }
-
-        func set() { value.store(true, ordering: .relaxed) }
     }
 }
