@@ -6,45 +6,13 @@ import Glibc
 /// Lives from the request line (`handleRequestLine` retains it for libmicrohttpd) to the end of the exchange
 /// (`handleCompletion` releases it), and is used by the event loop's thread alone.
 package final class Exchange {
-    private enum Phase {
-        case receivingHead
-        /// The head is there, and there is no body.
-        case complete(declined: Bool)
-        /// The immediate handler declined a request with a body.
-        case declined(HTTPRequestHead, RequestTarget)
-        /// The immediate handler answers later. The connection is not suspended: libmicrohttpd asks for the answer each
-        /// time it runs, which costs less than to suspend and resume.
-        case held(Framed?)
-        /// The immediate handler has answered; the answer is in `prepared`.
-        case prepared
-        case receivingBody(HTTPRequestHead, RequestTarget, limit: Int)
-        /// The connection is suspended, before the body, until `finishGate` resumes it.
-        case gated(Task<Void, Never>, HTTPRequestHead, RequestTarget, limit: Int, MHDConnection)
-        /// The gate let the body come. libmicrohttpd now repeats the call in which the connection was suspended.
-        case gatePassed(HTTPRequestHead, RequestTarget, limit: Int)
-        /// Answered past libmicrohttpd in the middle of a body; whatever else comes ends the connection.
-        case cut
-        /// Refused, but with nothing unread: answered when libmicrohttpd asks, so that the connection can go on.
-        case refused(HTTPRefusal, HTTPRequestHead)
-        /// The connection is suspended until `finish` resumes it.
-        case handling(Task<Void, Never>, HTTPRequestHead, MHDConnection)
-        case handled(HTTPResponse, HTTPRequestHead)
-        case ended
-    }
-
-    /// What was read of a request with a body.
-    private struct Framed {
-        let head: HTTPRequestHead
-        let target: RequestTarget
-    }
-
     /// The loop's own number for it.
     let id: UInt64
     private unowned let loop: EventLoop
     private let client: ClientConnection
     private let target: [UInt8]
     private let receivedAt: ContinuousClock.Instant
-    private var phase = Phase.receivingHead
+    private var phase = ExchangePhase.receivingHead
     private var body: [UInt8] = []
     /// Where the body is counted, and as whose.
     private(set) var bodyMemory = BodyGate.Memory.shared
@@ -78,7 +46,7 @@ package final class Exchange {
         guard target.count >= loop.core.maxQueryItems,
             target.count(where: { $0 == UInt8(ascii: "&") }) >= loop.core.maxQueryItems
         else { return }
-        cut(.targetTooLong(limit: loop.core.configuration.maxTargetBytes), head(method: "", headers: []))
+        cut(.targetTooLong(limit: loop.core.configuration.maxTargetBytes), unreadHead)
         client.expectRequest(atLatestBy: receivedAt)
     }
 
@@ -95,7 +63,7 @@ package final class Exchange {
             loop.heldExchangeEnded()
             return sendPrepared(on: connection, method: method)
         case .receivingBody(let head, let target, _):
-            if offer(connection, method: method, Framed(head: head, target: target)) {
+            if offer(connection, method: method, FramedRequest(head: head, target: target)) {
                 return proceedHeld(connection, method: method)
             }
             return work(head, target, connection)
@@ -160,8 +128,10 @@ package final class Exchange {
             phase = .complete(declined: false)
             return true
         }
-        let head = head(method: String(cString: method), headers: connection.headers)
+        var known = unreadHead
         do throws(HTTPRefusal) {
+            let head = head(method: try connection.name(of: method), headers: try connection.safeHeaders)
+            known = head
             let framing = try HTTPFraming(head)
             isChunked = framing.contentLength == nil
             do throws(HTTPRefusal) {
@@ -177,7 +147,7 @@ package final class Exchange {
         } catch {
             // Answered before the body is read; libmicrohttpd then closes the connection.
             client.lingerWhenClosed()
-            return refuse(error, head, on: connection)
+            return refuse(error, known, on: connection)
         }
     }
 
@@ -211,13 +181,14 @@ package final class Exchange {
     /// Offers a request without a body to the immediate handler, then takes the general way.
     private func begin(_ connection: MHDConnection, method: UnsafePointer<CChar>, isOffered: Bool) -> Bool {
         if isOffered, offer(connection, method: method, nil) { return proceedHeld(connection, method: method) }
-        let head = head(method: String(cString: method), headers: connection.headers)
+        var known = unreadHead
         do throws(HTTPRefusal) {
-            let (target, _) = try examine(head, connection)
-            if let refusal = handle(head, target, connection) { throw refusal }
+            known = head(method: try connection.name(of: method), headers: try connection.safeHeaders)
+            let (target, _) = try examine(known, connection)
+            if let refusal = handle(known, target, connection) { throw refusal }
             return true
         } catch {
-            return refuse(error, head, on: connection)
+            return refuse(error, known, on: connection)
         }
     }
 
@@ -235,7 +206,7 @@ package final class Exchange {
     /// Offers a whole request to the immediate handler.
     ///
     /// - Parameter framed: `nil` for a request without a body, whose head has not been examined yet.
-    private func offer(_ connection: MHDConnection, method: UnsafePointer<CChar>, _ framed: Framed?) -> Bool {
+    private func offer(_ connection: MHDConnection, method: UnsafePointer<CChar>, _ framed: FramedRequest?) -> Bool {
         guard let immediate = loop.immediate else { return false }
         if framed == nil,
             (try? loop.core.examine(targetBytes: target.count, headerBytes: cmhd_header_size(connection.pointer)))
@@ -269,6 +240,9 @@ package final class Exchange {
         return (target, loop.core.bodyLimit(head.method, target.path))
     }
 
+    /// Of a request that is refused before its head is read.
+    private var unreadHead: HTTPRequestHead { head(method: "", headers: []) }
+
     private func head(method: String, headers: [(name: String, value: String)]) -> HTTPRequestHead {
         HTTPRequestHead(
             method: method, target: String(decoding: target, as: UTF8.self), headers: headers,
@@ -289,7 +263,7 @@ package final class Exchange {
         let request = HTTPRequest(head: head, target: target, body: body)
         connection.suspend()
         let task = Task { [core = loop.core, mailbox = loop.mailbox, id] in
-            mailbox.post(.finished(exchange: id, await core.handler(request)))
+            mailbox.post(.finished(exchange: id, await core.answer(request)))
         }
         phase = .handling(task, head, connection)
         return nil
@@ -369,7 +343,7 @@ package final class Exchange {
         loop.hasAnswers = true
     }
 
-    private func putBack(_ framed: Framed?) {
+    private func putBack(_ framed: FramedRequest?) {
         loop.heldExchangeEnded()
         phase = framed.map { .declined($0.head, $0.target) } ?? .complete(declined: true)
     }

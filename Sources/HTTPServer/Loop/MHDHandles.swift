@@ -57,8 +57,24 @@ struct MHDConnection {
         return isPlain
     }
 
-    /// The request's header fields, in the order sent.
-    var headers: [(name: String, value: String)] {
+    /// What a request's method is called.
+    func name(of method: UnsafePointer<CChar>) throws(HTTPRefusal) -> String {
+        let name = String(cString: method)
+        guard HTTPFraming.isToken(name.utf8) else { throw .malformed(reason: "HTTP allows no such method") }
+        return name
+    }
+
+    /// The request's header fields, in the order sent, of which nothing takes long to compare.
+    var safeHeaders: [(name: String, value: String)] {
+        get throws(HTTPRefusal) {
+            let fields = headers
+            let isSafe = fields.allSatisfy { StreamSafeText.isSafe($0.name) && StreamSafeText.isSafe($0.value) }
+            guard isSafe else { throw .tooManyMarks }
+            return fields
+        }
+    }
+
+    private var headers: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         withUnsafeMutablePointer(to: &fields) { fields in
             _ = MHD_get_connection_values_n(

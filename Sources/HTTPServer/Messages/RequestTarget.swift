@@ -69,10 +69,11 @@ struct RequestTarget: Sendable {
         guard let text = String(validating: decoded, as: UTF8.self) else {
             throw .malformed(reason: "the \(part) is not UTF-8 once percent-decoded")
         }
+        guard StreamSafeText.isSafe(decoded) else { throw .tooManyMarks }
         return text
     }
 
-    private static func hexValue(_ byte: UInt8) -> UInt8? {
+    static func hexValue(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
         case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10

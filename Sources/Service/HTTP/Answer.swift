@@ -21,26 +21,39 @@ struct EntityTagList: Sendable, Equatable {
     /// As written, quotes and `W/` included.
     let tags: [String]
 
+    /// The longest list that is read, in bytes.
+    private static let limit = 2048
+
     /// Reads a field's value; `nil` for what is no list of tags.
     init?(_ value: String) {
+        guard value.utf8.count <= Self.limit else { return nil }
         let text = value.utf8.split(separator: UInt8(ascii: ",")).map { item in
-            String(decoding: item, as: UTF8.self).drop(while: \.isWhitespace)
-        }.map { item in String(item.reversed().drop(while: \.isWhitespace).reversed()) }
+            String(decoding: Self.trimmed(item), as: UTF8.self)
+        }
         isAny = text == ["*"]
         tags = isAny ? [] : text
         guard isAny || !text.isEmpty && text.allSatisfy(Self.isTag) else { return nil }
     }
 
-    /// Whether the two are the same, weak or not.
-    func matchesWeakly(_ tag: String) -> Bool {
-        isAny || tags.contains { Self.opaque($0) == Self.opaque(tag) }
+    /// By bytes: to step back by characters takes time that grows with the square of the length of some texts.
+    private static func trimmed(_ item: Substring.UTF8View) -> Substring.UTF8View {
+        func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+        var item = item.drop(while: isSpace)
+        while let last = item.last, isSpace(last) { item.removeLast() }
+        return item
     }
 
-    private static func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
+    /// Whether the two are the same, weak or not.
+    func matchesWeakly(_ tag: String) -> Bool {
+        isAny || tags.contains { Self.opaque($0).elementsEqual(Self.opaque(tag)) }
+    }
+
+    private static func opaque(_ tag: String) -> Substring.UTF8View {
+        tag.utf8.starts(with: "W/".utf8) ? tag.utf8.dropFirst(2) : tag.utf8[...]
+    }
 
     private static func isTag(_ text: String) -> Bool {
-        let tag = opaque(text)
-        return tag.count >= 2 && tag.hasPrefix("\"") && tag.hasSuffix("\"")
-            && !tag.dropFirst().dropLast().contains("\"")
+        let (tag, quote) = (opaque(text), UInt8(ascii: "\""))
+        return tag.count >= 2 && tag.first == quote && tag.last == quote && tag.count { $0 == quote } == 2
     }
 }

@@ -108,7 +108,10 @@ final class ImmediateResponder: ImmediateHandler {
     }
 
     private func question(_ request: borrowing ImmediateRequest, _ key: RememberedKeys.Key) -> HeldRequest.Question? {
-        let knownTags = request.header("If-None-Match").map { String(decoding: $0, as: UTF8.self) }
+        let named = request.header("If-None-Match")
+        // Nobody has looked at its bytes yet, and no tag of this service's has others.
+        if let named, !named.allSatisfy({ $0 < 0x80 }) { return nil }
+        let knownTags = named.map { String(decoding: $0, as: UTF8.self) }
         if let target = EntitlementsTarget(request.target) {
             // The general path refuses what the key is not for.
             if let only = key.key.environment, let named = target.environment, named != only { return nil }
