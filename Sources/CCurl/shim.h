@@ -9,8 +9,8 @@
 
 // What comes of an answer, part by part; returns whether more is wanted.
 typedef int (*ccurl_received_callback)(void *cls, const uint8_t *bytes, size_t count);
-// A line of an answer's head, with its end.
-typedef void (*ccurl_header_callback)(void *cls, const uint8_t *bytes, size_t count);
+// A line of an answer's head, or of what follows its body, with its end; returns whether more is wanted.
+typedef int (*ccurl_header_callback)(void *cls, const uint8_t *bytes, size_t count);
 // Whether a connection may be made to an address: 4 or 16 bytes.
 typedef int (*ccurl_address_callback)(void *cls, const uint8_t *address, size_t count);
 
@@ -40,8 +40,7 @@ static inline size_t ccurl_write(char *bytes, size_t size, size_t count, void *c
 
 static inline size_t ccurl_head(char *bytes, size_t size, size_t count, void *context) {
     const struct ccurl_callbacks *own = (const struct ccurl_callbacks *)context;
-    own->header(own->cls, (const uint8_t *)bytes, size * count);
-    return size * count;
+    return own->header(own->cls, (const uint8_t *)bytes, size * count) ? size * count : 0;
 }
 
 // Looks at the address that a name has led to, right before the connection is made to it.

@@ -78,6 +78,9 @@ final class RunningTransfer {
         var body: [UInt8] = []
         var bodyBytes = 0
         var isTooLarge = false
+        /// Of all lines of heads, and of what follows the body.
+        var headBytes = 0
+        static let headLimit = 64 << 10
         var isRefused = false
 
         init(_ transfer: CurlTransfer, allows: @escaping @Sendable (OutgoingAddress) -> Bool) {
@@ -180,7 +183,15 @@ final class RunningTransfer {
     }
 
     private static let header: ccurl_header_callback = { cls, bytes, count in
-        guard let progress = progress(cls), let bytes else { return }
+        guard let progress = progress(cls), let bytes else { return 0 }
+        progress.headBytes += count
+        guard progress.headBytes <= Progress.headLimit else {
+            progress.isTooLarge = true
+            return 0
+        }
+        // What comes behind the body is nobody's; and of what is no ASCII nothing is read, which could take long.
+        let isRead = !progress.hasHead && UnsafeBufferPointer(start: bytes, count: count).allSatisfy { $0 < 0x80 }
+        guard isRead else { return 1 }
         let line = String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
         // Each head begins anew, as after one of status 100.
         if line.hasPrefix("HTTP/") {
@@ -188,9 +199,10 @@ final class RunningTransfer {
             progress.isInterim = line.split(separator: " ").dropFirst().first?.hasPrefix("1") ?? false
         }
         if line.allSatisfy(\.isNewline) { progress.hasHead = !progress.isInterim }
-        guard let colon = line.firstIndex(of: ":") else { return }
+        guard let colon = line.firstIndex(of: ":") else { return 1 }
         let value = line[line.index(after: colon)...].trimmingCharacters(in: .whitespacesAndNewlines)
         progress.headers.append((String(line[..<colon]), value))
+        return 1
     }
 
     private static let allows: ccurl_address_callback = { cls, bytes, count in

@@ -67,6 +67,18 @@ struct OutgoingSessionTests {
         #expect(Self.failure(reset) != nil)
     }
 
+    @Test("no more of a head is taken than is wanted, and what is no ASCII is not read")
+    func head() async throws {
+        let marks = String(repeating: "\u{315}", count: 5000) + String(repeating: "\u{334}", count: 5000)
+        let (odd, _) = try await Self.send(
+            .answer(503, headers: ["I\(marks): x", "Retry-After: \(marks)", "X-Plain: 1"], "{}"))
+        let answer = try odd.get()
+        #expect(answer.status == 503 && answer.header("Retry-After") == nil && answer.header("X-Plain") == "1")
+        let lines = (0..<20).map { "X-\($0): " + String(repeating: "a", count: 4000) }
+        let (large, _) = try await Self.send(.answer(200, headers: lines, "{}"))
+        #expect(Self.failure(large) == .dataLengthExceedsMaximum)
+    }
+
     @Test("an address that is not allowed is not connected to, whatever name leads to it")
     func addresses() async throws {
         let server = try HostileServer { _, _ in .answer(200, "{}") }
