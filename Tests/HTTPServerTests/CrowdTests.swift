@@ -69,6 +69,52 @@ struct CrowdTests {
         }
     }
 
+    private static let long = [UInt8](repeating: 7, count: 32 << 20)
+
+    /// A client whose answer is under way, and is more than the sockets between hold.
+    private static func askingForLong(_ port: UInt16) throws -> HTTPTestClient {
+        let client = try HTTPTestClient(port: port)
+        try client.send("GET /long HTTP/1.1\r\nHost: test\r\n\r\n")
+        // By then the server is sending, and no longer reading the request.
+        usleep(200_000)
+        return client
+    }
+
+    @Test("clients that read no answers make room too, once they have had a few seconds")
+    func unreading() async throws {
+        try await withServer(
+            configuration { $0.maxConnections = 4 },
+            handler: { $0.path == "/long" ? HTTPResponse(status: 200, body: Self.long) : .text($0.path) }
+        ) { _, port in
+            let text = try await offPool {
+                let slow = try (0..<4).map { _ in try Self.askingForLong(port) }
+                return try withExtendedLifetime(slow) { try HTTPTestClient(port: port).get("/new").text }
+            }
+            #expect(text == "/new")
+        }
+    }
+
+    @Test("whoever reads slowly goes after those who send nothing")
+    func slowReader() async throws {
+        try await withServer(
+            configuration { $0.maxConnections = 2 },
+            handler: { $0.path == "/long" ? HTTPResponse(status: 200, body: Self.long) : .text($0.path) }
+        ) { _, port in
+            let outcome = try await offPool {
+                let slow = try Self.askingForLong(port)
+                sleep(4)
+                let idle = try HTTPTestClient(port: port)
+                _ = try idle.get("/idle")
+                let new = try HTTPTestClient(port: port).get("/new").text
+                return [
+                    new, idle.readToEnd().isEmpty ? "ended" : "",
+                    try slow.readResponse().body.count == Self.long.count ? "whole" : "cut",
+                ]
+            }
+            #expect(outcome == ["/new", "ended", "whole"])
+        }
+    }
+
     @Test("one address has its limit, unless it is a trusted proxy's", arguments: [false, true])
     func oneAddress(isTrusted: Bool) async throws {
         let latch = Latch()

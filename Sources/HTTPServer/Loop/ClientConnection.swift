@@ -9,12 +9,27 @@ final class ClientConnection {
     let remoteAddress: String
     /// Whether the peer stands for many clients.
     let isTrusted: Bool
-    /// Whether no request is under way: none has come yet, or the last one was answered.
-    private(set) var isIdle = true
-    /// Since when the client has been silent, or has been sending its request.
+    /// Since when the client has been silent, has been sending its request, or has been reading its response.
     private(set) var waitsSince: ContinuousClock.Instant
     /// Whether it was told to end to make room; kept by `ConnectionTable`.
     var isLeaving = false
+
+    /// What a connection may wait for its client to do; where room has to be made, they go in this order.
+    enum Wait: CaseIterable {
+        case nextRequest
+        case restOfRequest
+        /// To whoever reads no answers, a connection costs as little as to whoever sends no requests.
+        case reading
+
+        /// How long a client may take before its connection counts as waiting.
+        fileprivate var patience: Duration {
+            switch self {
+            case .nextRequest: .zero
+            case .restOfRequest: .seconds(1)
+            case .reading: .seconds(3)
+            }
+        }
+    }
 
     /// Whose turn it is, and until when.
     private enum Turn: Equatable {
@@ -25,6 +40,8 @@ final class ClientConnection {
 
     /// -1 once the socket is about to be closed, and its number free to become another socket.
     private var descriptor: Int32
+    /// Whether no request is under way: none has come yet, or the last one was answered.
+    private var isIdle = true
     private var turn: Turn
     /// The turn at the last sweep, if the client had ended its sending side by then.
     private var turnAtEnd: Turn?
@@ -48,10 +65,15 @@ final class ClientConnection {
         waitsSince = now
     }
 
-    /// Whether it waits for its client: between two requests, or in the middle of one that began before an instant.
-    func isWaiting(since instant: ContinuousClock.Instant) -> Bool {
-        guard case .clientSends = turn else { return false }
-        return isIdle || waitsSince < instant
+    /// What it waits for its client to do, once that takes long; `nil` where it does not wait.
+    func wait(at now: ContinuousClock.Instant) -> Wait? {
+        let wait: Wait
+        switch turn {
+        case .server: return nil
+        case .clientSends: wait = isIdle ? .nextRequest : .restOfRequest
+        case .clientReads: wait = .reading
+        }
+        return waitsSince + wait.patience <= now ? wait : nil
     }
 
     /// Ends the connection; libmicrohttpd sees that at its next run.
@@ -74,7 +96,10 @@ final class ClientConnection {
     func expectNothing() { turn = .server }
 
     /// Lets the client read its response.
-    func expectReading(by deadline: ContinuousClock.Instant) { turn = .clientReads(until: deadline) }
+    func expectReading(by deadline: ContinuousClock.Instant) {
+        turn = .clientReads(until: deadline)
+        waitsSince = .now
+    }
 
     /// Shuts the socket down when its client is late or gone; libmicrohttpd then sees the end and closes it.
     ///

@@ -2,7 +2,7 @@
 ///
 /// A connection that waits for its client costs the client nothing, so whoever opens very many could keep everybody else
 /// out. Where a limit is reached, connections that wait make room: of the host that has the most of them, the one that
-/// has waited longest. Requests that are being answered are never given up.
+/// has waited longest. Requests that are being worked on are never given up.
 struct ConnectionTable {
     private var connections: [ObjectIdentifier: ClientConnection] = [:]
     private var hosts: [PeerAddress: Int] = [:]
@@ -10,9 +10,6 @@ struct ConnectionTable {
     private var leaving = 0
     private let limit: Int
     private let perHost: Int
-
-    /// How long a client may be in the middle of a request before its connection counts as waiting.
-    private static let patience = Duration.seconds(1)
 
     init(_ configuration: HTTPServerConfiguration) {
         limit = configuration.maxConnections
@@ -53,25 +50,25 @@ struct ConnectionTable {
 
     /// Ends up to so many of the connections that wait; `false` when none does.
     ///
-    /// First those between two requests, then those in the middle of one; each time a trusted peer's last, since it speaks
-    /// for many clients.
+    /// First those between two requests, then those in the middle of one, then those whose answers are not read; after
+    /// all of these a trusted peer's, since it speaks for many clients.
     private mutating func end(
         _ count: Int, at now: ContinuousClock.Instant, where isCandidate: (ClientConnection) -> Bool
     ) -> Bool {
-        let waiting = connections.values.filter {
-            !$0.isLeaving && isCandidate($0) && $0.isWaiting(since: now - Self.patience)
-        }
-        for (isIdle, isTrusted) in [(true, false), (false, false), (true, true), (false, true)] {
-            let some = waiting.filter { $0.isIdle == isIdle && $0.isTrusted == isTrusted }
-            let byHost = Dictionary(grouping: some, by: \.peer)
-            guard let most = byHost.values.max(by: { $0.count < $1.count }) else { continue }
-            for client in most.sorted(by: { $0.waitsSince < $1.waitsSince }).prefix(count) {
-                client.endNow()
-                client.isLeaving = true
-                leaving += 1
-                leave(client.peer)
+        let candidates = connections.values.filter { !$0.isLeaving && isCandidate($0) }
+        for isTrusted in [false, true] {
+            let waiting = Dictionary(grouping: candidates.filter { $0.isTrusted == isTrusted }) { $0.wait(at: now) }
+            for wait in ClientConnection.Wait.allCases {
+                let byHost = Dictionary(grouping: waiting[wait] ?? [], by: \.peer)
+                guard let most = byHost.values.max(by: { $0.count < $1.count }) else { continue }
+                for client in most.sorted(by: { $0.waitsSince < $1.waitsSince }).prefix(count) {
+                    client.endNow()
+                    client.isLeaving = true
+                    leaving += 1
+                    leave(client.peer)
+                }
+                return true
             }
-            return true
         }
         return false
     }
