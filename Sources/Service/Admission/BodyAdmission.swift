@@ -16,14 +16,21 @@ extension Application {
         let owner = address.hashValue
         let length = head.header("Content-Length").flatMap { Int($0) } ?? .max
         if length <= Self.smallBody, head.header("Authorization") != nil { return .open(.shared, owner: owner) }
-        // What has no route is told so by the general path, and small.
-        guard let request = try? HTTPRequest(head: head), let (route, parameters) = try? Route.find(request) else {
-            return .open(.shared, owner: owner)
+        // The server has read the target before it asks.
+        guard let request = try? HTTPRequest(head: head) else { return .open(.shared, owner: owner) }
+        var exchange = ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt)
+        let found: (route: Route, parameters: [String: String])
+        do {
+            found = try Route.find(request)
+        } catch {
+            // What is small is told so by the general path, and its connection goes on. `bodyLimit` looks at how a path
+            // begins and ends alone, so that much may be let come where there is no route.
+            return length <= Self.smallBody ? .open(.shared, owner: owner) : .refuse(finish(exchange, error))
         }
+        let (route, parameters) = found
         if route.access == .open {
             return .open(route.operation.subject == .stores ? .reserved : .shared, owner: owner)
         }
-        var exchange = ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt)
         exchange.route = route.template
         let presented: Authenticator.Presented
         do {

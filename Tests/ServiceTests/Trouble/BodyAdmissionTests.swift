@@ -10,12 +10,14 @@ struct BodyAdmissionTests {
     private static let start = ContinuousClock.now
 
     /// What becomes of a request, once its head is there.
+    ///
+    /// - Parameter length: of its body; `nil` where that comes in chunks.
     private static func verdict(
-        _ rig: ServiceRig, _ method: String, _ target: String, key: String?, length: Int = 1 << 20,
+        _ rig: ServiceRig, _ method: String, _ target: String, key: String?, length: Int? = 1 << 20,
         peer: String = "192.0.2.1"
     ) async -> String {
-        let headers =
-            [("Content-Length", String(length))] + (key.map { [("Authorization", "Bearer " + $0)] } ?? [])
+        let framing = length.map { ("Content-Length", String($0)) } ?? ("Transfer-Encoding", "chunked")
+        let headers = [framing] + (key.map { [("Authorization", "Bearer " + $0)] } ?? [])
         let head = HTTPRequestHead(
             method: method, target: target, headers: headers, remoteAddress: peer, receivedAt: start)
         switch rig.application.gate(head) {
@@ -42,13 +44,33 @@ struct BodyAdmissionTests {
             ("POST", Self.reconcile, reader, "asked, 403 forbidden"),
             ("POST", Self.reconcile, device, "asked, open"), ("POST", Self.reconcile, device, "open"),
             ("PUT", "/v1/catalog", rig.admin, "asked, open"), ("PUT", "/v1/catalog", rig.admin, "open"),
-            ("POST", "/v1/nothing", nil, "open"),
+            ("POST", "/v1/nothing", nil, "404 not_found"), ("POST", "/v1/nothing", device, "404 not_found"),
         ] as [(String, String, String?, String)] {
             #expect(await Self.verdict(rig, method, target, key: key) == verdict, "\(target) \(key ?? "-")")
         }
         let small = Application.smallBody
         #expect(await Self.verdict(rig, "POST", Self.reconcile, key: "rightful_pk_other", length: small) == "open")
         #expect(await Self.verdict(rig, "POST", Self.reconcile, key: nil, length: 1) == "401 unauthenticated")
+    }
+
+    @Test("where there is no route no body is taken but a small one, whatever limit the path looks like")
+    func noRoute() async throws {
+        let rig = try await ServiceRig.make()
+        let device = try await rig.publishableKey()
+        let small = Application.smallBody
+        for target in ["/v1/customers/a/b/c/reconcile", "/v1/nothing"] {
+            for key in [nil, device] {
+                for (length, verdict) in [
+                    (1, "open"), (small, "open"), (small + 1, "404 not_found"), (4 << 20, "404 not_found"),
+                    (nil, "404 not_found"),
+                ] as [(Int?, String)] {
+                    let found = await Self.verdict(rig, "POST", target, key: key, length: length)
+                    #expect(found == verdict, "\(target) \(key ?? "-") \(length ?? -1)")
+                }
+            }
+        }
+        #expect(await Self.verdict(rig, "PUT", Self.reconcile, key: nil) == "405 method_not_allowed")
+        #expect(rig.application.bodyLimit("POST", "/v1/customers/a/b/c/reconcile") > small)
     }
 
     @Test("whoever has nothing left to send requests with is told so before the body")
