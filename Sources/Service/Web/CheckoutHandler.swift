@@ -16,7 +16,7 @@ extension Application {
     func openCheckout(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(CheckoutRequest.self)
-        let environment = try await environment(of: customer, provenBy: request.proof, call)
+        let (environment, app) = try await bounds(of: customer, provenBy: request.proof, call)
         let shop = try shop(of: environment)
         let (product, stripe) = try await webProduct(request.productID)
         let order = StripeCheckoutOrder(
@@ -28,7 +28,7 @@ extension Application {
         if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
             return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
         }
-        let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: call.scope.app)
+        let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: app)
         if !request.isBoughtAgain, let obstacle = facts.obstacle(toSelling: product, at: now()) {
             throw Problem(obstacle, product)
         }
@@ -51,10 +51,10 @@ extension Application {
     func openPortal(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(PortalRequest.self)
-        let environment = try await environment(of: customer, provenBy: request.proof, call)
+        let (environment, app) = try await bounds(of: customer, provenBy: request.proof, call)
         let shop = try shop(of: environment)
         let returnURL = try page(request.returnURL, else: shop.cancelURL, of: shop, "return_url", call)
-        let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: call.scope.app)
+        let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: app)
         let unknown = Problem(.notFound, "Nothing that this customer paid for on the web is known in this environment.")
         guard let payer = try await payer(of: facts) else { throw unknown }
         try payForPage(of: customer, in: environment, call)
@@ -100,18 +100,19 @@ extension Application {
 
     // MARK: - Who asks, and for what
 
-    /// The environment of whoever has proven to be the customer.
+    /// The environment of whoever has proven to be the customer, and the app to which what they are told is held; without
+    /// one they are told all that is the customer's, as by a reconciliation.
     ///
     /// - Throws: `forbidden` where nothing proves it.
-    private func environment(
+    private func bounds(
         of customer: CustomerID, provenBy proof: DeviceProof, _ call: Call
-    ) async throws -> StoreEnvironment {
+    ) async throws -> (environment: StoreEnvironment, app: AppScope?) {
         switch call.credential {
         case .secretKey:
             try await checkMayName(customer, call.scope, param: nil)
-            return try call.environment(named: proof.environment?.named)
+            return (try call.environment(named: proof.environment?.named), call.scope.app)
         case .customerToken, nil:
-            return try call.environment(named: proof.environment?.named)
+            return (try call.environment(named: proof.environment?.named), call.scope.app)
         case .publishableKey:
             guard proof.appTransaction != nil else {
                 throw Problem(
@@ -134,7 +135,7 @@ extension Application {
                     decision.appTransactionRefusal.map { "The app transaction proves nothing: \($0.detail)." }
                         ?? "The app transaction is another customer's.", param: "app_transaction")
             }
-            return posting.environment
+            return (posting.environment, decision.only ?? call.scope.app)
         }
     }
 

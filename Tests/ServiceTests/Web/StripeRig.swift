@@ -27,12 +27,13 @@ struct StripeRig {
     static func make(
         _ secrets: [(String, EntitlementCore.StoreEnvironment)] = [
             (secret, .production), (rolled, .production), (sandbox, .sandbox),
-        ], limits: Application.Limits = .init(), api: String? = nil,
+        ], limits: Application.Limits = .init(), api: String? = nil, hasOtherApp: Bool = false,
         shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:]
     ) async throws -> StripeRig {
         let webhooks = try StripeWebhooks(
             secrets.map { try #require(StripeWebhookSecret($0.0, of: $0.1)) })
-        let rig = try await ServiceRig.make(limits: limits, stripe: webhooks, stripeAPI: api, shops: shops)
+        let rig = try await ServiceRig.make(
+            limits: limits, hasOtherApp: hasOtherApp, stripe: webhooks, stripeAPI: api, shops: shops)
         #expect(try await rig.put(catalog).status == 200)
         return StripeRig(rig: rig, webhooks: webhooks)
     }

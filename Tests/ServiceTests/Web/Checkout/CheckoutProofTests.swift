@@ -1,3 +1,4 @@
+import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
@@ -31,6 +32,35 @@ struct CheckoutProofTests {
         #expect(try await shop.post("c-2", "checkout", body(nil), key: token).verdict == "403 forbidden")
         let reader = try await shop.rig.keys.create(name: "reader", scopes: [.customersRead]).secret
         #expect(try await shop.post("c-1", "checkout", body(nil), key: reader).verdict == "403 forbidden")
+    }
+
+    @Test("by an Apple account that a login with a token of one app linked, nothing is told of what another app sold")
+    func appBorder() async throws {
+        let shop = try await CheckoutShop.make(hasOtherApp: true)
+        let rig = shop.rig
+        let victim = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f1"
+        let foreign = HeldTransaction.lifetime("555", token: victim).with {
+            $0.product = "pro"
+            $0.bundleID = ServiceRig.otherBundleID
+        }
+        try await rig.notify(foreign, uuid: "n1")
+        // Whoever holds a key of the first app links an Apple account of their own with the customer.
+        let own = try await rig.keys.create(name: "x", scopes: [.customersWrite], bundleID: ServiceRig.bundleID).secret
+        let mine = try rig.signAppTransaction("701")
+        let login = try await rig.answer(victim, Posted(appTransaction: mine), key: rig.token(victim, key: own))
+        #expect(login.appTransaction?.status == .accepted)
+        let device = try await rig.publishableKey()
+        func verdict(_ key: String) async throws -> String {
+            let body = #"{"product_id":"pro","app_transaction":"\#(mine)"}"#
+            return try await shop.post(victim, "checkout", body, key: key).verdict
+        }
+        #expect(try await verdict(rig.admin) == "409 already_owned")
+        #expect(try await verdict(device) == "200 -")
+        #expect(shop.asked.posted.last?.form["client_reference_id"] == victim)
+        // A command's link holds in every app.
+        let linked = try await rig.command("link", victim, #"{"app_transaction_id":"701"}"#)
+        #expect(linked.status == 200, "\(linked.text)")
+        #expect(try await verdict(device) == "409 already_owned")
     }
 
     @Test("one customer's devices take a few of the shop's turns at Stripe, our own server as many as it likes")

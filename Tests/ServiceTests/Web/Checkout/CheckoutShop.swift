@@ -11,11 +11,12 @@ struct CheckoutShop {
 
     var rig: ServiceRig { stripe.rig }
 
-    static func make() async throws -> CheckoutShop {
+    static func make(hasOtherApp: Bool = false) async throws -> CheckoutShop {
         let asked = ScriptedStripe()
         let clock = TestClock(try instant(ServiceRig.noon))
         return CheckoutShop(
-            stripe: try await StripeRig.make(shops: [.production: try asked.shop(clock)]), asked: asked)
+            stripe: try await StripeRig.make(
+                hasOtherApp: hasOtherApp, shops: [.production: try asked.shop(clock)]), asked: asked)
     }
 
     func post(
