@@ -23,6 +23,17 @@ struct NextEventTests {
                 == NextEvent(.periodEnd, at: day(62)))
     }
 
+    @Test("a renewal that nobody told is expected on, where the store says after the end that it renews")
+    func saidToRenew() {
+        let late = renewalInfo(signed: 33, renews: true)
+        #expect(next(bought, late) == NextEvent(.periodEnd, at: day(30)))
+        #expect(next(bought, renewalInfo(signed: 31, retry: true), late) == NextEvent(.periodEnd, at: day(30)))
+        #expect(
+            next(bought, late, subscription("2", from: 31, to: 61, .renewal)) == NextEvent(.periodEnd, at: day(61)))
+        #expect(next(bought, late, renewalInfo(signed: 34, renews: false)) == nil)
+        #expect(next(bought, renewalInfo(signed: 33, renews: true, intent: 2)) == nil, "what has ended says why")
+    }
+
     @Test("after a failed charge the end of grace is expected, and then of the sixty days")
     func billing() {
         #expect(next(bought, renewalInfo(signed: 30, graceEnd: 46)) == NextEvent(.graceEnd, at: day(46)))
@@ -34,7 +45,17 @@ struct NextEventTests {
         #expect(next(bought, renewalInfo(signed: 31, retry: true), renewalInfo(signed: 50)) == nil, "given up")
     }
 
-    @Test("nothing is expected of what was taken back, or does not run out")
+    @Test("what was taken back is expected to be renewed at its end where the store has said so since, once")
+    func takenBack() {
+        let refunded = subscription("1", from: 0, to: 30, signed: 10, revoked: 10)
+        let on = renewalInfo(signed: 10, renews: true)
+        #expect(next(refunded, on) == NextEvent(.periodEnd, at: day(30)))
+        #expect(next(refunded, renewalInfo(signed: 9, renews: true)) == nil, "said before")
+        #expect(next(refunded, on, renewalInfo(signed: 11, renews: false)) == nil)
+        #expect(next(refunded, on, renewalInfo(signed: 31, renews: true)) == nil)
+    }
+
+    @Test("nothing is expected of what was taken back and not said to renew, or does not run out")
     func nothing() {
         #expect(next(subscription("1", from: 0, to: 30, signed: 10, revoked: 10)) == nil)
         #expect(next(oneTime("1", "life", .nonConsumable, at: 0)) == nil)
@@ -143,6 +164,8 @@ struct StoreNewsTests {
         #expect(!learns(known, renewalInfo(signed: 2, renews: false)))
         #expect(learns(known, renewalInfo(signed: 1.3, renews: true)), "switched on again, on the same day")
         #expect(learns(known, renewalInfo(signed: 31, renews: false)), "now it is known to have expired")
+        let on = state(bought, renewalInfo(signed: 1, renews: true))
+        #expect(!learns(on, renewalInfo(signed: 31, renews: true)), "the renewal is still to be told")
         let settled = state(bought, renewalInfo(signed: 31, renews: false))
         #expect(!learns(settled, renewalInfo(signed: 32, renews: false)))
         // It would read as given up, and was said to be in grace.

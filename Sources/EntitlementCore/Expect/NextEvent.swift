@@ -52,11 +52,18 @@ extension OriginalState {
     package var nextEvent: NextEvent? {
         guard web == nil else { return nil }
         let own = ofStoreAlone
-        guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil else { return nil }
-        if period.ending == .upgradedElsewhere { return NextEvent(.periodEnd, at: period.end) }
+        guard let period = own.latestSubscriptionPeriod else { return nil }
         let expiry = period.expiry
-        guard let newest = own.newestRenewal(of: period) else { return NextEvent(.periodEnd, at: expiry) }
-        let signed = newest.signedDate ?? .earliest
+        let word = own.newestRenewal(of: period)
+        let signed = word?.signedDate ?? .earliest
+        if let revokedAt = period.revokedAt {
+            // Money that went back does not switch the renewal off by itself: what the store has said since counts. One
+            // word after the end is enough, as it may say for ever that what was taken back renews.
+            let goesOn = word?.announcesRenewal == true && signed >= revokedAt && signed < expiry
+            return goesOn ? NextEvent(.periodEnd, at: expiry) : nil
+        }
+        if period.ending == .upgradedElsewhere { return NextEvent(.periodEnd, at: period.end) }
+        guard let newest = word else { return NextEvent(.periodEnd, at: expiry) }
         if let graceEnd = newest.graceEnd, graceEnd > expiry, signed < graceEnd {
             return NextEvent(.graceEnd, at: graceEnd)
         }
@@ -64,8 +71,8 @@ extension OriginalState {
             let end = expiry.adding(milliseconds: 60 * Timestamp.millisecondsPerDay)
             return signed < end ? NextEvent(.retryEnd, at: end) : nil
         }
-        // Once it has spoken after the end, without a renewal, it was said to have expired.
-        return signed < expiry ? NextEvent(.periodEnd, at: expiry) : nil
+        // Once the store has spoken after the end, the period has expired, unless it says that it renews all the same.
+        return signed < expiry || newest.announcesRenewal ? NextEvent(.periodEnd, at: expiry) : nil
     }
 
     /// Why the store is to be asked whatever the time is; `nil` where nothing gives cause to.
@@ -100,12 +107,24 @@ extension OriginalState {
         return own
     }
 
-    private var latestSubscriptionPeriod: Period? {
+    /// The period of a subscription that begins last, however long an earlier one would have run; the same under every
+    /// catalog, but for whether a prorated refund ends it.
+    package var latestSubscriptionPeriod: Period? {
         chains(.empty).flatMap(\.periods).filter { $0.isSubscription && $0.expiry != .endless }
             .max { $0.start < $1.start }
     }
 
     private func newestRenewal(of period: Period) -> RenewalFact? {
         renewals.last.map(\.fact).flatMap { ($0.signedDate ?? .earliest) >= period.start ? $0 : nil }
+    }
+}
+
+extension RenewalFact {
+    /// Whether it says that the subscription is renewed, also where that is yet to come.
+    ///
+    /// The store may renew some hours late, and until then says of what has run out that it renews. What has ended says
+    /// why, or that it renews no more, and a charge that failed reads as grace or billing retry.
+    package var announcesRenewal: Bool {
+        autoRenews == true && expirationIntent == nil && !readsBillingRetry && graceEnd == nil
     }
 }

@@ -25,12 +25,14 @@ struct PeriodExtension: Sendable {
         of facts: CustomerFacts, current: [String: Timestamp], serverConfirmedAt: Timestamp?, leeway: Int64
     ) -> [PeriodExtension] {
         facts.originals.compactMap { original, state in
-            guard let last = state.winningStatements().map(\.fact).max(by: { $0.end < $1.end }),
-                let end = last.expiresDate, last.revocation == nil
+            // The period that begins last: one before it that was refunded or replaced might have run for longer.
+            guard state.web == nil, let last = state.latestSubscriptionPeriod, last.ending == .ranOut,
+                last.fact.revocation == nil
             else { return nil }
-            // What is said after the end speaks for itself.
+            let end = last.end
+            // What is said after the end speaks for itself, unless it is that the renewal is yet to come.
             let word = state.renewals.last?.fact
-            guard (word?.signedDate ?? .earliest) < end else { return nil }
+            guard (word?.signedDate ?? .earliest) < end || word?.announcesRenewal == true else { return nil }
             if let seen = current[original], seen >= end, facts.catalog.policy.graceGivesAccess {
                 return PeriodExtension(
                     original, state, of: facts, from: end, to: seen.adding(milliseconds: wordLimit), as: .inGracePeriod)
@@ -53,8 +55,4 @@ struct PeriodExtension: Sendable {
         facts.catalog = Catalog(products: facts.catalog.products, policy: policy)
         (originalTransactionID, self.facts, begins, ends, self.state) = (original, facts, begin, end, name)
     }
-}
-
-extension TransactionFact {
-    fileprivate var end: Timestamp { expiresDate ?? .endless }
 }

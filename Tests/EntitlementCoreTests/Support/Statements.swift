@@ -98,12 +98,14 @@ func oneTime(
 
 /// What one renewal information says; nothing about grace or retry unless the test says so.
 func renewalInfo(
-    signed: Double?, graceEnd: Double? = nil, retry: Bool = false, renews: Bool? = nil, labelledGrace: Bool = false
+    signed: Double?, graceEnd: Double? = nil, retry: Bool = false, renews: Bool? = nil, labelledGrace: Bool = false,
+    intent: Int64? = nil
 ) -> Statement {
     .renewal(
         RenewalFact(
             payloadHash: .zero, signedDate: signed.map { day($0) }, originalTransactionID: "1000", autoRenews: renews,
-            isInBillingRetry: retry, graceEnd: graceEnd.map { day($0) }, isGraceWithoutEnd: labelledGrace
+            isInBillingRetry: retry, graceEnd: graceEnd.map { day($0) }, expirationIntent: intent,
+            isGraceWithoutEnd: labelledGrace
         ).hashed())
 }
 

@@ -111,6 +111,54 @@ struct EndOfPeriodTests {
         #expect(state["premium"]?.state == .inBillingRetry)
     }
 
+    @Test(
+        "renewal information of after the end that says that it renews takes nothing away; one that has ended does",
+        arguments: [true, false])
+    func renewsAfterTheEnd(_ isListed: Bool) async {
+        func status(_ day: Double, intent: Int? = nil) -> SubscriptionStatement {
+            SubscriptionStatement(
+                transaction: Statements.transaction("1"),
+                renewal: Statements.renewal(original: "1", signed: day, intent: intent))
+        }
+        let rig = KitRig(day: 30.5, bound: .seconds(90 * 86_400)) {
+            if isListed { $0.current = [Statements.transaction("1")] }
+            $0.subscriptions = [status(30.4)]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        let state: Entitlement.State = isListed ? .inGracePeriod : .active
+        #expect(await rig.store.current["premium"]?.state == state)
+        #expect(await rig.gives())
+        rig.device.edit { $0.subscriptions = [status(30.45, intent: 2)] }
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+    }
+
+    @Test(
+        "the period that was bought last counts at the end, also where one before it would have run for longer",
+        arguments: [10, nil] as [Double?], [true, false])
+    func lastPeriod(_ refunded: Double?, _ isListed: Bool) async {
+        // A yearly plan, refunded or replaced by a monthly one of the same subscription.
+        let yearly = Statements.transaction(
+            "1", product: "yearly", until: 334, revoked: refunded, signed: refunded ?? 0)
+        let monthly = Statements.transaction("2", original: "1", from: 20, until: 50)
+        let rig = KitRig(day: 49, bound: .seconds(90 * 86_400)) {
+            $0.all = [yearly, monthly]
+            $0.subscriptions = [
+                .init(transaction: monthly, renewal: Statements.renewal(original: "1", signed: 40))
+            ]
+        }
+        await rig.launch()
+        #expect(await rig.gives())
+        rig.server.edit { $0.mood = .unreachable }
+        if isListed { rig.device.edit { $0.current = [monthly] } }
+        rig.clock.advance(days: 1.5)
+        let shown = await rig.store.refresh()["premium"]
+        let state: Entitlement.State = isListed ? .inGracePeriod : .active
+        #expect(shown?.givesAccess == true && shown?.state == state, "\(String(describing: shown))")
+        #expect((shown?.until ?? .distantPast) > Statements.date(50.9))
+    }
+
     @Test("offline with auto-renewal on access goes on for the leeway, with it off it ends", arguments: [true, false])
     func leeway(_ autoRenews: Bool) async {
         let rig = KitRig(day: 29, bound: .seconds(90 * 86_400)) {

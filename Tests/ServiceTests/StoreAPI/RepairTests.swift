@@ -29,7 +29,9 @@ struct RepairTests {
             try await rig.notify(Self.monthly(id, from: 300), uuid: "n\(number)")
             // Two renewed and nobody said so, two expired, and one the store does not know any more.
             if number == 5 { continue }
-            try store.remember(Self.monthly(id, from: 300).members, HeldRenewal(original: id, signed: 300).members)
+            try store.remember(
+                Self.monthly(id, from: 300).members, HeldRenewal(original: id, signed: 300, renews: number <= 2).members
+            )
             if number <= 2 {
                 try store.remember(
                     Self.monthly(id, from: 330, 1).members, HeldRenewal(original: id, signed: 330).members)
