@@ -165,7 +165,7 @@ struct DeviceLedger: Sendable {
         }
         // What is not wholly understood is good for this answer alone.
         if let catalog = answer.catalog, catalog.isWhole || serverCatalog == nil,
-            catalog.position >= serverCatalog?.position ?? 0
+            !(serverCatalog.map { catalog.answered.isOvertaken(by: $0.answered) } ?? false)
         {
             serverCatalog = catalog
         }
@@ -281,7 +281,7 @@ struct DeviceLedger: Sendable {
             if let index { memories[index].join(kept) } else { memories.insert(kept, at: 0) }
         }
         memories.removeFirst(max(0, memories.count - Self.memoryLimit))
-        serverCatalog = [serverCatalog, file.catalog].compactMap(\.self).max { $0.position < $1.position }
+        serverCatalog = [serverCatalog, file.catalog].compactMap(\.self).max { $0.answered < $1.answered }
     }
 
     /// Takes whom the app said the customer is.

@@ -69,7 +69,8 @@ struct ServerAnswer: Sendable {
         ledgerID = answer["ledger_id"]?.text
         entitlements = answer["entitlements"]?.entries.compactMap { Held($0) } ?? []
         timelines = answer["timeline"]?.entries.compactMap { Timeline($0) } ?? []
-        catalog = answer["catalog"].flatMap { AnsweredCatalog($0) }
+        let moment = AnswerMoment(at: at, position: position)
+        catalog = answer["catalog"].flatMap { AnsweredCatalog($0, answered: moment) }
         finish = Set(answer["finish"]?.entries.compactMap(\.text) ?? [])
         proof = answer["proof"]?.text ?? ReconciliationDocument.Proof.none.rawValue
         pass = answer["pass"]?.text
@@ -160,6 +161,25 @@ extension ServerAnswer.Interval {
     }
 }
 
+/// When an answer was given: by the server's clock, and how far its log went then.
+struct AnswerMoment: Hashable, Codable, Sendable {
+    let at: Timestamp
+    let position: Int64
+
+    /// Whether this answer was overtaken by another one.
+    ///
+    /// Only where both say so: a clock may have been put right, and a log that lost its end is shorter.
+    func isOvertaken(by other: AnswerMoment) -> Bool {
+        at <= other.at && position <= other.position && self != other
+    }
+}
+
+extension AnswerMoment: Comparable {
+    static func < (left: AnswerMoment, right: AnswerMoment) -> Bool {
+        (left.at, left.position) < (right.at, right.position)
+    }
+}
+
 /// The catalog inside an answer, as far as it is understood.
 struct AnsweredCatalog: Hashable, Sendable {
     let catalog: Catalog
@@ -167,11 +187,16 @@ struct AnsweredCatalog: Hashable, Sendable {
     let position: Int64
     /// Whether everything it says was understood.
     let isWhole: Bool
+    /// The answer that brought it; that alone tells which of two catalogs is the one in force.
+    ///
+    /// Where they were written does not: a log that loses its end goes back to an earlier one, and grows from there.
+    let answered: AnswerMoment
     fileprivate let kept: WireValue
 
-    init?(_ value: WireValue) {
+    init?(_ value: WireValue, answered: AnswerMoment) {
         guard let position = value["position"]?.number else { return nil }
         self.position = position
+        self.answered = answered
         kept = value
         if let catalog = Self.parse(value.members) {
             (self.catalog, isWhole) = (catalog, true)

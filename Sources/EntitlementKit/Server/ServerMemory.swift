@@ -212,7 +212,7 @@ extension ServerMemory: Encodable {
 }
 
 /// What is kept on disk of the server's answers.
-struct ServerFile: Encodable, Sendable {
+struct ServerFile: Sendable {
     var catalog: AnsweredCatalog?
     /// The last used last.
     var memories: [ServerMemory]
@@ -225,7 +225,25 @@ extension ServerFile {
     init(_ file: WireValue, check: PassCheck?) {
         memories = file["memories"]?.entries.compactMap { ServerMemory($0, check: check) } ?? []
         // A catalog bears no signature of its own, so only one that came with a signed answer counts.
-        catalog =
-            check == nil ? file["catalog"].flatMap { AnsweredCatalog($0) } : memories.compactMap(\.answer.catalog).last
+        guard check == nil else {
+            catalog = memories.compactMap(\.answer.catalog).max { $0.answered < $1.answered }
+            return
+        }
+        // Where it was not noted which answer brought it, every answer is newer.
+        let answered = file["catalogAnswered"]?.decoded(AnswerMoment.self) ?? AnswerMoment(at: .earliest, position: 0)
+        catalog = file["catalog"].flatMap { AnsweredCatalog($0, answered: answered) }
+    }
+}
+
+extension ServerFile: Encodable {
+    func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encodeIfPresent(catalog, forKey: .catalog)
+        try members.encodeIfPresent(catalog?.answered, forKey: .catalogAnswered)
+        try members.encode(memories, forKey: .memories)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case catalog, catalogAnswered, memories
     }
 }

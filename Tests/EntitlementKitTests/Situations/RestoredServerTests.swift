@@ -22,6 +22,105 @@ struct RestoredServerTests {
         }
     }
 
+    /// Lets the server give something for `monthly`, by a catalog that was written at a position of its log.
+    private func give(_ entitlement: String, writtenAt position: Int64, head: Int64, _ rig: KitRig) {
+        rig.server.edit { script in
+            script.catalog = Catalog(products: [CatalogProduct(productID: "monthly", entitlements: [entitlement])])
+            script.position = head
+            script.translate = { answer in
+                guard case .object(var members) = answer, case .object(var catalog)? = members["catalog"] else {
+                    return answer
+                }
+                catalog["position"] = .int(position)
+                members["catalog"] = .object(catalog)
+                return .object(members)
+            }
+        }
+    }
+
+    @Test("a catalog that a log has lost gives way to the one in force, which was written before it")
+    func lostCatalog() async {
+        var rig = KitRig { $0.current = [Statements.transaction("1")] }
+        give("premium", writtenAt: 105, head: 110, rig)
+        await rig.launch()
+        await rig.store.refresh()
+        #expect(await rig.gives())
+        // It lost its end, and has grown again before this device asks.
+        give("basic", writtenAt: 90, head: 200, rig)
+        rig.clock.advance(.seconds(60))
+        await rig.store.refresh()
+        await rig.store.settled()
+        for _ in 0..<2 {
+            #expect(await rig.gives("basic"))
+            #expect(await !rig.gives())
+            // From the disk it reads the same.
+            rig.server.edit { $0.mood = .unreachable }
+            rig = await rig.relaunched()
+            await rig.launch()
+        }
+    }
+
+    @Test("it does so in another process, too, which finds the one in force on the disk")
+    func lostCatalogOnDisk() async {
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        give("premium", writtenAt: 105, head: 110, rig)
+        await rig.launch()
+        await rig.store.refresh()
+        await rig.store.settled()
+        give("basic", writtenAt: 90, head: 200, rig)
+        rig.clock.advance(.seconds(60))
+        let other = rig.another()
+        await other.launch()
+        await other.store.refresh()
+        await other.store.settled()
+        #expect(await other.gives("basic"))
+        rig.server.edit { $0.mood = .unreachable }
+        await rig.store.refresh()
+        #expect(await rig.gives("basic"))
+        #expect(await !rig.gives())
+        await other.store.stop()
+    }
+
+    @Test("of two answers the one that was overtaken brings no catalog, whichever comes last, or lies on the disk")
+    func catalogsInOrder() throws {
+        func read(_ json: String) throws -> WireValue { try WireJSON.decode(WireValue.self, from: Array(json.utf8)) }
+        func catalog(_ position: Int) -> String {
+            #"{"object":"catalog","position":\#(position),"products":[]}"#
+        }
+        func answer(_ customer: String, at minute: Int, head: Int, catalog position: Int) throws -> ServerAnswer {
+            let answer = try read(
+                #"{"customer_id":"\#(customer)","environment":"production","position":\#(head),"#
+                    + #""at":"2026-01-02T00:0\#(minute):00.000Z","catalog":\#(catalog(position))}"#)
+            return try #require(ServerAnswer(answer))
+        }
+        let configuration = EntitlementConfiguration(bundleID: Statements.bundleID)
+        let empty = PostingResults(.object([:]), transactions: 0, renewals: 0)
+        let late = try answer("c-1", at: 2, head: 200, catalog: 90)
+        let overtaken = try answer("c-2", at: 1, head: 110, catalog: 105)
+        for answers in [[late, overtaken], [overtaken, late]] {
+            var ledger = DeviceLedger(configuration)
+            for next in answers {
+                let batch = SyncQueue.Batch(number: 1, customerID: next.customerID, transactionIDs: [], asks: true)
+                let posting = ledger.posting(batch, at: next.at)
+                _ = ledger.take(next, empty, to: posting)
+            }
+            #expect(ledger.serverCatalog?.position == 90)
+        }
+        func file(at minute: Int, head: Int, catalog position: Int) throws -> ServerFile {
+            let file = try read(
+                #"{"memories":[],"catalog":\#(catalog(position)),"#
+                    + #""catalogAnswered":{"at":"2026-01-02T00:0\#(minute):00.000Z","position":\#(head)}}"#)
+            return ServerFile(file, check: nil)
+        }
+        let newer = try file(at: 2, head: 200, catalog: 90)
+        let older = try file(at: 1, head: 110, catalog: 105)
+        for files in [[newer, older], [older, newer]] {
+            var ledger = DeviceLedger(configuration)
+            for file in files { ledger.restore(file) }
+            #expect(ledger.serverCatalog?.position == 90)
+        }
+    }
+
     @Test("what a restored server lost is told again, whether its position is behind or ahead", arguments: [1, 900])
     func toldAgain(_ position: Int64) async {
         let lifetime = Statements.transaction("2", product: "lifetime", until: nil)
