@@ -22,6 +22,9 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         /// The person may not have the offer; without it the product can be bought.
         public static let ineligibleForOffer = Reason(rawValue: "ineligible_for_offer")
         /// The store does not take the offer or the quantity as it was given, or nobody could sign the offer.
+        ///
+        /// So it is with more than one of a product to which the catalog gives a duration: all of them would run at
+        /// the same time, and be paid for one period.
         public static let invalidOffer = Reason(rawValue: "invalid_offer")
         /// The store could not be reached.
         public static let network = Reason(rawValue: "network")

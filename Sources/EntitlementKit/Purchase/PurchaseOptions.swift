@@ -3,6 +3,9 @@ public import Foundation
 /// How a product is to be bought.
 public struct PurchaseOptions: Sendable, Hashable {
     /// How many of it, from 1 on; only of consumables and non-renewing subscriptions the store sells more than one.
+    ///
+    /// Of a product to which the catalog gives a duration only one is sold at a time
+    /// (``PurchaseError/Reason/invalidOffer``), since what is bought at once runs at the same time.
     public var quantity: Int
     /// For which offer; `nil`: the store applies an introductory offer by itself, where the customer may have it.
     public var offer: OfferChoice?

@@ -44,6 +44,12 @@ extension EntitlementStore {
         return configuration.bundledCatalog.first { $0.productID == productID }?.entitlements ?? []
     }
 
+    /// Whether what is bought of a product runs for as long as the catalog says, by whoever knows of it.
+    func runsForCatalogDuration(_ productID: String) -> Bool {
+        if let known = ledger.catalog.product(productID) { return known.duration != nil }
+        return configuration.bundledCatalog.first { $0.productID == productID }?.duration != nil
+    }
+
     // MARK: Looking first
 
     /// The longest that server and store are asked before something is sold, in case it was bought elsewhere: on the web,

@@ -72,6 +72,18 @@ extension EntitlementStore {
     /// The longest that somebody who buys waits for it.
     private static let accountTokenPatience = Duration.seconds(5)
 
+    /// Says that somebody who is logged in is sold something that will not bear whose it is.
+    ///
+    /// It is sold all the same: whoever wants to pay is not turned away because a server of the app's is away.
+    func logMissingAccountToken(_ productID: String) {
+        log(
+            .error, .purchase,
+            """
+            \(name: productID) is bought without an account token, though somebody is logged in: whoever logs in first \
+            with this Apple account gets it; give identify an appAccountToken, or let the tokenProvider answer with one
+            """)
+    }
+
     /// Without a token the server tells nothing of what the customer holds elsewhere, so it is tried again by itself.
     func askForTokenLater() {
         schedule(&tokenTimer, due: tokens.notBefore) { store in

@@ -108,6 +108,24 @@ struct OfferTests {
         await store.stop()
     }
 
+    @Test("several of what runs for a time of the catalog's are refused, since they would run at once; one is sold")
+    func quantityOfWhatRunsOut() async {
+        let season = StoreProduct(id: "season", displayName: "Season", displayPrice: "$9", kind: .nonRenewing)
+        let device = PreviewDeviceStore(products: [season])
+        let catalog = [
+            EntitlementConfiguration.Mapping(productID: "season", entitlements: ["premium"], duration: "P90D")
+        ]
+        let store = EntitlementStore.preview(catalog: catalog, device: device)
+        guard case .failed(let error) = await store.purchase("season", options: PurchaseOptions(quantity: 3)) else {
+            Issue.record("one period was paid for three times")
+            return
+        }
+        #expect(error.reason == .invalidOffer && error.productID == "season" && error.detail.contains("3"))
+        #expect(await store.history().isEmpty)
+        #expect(await store.purchase("season").purchase != nil)
+        await store.stop()
+    }
+
     @Test("what is to be granted says how many were bought")
     func unacknowledgedQuantity() async {
         let rig = KitRig { _ in

@@ -192,6 +192,32 @@ struct TokenTests {
         await door.open()
     }
 
+    @Test("a sale to somebody who is logged in and of whom no account token is known is made, and logged as an error")
+    func saleWithoutAccountToken() async {
+        let notebook = LogNotebook()
+        let rig = KitRig {
+            $0.purchase = .success(.success(Statements.transaction("1")))
+        } configuration: {
+            $0.logger = notebook
+        }
+        await rig.launch()
+        func warningsAfterSale() async -> Int {
+            #expect(
+                await rig.store.purchase("monthly", options: PurchaseOptions(evenIfOwned: true)).purchase != nil)
+            return notebook.lines.count {
+                $0.hasPrefix("error purchase: monthly is bought without an account token") && $0.contains("identify")
+            }
+        }
+        #expect(await warningsAfterSale() == 0, "nobody is logged in")
+        await rig.store.identify(customerID: "c-1", token: "t")
+        #expect(await warningsAfterSale() == 1)
+        await rig.store.identify(customerID: "c-1", token: "t", appAccountToken: UUID())
+        #expect(await warningsAfterSale() == 1)
+        await rig.store.identify(customerID: UUID().uuidString, token: "t")
+        #expect(await warningsAfterSale() == 1)
+        #expect(rig.device.state.purchases.map { $0.appAccountToken == nil } == [true, true, false, false])
+    }
+
     @Test("a token is read from the server's own answer")
     func decoding() throws {
         let answer = """

@@ -55,6 +55,10 @@ extension EntitlementStore {
             let detail = "a quantity of \(options.quantity) cannot be bought"
             return failed(PurchaseError(.invalidOffer, of: productID, detail: detail))
         }
+        guard options.quantity == 1 || !runsForCatalogDuration(productID) else {
+            let detail = "a quantity of \(options.quantity) would all run at the same time, and be paid for one period"
+            return failed(PurchaseError(.invalidOffer, of: productID, detail: detail))
+        }
         guard let begun = beginPurchase(of: productID, isOnWeb: isOnWeb) else {
             return failed(PurchaseError(.alreadyUnderWay, of: productID))
         }
@@ -97,6 +101,7 @@ extension EntitlementStore {
             // The store signs it into the transaction, so that it is the customer's on every device at once.
             let accountToken = await appAccountToken()
             let offer = try await signedOffer(options.offer, productID, accountToken)
+            if accountToken == nil, ledger.identified != nil { logMissingAccountToken(productID) }
             let stated = StorePurchaseOptions(
                 appAccountToken: accountToken, quantity: options.quantity, offer: offer)
             return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
