@@ -118,6 +118,29 @@ struct CommandTests {
         #expect(events.map(\.fact) == [[old], [old, new], [new], []].map { .access(.passKeys($0)) })
     }
 
+    @Test("the keys of passes are recorded again when the log has lost them, and only then")
+    func lostPassKeys() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let register = PassKeyRegister(pool: ledger.pool, writer: ledger.writer)
+        let own = [PassKeyFact(keyID: "a", notBefore: nil, x: "x", y: "y")]
+        let others = [PassKeyFact(keyID: "b", notBefore: nil, x: "v", y: "w")]
+        #expect(try await register.record(others))
+        let end = try await LogEnd.now(of: owner)
+        let (isRecorded, seen) = try await register.keep(own, since: nil)
+        #expect(isRecorded && seen.position == 2)
+        #expect(try await register.record(others), "another instance's")
+        let (isRecordedInTurn, _) = try await register.keep(own, since: seen)
+        #expect(!isRecordedInTurn)
+        try await end.restore(by: owner)
+        // As long as before.
+        for keys in [[], others] { #expect(try await register.record(keys)) }
+        let (isRecordedAgain, seenAgain) = try await register.keep(own, since: seen)
+        #expect(isRecordedAgain && seenAgain.position == 4)
+        let events = try await ledger.reader.events(after: 0, limit: 10).events
+        #expect(events.map(\.fact) == [others, [], others, own].map { .access(.passKeys($0)) })
+    }
+
     @Test("migrating again does nothing; a changed or newer schema is refused by name")
     func migrations() async throws {
         let database = try await TestDatabase.make()

@@ -23,6 +23,14 @@ extension EventMark {
         self.init(position: try row.int(column), hash: try row.digest(column + 1))
     }
 
+    /// The last event there is now.
+    static func end(on connection: isolated PostgresConnection) throws -> EventMark {
+        guard let row = try connection.query(Statements.head.sql, Statements.head.parameters).first else {
+            throw Statements.missingHead
+        }
+        return EventMark(position: try row.int(0), hash: try row.digest(2))
+    }
+
     /// Whether the log holds this event: no log that lost it does, however long it is again.
     func isHeld(on connection: isolated PostgresConnection) throws -> Bool {
         guard self != .none else { return true }

@@ -14,6 +14,7 @@ package actor WorkWatch {
         case webhooks
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
+        case passKeys = "pass_keys"
         case stripeProduction = "stripe_production"
         case stripeSandbox = "stripe_sandbox"
         case stripeEventsProduction = "stripe_events_production"

@@ -117,8 +117,8 @@ struct ServeCommand: Command {
             let reader = LedgerReader(pool: session.pool, now: clock.now)
             try await jws.recognizeSigners(of: reader, now: clock.now())
             let apps = configuration.apps.map(\.binding)
-            let passKeyWarning = await Self.record(
-                files.passKeys, PassKeyRegister(pool: session.pool, writer: writer), logger)
+            let passKeyRegister = PassKeyRegister(pool: session.pool, writer: writer)
+            let passKeyWarning = await Self.record(files.passKeys, passKeyRegister, logger)
             let verifier = NotificationVerifier(jws: jws, apps: apps)
             let storeChecks = files.storeAccess.map {
                 $0.check(
@@ -177,6 +177,7 @@ struct ServeCommand: Command {
             await keepServing(
                 session, CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now),
                 checkpoints, watch,
+                PassKeyWatch(files.passKeys.ring.facts, register: passKeyRegister, watch: watch, logger: logger),
                 ClockWatch(clock, metrics: metrics, logger: logger) { try await clock.compare(through: session.pool) },
                 StoreSweeper(
                     files.storeAccess.flatMap { access in
@@ -233,8 +234,8 @@ struct ServeCommand: Command {
     /// Until the current task is cancelled.
     private func keepServing(
         _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
-        _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing, _ stripe: StripeWork,
-        _ webhooks: WebhookWork, _ logger: Logger
+        _ passKeys: PassKeyWatch, _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing,
+        _ stripe: StripeWork, _ webhooks: WebhookWork, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -249,6 +250,7 @@ struct ServeCommand: Command {
                 ).run()
             }
             group.addTask { await sweep.run() }
+            group.addTask { await passKeys.run() }
             group.addTask { await clocks.run() }
             group.addTask { await sweeper.run() }
             group.addTask { await healing.run(watch) }
