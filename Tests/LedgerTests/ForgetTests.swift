@@ -271,6 +271,43 @@ struct ForgetTests {
         #expect(outcome?.identities == 2 && outcome?.evidence == 2)
     }
 
+    @Test("what others have at positions that the log lost since the look is looked through, not erased")
+    func lostEnd() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        _ = try await ledger.writer.append(Self.notification(0, token: Self.ann, app: nil, original: "2001"))
+        let end = try await LogEnd.now(of: owner)
+        var gift = Self.notification(1, token: Self.bob, app: nil, original: "2002")
+        gift.evidence = .received(VerifyRig.signed("{\"giftOf\":\"\(Self.ann)\"}"))
+        let own = Self.notification(2, token: Self.bob, app: nil, original: "2003")
+        for draft in [gift, own, EventDraft.grant("1", of: "pro", to: Self.ann)] {
+            _ = try await ledger.writer.append(draft)
+        }
+        let ann = try #require(CustomerID(Self.ann))
+        let forgetter = Self.forgetter(ledger)
+        let preview = try #require(try await forgetter.preview(ann))
+        #expect(preview.scope.evidencePositions == [1, 2] && preview.scope.positions == [1, 4])
+
+        // As long as before, but in another order, and with Bob's command where Ann's grant was.
+        try await end.restore(by: owner)
+        var command = EventDraft.grant("2", of: "pro", to: Self.bob)
+        command.deduplication = .command(key: "key-of-bob", requestHash: .zero)
+        for (number, draft) in [own, gift, command].enumerated() {
+            let outcome = try await ledger.writer.append(draft)
+            #expect(outcome == AppendOutcome(position: Int64(number + 2), isDuplicate: false))
+        }
+        #expect(try await forgetter.preview(ann)?.scope.evidencePositions == [1, 3])
+        let outcome = try await forgetter.forget(ann, known: preview)
+        #expect(outcome?.identities == 1 && outcome?.evidence == 2 && outcome?.positions == [5])
+        let left = try await owner.query("SELECT position FROM evidence").rows.map { try $0.int(0) }
+        #expect(left == [2], "Bob's own")
+        let keys = try await owner.query("SELECT command_key FROM command_key").rows.map { try $0.text(0) }
+        #expect(keys == ["key-of-bob"])
+        #expect(try await Self.traces(of: [Self.ann], in: ledger) == [])
+        #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 2)
+        #expect(try await forgetter.preview(ann) == nil)
+    }
+
     @Test("an app transaction that two customers bear goes with the last of them")
     func sharedAppTransaction() async throws {
         let ledger = try await TestLedger()

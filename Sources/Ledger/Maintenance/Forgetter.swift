@@ -31,51 +31,57 @@ package struct Forgetter: Sendable {
         let found = try await run { connection in
             try connection.transaction(.readCommittedReadOnly) { connection in
                 try connection.goByIndex()
-                return (try ForgettingScope(of: customer, on: connection), try Self.head(on: connection))
+                return (try ForgettingScope(of: customer, on: connection), try EventMark.end(on: connection))
             }
         }
         guard let scope = found.0 else { return nil }
-        let preview = ForgettingPreview(
-            scope: scope, search: EvidenceSearch(for: scope))
+        let preview = ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope), end: found.1)
         return try await advance(preview, to: found.1, progress)
     }
 
     /// Forgets a customer for good; `nil`, and nothing is written, for one the ledger does not know.
     ///
-    /// - Parameter known: what was looked through before, so that it need not be again.
+    /// - Parameter known: what was looked through before, so that it need not be again, unless the log has lost its end
+    ///   since.
     package func forget(_ customer: CustomerID, known: ForgettingPreview? = nil) async throws -> ForgettingOutcome? {
         var known = known
         for _ in 0..<Self.attempts {
             if known == nil { known = try await preview(customer) }
-            guard var before = known else { return nil }
-            before = try await advance(before, to: try await run { try Self.head(on: $0) })
-            try await forgetCommands(of: before.scope)
-            let result = try await erase(customer, before)
-            switch result {
+            guard let before = known else { return nil }
+            known = nil
+            guard let end = try await run({ try Self.end(after: before.end, on: $0) }) else { continue }
+            let current = try await advance(before, to: end)
+            try await forgetCommands(of: current)
+            switch try await erase(customer, current) {
             case .done(let outcome): return outcome
-            case .isSomebodyElse: known = nil
+            case .isSomebodyElse: continue
             }
         }
         throw LedgerError(.unavailable, "others keep changing who this customer is; try again")
     }
 
-    /// Tries while links change meanwhile.
+    /// Tries while links change meanwhile, or the log loses its end.
     private static let attempts = 5
 
     private enum Attempt: Sendable {
         case done(ForgettingOutcome?)
-        /// Ids were linked since they were looked for.
+        /// Ids were linked since they were looked for, or others' events may stand where this person's were found.
         case isSomebodyElse
     }
 
-    private static func head(on connection: isolated PostgresConnection) throws -> Int64 {
-        try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]).first?.int(0)
-            ?? 0
+    /// The log's end; `nil` where the log has lost the one that was known, as after a failover.
+    private static func end(
+        after known: EventMark, on connection: isolated PostgresConnection
+    ) throws -> EventMark? {
+        let end = try EventMark.end(on: connection)
+        return try known.isHeld(on: connection) ? end : nil
     }
 
-    /// Looks through the evidence up to a position, page by page; once more as long as what it finds leads further.
+    /// Looks through the evidence up to the log's end, page by page; once more as long as what it finds leads further.
+    ///
+    /// - Throws: `unavailable` where the log loses that end meanwhile.
     private func advance(
-        _ preview: ForgettingPreview, to head: Int64, _ progress: (_ done: Int64, _ of: Int64) -> Void = { _, _ in }
+        _ preview: ForgettingPreview, to end: EventMark, _ progress: (_ done: Int64, _ of: Int64) -> Void = { _, _ in }
     ) async throws -> ForgettingPreview {
         var preview = preview
         while true {
@@ -83,19 +89,32 @@ package struct Forgetter: Sendable {
             while goesOn {
                 try Task.checkCancellation()
                 (preview.search, goesOn) = try await run { [search = preview.search] connection in
+                    try Self.expect(end, on: connection)
                     var search = search
-                    let goesOn = try search.advance(to: head, on: connection)
+                    let goesOn = try search.advance(to: end.position, on: connection)
                     return (search, goesOn)
                 }
-                progress(preview.search.searchedTo, head)
+                progress(preview.search.searchedTo, end.position)
             }
             preview.scope = try await run { [scope = preview.scope, search = preview.search] connection in
+                try Self.expect(end, on: connection)
                 var scope = scope
                 try scope.add(search, on: connection)
                 return scope
             }
+            preview.end = end
             if preview.search.covers(preview.scope) { return preview }
             preview.search = EvidenceSearch(for: preview.scope)
+        }
+    }
+
+    /// Refuses to look where the log has not got the end up to which it is looked through.
+    ///
+    /// Asked each time, for each may be on another server: one that took over for a while had other events there.
+    private static func expect(_ end: EventMark, on connection: isolated PostgresConnection) throws {
+        guard try end.isHeld(on: connection) else {
+            throw LedgerError(
+                .unavailable, "the log lost its end, as in a failover, while a customer was looked for; try again")
         }
     }
 
@@ -104,11 +123,13 @@ package struct Forgetter: Sendable {
     /// A key is worth nothing by now, or belongs to somebody who is about to be unknown; one of a request for a token
     /// names no event, so all of those go, and such a request sent again gets a new token. On its own, because appends
     /// take these rows after the head.
-    private func forgetCommands(of scope: ForgettingScope) async throws {
-        _ = try await run { connection in
+    private func forgetCommands(of known: ForgettingPreview) async throws {
+        try await run { connection in
+            // Else they may be others' keys by now. Erasing finds that out, too, and everything is looked for anew.
+            guard try known.end.isHeld(on: connection) else { return }
             try connection.query(
                 "DELETE FROM command_key WHERE ledger_id = $1 AND (position = 0 OR position = ANY($2))",
-                [.int(ledgerID), .intArray(scope.positions)])
+                [.int(ledgerID), .intArray(known.scope.positions)])
         }
     }
 
@@ -135,6 +156,11 @@ package struct Forgetter: Sendable {
         let head = try LedgerHead(row)
         // Nobody's, so that whoever has the lease is outlasted, this process too.
         let lease = ReadLease()
+        // Others' events may stand by now at what was found, which is positions: their evidence would be gone for good.
+        guard try known.end.isHeld(on: connection) else {
+            try connection.execute(script: "COMMIT")
+            return .isSomebodyElse
+        }
         // Once more under the lock: nobody can append anything of this customer between looking and erasing.
         guard var scope = try ForgettingScope(of: customer, on: connection) else {
             try connection.execute(script: "COMMIT")
@@ -201,6 +227,8 @@ package struct Forgetter: Sendable {
 package struct ForgettingPreview: Sendable {
     package fileprivate(set) var scope: ForgettingScope
     fileprivate var search: EvidenceSearch
+    /// The log's end up to which all of it was found: its positions mean this only in a log that holds that event.
+    fileprivate var end: EventMark
 
     /// Evidence that is not erased and does not read, by position, so that nobody can say whether it names the customer.
     package var unreadableEvidence: [Int64] { search.unreadable(besides: scope) }
