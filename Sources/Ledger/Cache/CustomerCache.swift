@@ -69,8 +69,8 @@ package final class CustomerCache<Key: Hashable, Answer> {
     private var dependents = DependencyIndex()
     private var recent = RecentChanges()
     private var chain = RecentChain()
-    /// What was read beyond `mark`.
-    private var unproven: [Entry] = []
+    /// Where those answers are that were read beyond `mark`.
+    private var unproven: Set<Int32> = []
     private var hand = 0
 
     /// The end of the log when this was last brought up to date; `nil` before the first time.
@@ -123,7 +123,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
         slotOfKey[key] = slot
         for dependency in keys { dependents.insert(slot, under: dependency) }
         self.bytes += cost
-        if !isProven { unproven.append(entry) }
+        if !isProven { unproven.insert(slot) }
     }
 
     private func remove(_ key: Key) {
@@ -169,16 +169,15 @@ package final class CustomerCache<Key: Hashable, Answer> {
 
     /// Lets those answers count that were read at events which the log turned out to hold, and forgets those at others.
     private func prove(upTo position: Int64) {
-        guard !unproven.isEmpty else { return }
-        let reached = unproven.filter { $0.rest.position <= position }
-        unproven.removeAll { $0.rest.position <= position || !isKept($0) }
-        for entry in reached where isKept(entry) {
-            if chain.holds(entry.rest) { entry.isProven = true } else { remove(entry.key) }
+        for slot in unproven {
+            guard let entry = slots[Int(slot)], entry.rest.position <= position else { continue }
+            if chain.holds(entry.rest) {
+                entry.isProven = true
+                unproven.remove(slot)
+            } else {
+                remove(slot: slot)
+            }
         }
-    }
-
-    private func isKept(_ entry: Entry) -> Bool {
-        slotOfKey[entry.key].flatMap { slots[Int($0)] } === entry
     }
 
     private func forgetDependents(on key: DependencyKey, changedAt position: Int64) {
@@ -190,7 +189,6 @@ package final class CustomerCache<Key: Hashable, Answer> {
     }
 
     private func removeAll(in environment: StoreEnvironment? = nil) {
-        if environment == nil { unproven = [] }
         for slot in slots.indices {
             guard let entry = slots[slot], environment == nil || entry.environment == environment else { continue }
             remove(slot: Int32(slot))
@@ -201,6 +199,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
         guard let entry = slots[Int(slot)] else { return }
         slots[Int(slot)] = nil
         slotOfKey[entry.key] = nil
+        if !entry.isProven { unproven.remove(slot) }
         for dependency in entry.dependencies { dependents.remove(slot, under: dependency) }
         bytes -= entry.bytes
         freeSlots.append(slot)

@@ -7,7 +7,8 @@ extension Application {
     func showMetrics(_ call: Call) async throws -> HTTPResponse {
         let asked = try? await within(limits.metricsWait) { [reader] in try await reader.status().position }
         let head = asked ?? nil
-        if let head { metrics.noteHead(head) }
+        // Where the log ends now, and not where it ended once: a failover may have lost its end.
+        if let head { metrics.noteHead(head, isShorter: true) }
         return HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(metrics.text(isDatabaseUp: head != nil).utf8))

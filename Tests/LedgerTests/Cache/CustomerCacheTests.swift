@@ -80,6 +80,36 @@ struct CustomerCacheTests {
         #expect(!cache.keeps("key"))
     }
 
+    @Test(
+        "what was read beyond the last look takes no room any more once it is replaced, or has gone to make room",
+        arguments: [false, true])
+    func room(isReplaced: Bool) {
+        let cache = Self.cache(at: 10)
+        // More than may wait to be proven, and more than there is room for.
+        for number in 0..<10_000 {
+            Self.insert(isReplaced ? "key" : "key \(number)", restingOn: Self.event(12), into: cache)
+        }
+        Self.insert("last", restingOn: Self.event(12), into: cache)
+        #expect(cache.keeps("last") && cache.answer(of: "last") == nil)
+        cache.apply(Self.news(after: 10, upTo: 12))
+        #expect(cache.answer(of: "last") == "answer")
+        #expect(cache.answer(of: isReplaced ? "key" : "key 9999") == "answer" && !cache.keeps("key 0"))
+    }
+
+    @Test("whoever takes the place of what was read beyond the last look is told apart from it")
+    func place() {
+        let cache = Self.cache(at: 10)
+        Self.insert("key", restingOn: Self.event(12, 1), into: cache)
+        Self.insert("key", restingOn: Self.event(10), into: cache)
+        Self.insert("another", restingOn: Self.event(12, 1), into: cache)
+        Self.insert("another", restingOn: Self.event(13), into: cache)
+        cache.apply(Self.news(after: 10, upTo: 12))
+        #expect(cache.answer(of: "key") == "answer")
+        #expect(cache.keeps("another") && cache.answer(of: "another") == nil)
+        cache.apply(Self.news(after: 12, upTo: 13))
+        #expect(cache.answer(of: "another") == "answer")
+    }
+
     @Test("nothing is given that was read in a log that does not go on from the last look")
     func replaced() {
         let cache = Self.cache(at: 10)

@@ -91,6 +91,22 @@ struct RestoredLogTests {
         await instance.stop()
     }
 
+    @Test("metrics show where the log ends now, also where it was longer before")
+    func lostHead() async throws {
+        let rig = try await EntitlementsTests.rig()
+        func shows(_ position: Int64) async throws -> Bool {
+            try await rig.get("/metrics").text.contains("\nrightful_ledger_head_position \(position)\n")
+        }
+        let owner = try await rig.database.owner()
+        let end = try await LogEnd.now(of: owner)
+        let before = try await rig.head
+        let lost = try await Self.grant("lost", rig)
+        #expect(lost > before)
+        #expect(try await shows(lost))
+        try await end.restore(by: owner)
+        #expect(try await shows(before))
+    }
+
     private static func grant(
         _ entitlement: String, _ rig: ServiceRig, _ application: Application? = nil
     ) async throws -> Int64 {
