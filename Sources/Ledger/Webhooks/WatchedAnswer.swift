@@ -65,11 +65,14 @@ struct WatchedAnswer: Hashable, Sendable {
 
     static func write(_ rows: [WatchedAnswer], on connection: isolated PostgresConnection) throws {
         guard !rows.isEmpty else { return }
+        // In one order for all, so that nobody waits for whoever waits for them, such as who forgets somebody.
         try connection.query(
             """
             INSERT INTO answer_watch (ledger_id, app, identity, environment, position, looked_at, next_at)
-            SELECT $1, * FROM unnest(
-                $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[])
+            SELECT $1, key.* FROM unnest(
+                $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[]
+            ) AS key (app, identity, environment, position, looked_at, next_at)
+            ORDER BY key.app COLLATE "C", key.identity, key.environment
             ON CONFLICT (ledger_id, app, identity, environment) DO UPDATE SET
                 position = excluded.position, looked_at = excluded.looked_at, next_at = excluded.next_at
             """,
