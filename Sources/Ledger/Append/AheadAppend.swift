@@ -124,6 +124,9 @@ final class AheadAppend: Sendable {
             let results = try AppendRead.missing(from: known, on: connection)
             try context.learnIdentities(from: results[0])
             try context.learnHeaders(from: results[1])
+            // Who has a number beyond the head's is of a log that is longer than this one is believed to be: somebody else
+            // has appended, or the log has lost its end since this was asked.
+            guard context.identities.values.allSatisfy({ $0.number < head.nextIdentity }) else { return nil }
             memory.learn(from: context, unknownTo: known)
         }
         let plan = AppendPlan(batch, context: context, now: instant)

@@ -83,9 +83,11 @@ final class AppendQueue: Sendable {
     }
 
     /// Waits for something to do.
-    func next() async -> Step {
+    ///
+    /// - Parameter isAhead: whether the next batches are written ahead of the head, two at a time.
+    func next(isAhead: Bool) async -> Step {
         while true {
-            if let step = state.withLock({ step(&$0) }) { return step }
+            if let step = state.withLock({ step(&$0, isAhead: isAhead) }) { return step }
             await wait(untilLanded: false)
         }
     }
@@ -158,14 +160,14 @@ final class AppendQueue: Sendable {
 
     // MARK: - The loop
 
-    private func step(_ state: inout State) -> Step? {
+    private func step(_ state: inout State, isAhead: Bool) -> Step? {
         if !state.returned.isEmpty {
             // What is still in the air rests on what failed, and will fail as well.
             guard state.flights.isEmpty else { return nil }
             defer { state.returned = [] }
             return .returned(state.returned.sorted { $0.number < $1.number })
         }
-        if canTake(state) { return .batch(take(&state)) }
+        if canTake(state) { return .batch(take(&state, isAhead: isAhead)) }
         guard state.waiting.isEmpty, state.flights.isEmpty else { return nil }
         state.isRunning = false
         for continuation in state.drained { continuation.resume() }
@@ -184,10 +186,10 @@ final class AppendQueue: Sendable {
             && state.waiting.count >= max(Self.leastBeside, min(last.flight.requests, limits.batchEvents))
     }
 
-    private func take(_ state: inout State) -> [LedgerWriter.Waiter] {
+    private func take(_ state: inout State, isAhead: Bool) -> [LedgerWriter.Waiter] {
         // Where all wait and nothing is in the air, the other half follows at once: so the two go on in turn, and neither
         // the database nor this process waits for the other.
-        let isHalved = state.flights.isEmpty && state.waiting.count >= 2 * Self.leastBeside
+        let isHalved = isAhead && state.flights.isEmpty && state.waiting.count >= 2 * Self.leastBeside
         let most = min(limits.batchEvents, isHalved ? state.waiting.count / 2 : state.waiting.count)
         var (bytes, count) = (0, 0)
         for waiter in state.waiting.prefix(most) {

@@ -111,7 +111,7 @@ package final class LedgerWriter: Sendable {
 
     private func run() async {
         while true {
-            switch await queue.next() {
+            switch await queue.next(isAhead: ahead.isAdvisable) {
             case .done: return
             case .batch(let batch): await write(batch)
             case .returned(let batches):

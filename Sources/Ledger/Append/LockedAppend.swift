@@ -57,6 +57,12 @@ struct LockedAppend: Sendable {
                 }
             } catch let error as PostgresError where error.isPassing {
                 failure = error
+            } catch {
+                guard inDoubt == nil else {
+                    // Decided one by one they might be recorded twice: an earlier attempt may have been committed.
+                    throw LedgerError(.unavailable, "appending to the log, where an attempt is in doubt: \(error)")
+                }
+                throw error
             }
             if failure.kind == .lockTimeout { await endStalledHolders() }
             guard attempt < limits.attempts else { throw failure }
