@@ -8,6 +8,8 @@ struct LedgerHead: Sendable, Equatable {
     var nextIdentity: Int64
     /// Where the catalog in force was written; 0 before any.
     var catalogPosition: Int64
+
+    var mark: EventMark { EventMark(position: position, hash: hash) }
 }
 
 /// What a batch needs to know, read under the head's lock.
@@ -23,6 +25,8 @@ struct AppendContext: Sendable {
     var commands: [ExactText: CommandRecord] = [:]
     /// Where a customer or original transaction that a condition names was last spoken of by an ownership event or report.
     var lastOwnershipEvents: [OwnershipSubject: Int64] = [:]
+    /// The events on which decisions rest and which the log holds.
+    var heldMarks: Set<EventMark> = []
     var identities: [ExactText: IdentityRef] = [:]
     /// Of the originals on whose state it depends whether an event is news.
     var states: [OriginalKey: OriginalState] = [:]

@@ -33,6 +33,7 @@ struct AppendPlan: Sendable {
     private var statements: [DedupKey: RecordedStatement]
     private var commands: [ExactText: CommandRecord]
     private var lastOwnershipEvents: [OwnershipSubject: Int64]
+    private let heldMarks: Set<EventMark>
     private var identities: [ExactText: IdentityRef]
     private var states: [OriginalKey: OriginalState]
     private var knownHeaders: Set<Digest>
@@ -59,6 +60,7 @@ struct AppendPlan: Sendable {
         statements = context.statements
         commands = context.commands
         lastOwnershipEvents = context.lastOwnershipEvents
+        heldMarks = context.heldMarks
         identities = context.identities
         states = context.states
         knownHeaders = context.knownHeaders
@@ -69,6 +71,15 @@ struct AppendPlan: Sendable {
         evidence.reserveCapacity(batch.count)
         newStatements.reserveCapacity(batch.count)
         for event in batch { add(event) }
+        // Of all of them it is the same, so whoever appends much at once has little to keep.
+        let end = head.mark
+        for index in outcomes.indices {
+            outcomes[index] = outcomes[index].map { outcome in
+                var outcome = outcome
+                outcome.end = end
+                return outcome
+            }
+        }
     }
 
     private mutating func add(_ event: PreparedEvent) {
@@ -111,10 +122,12 @@ struct AppendPlan: Sendable {
 
     /// Whether the log says otherwise by now than when an event was decided.
     private func isOvertaken(_ draft: EventDraft) -> Bool {
-        // Where the log has lost its end since, what it rested on may be lost.
-        if case .storeRequest(let fact) = draft.fact, (fact.settles ?? 0) > head.position { return true }
+        // Where the log has lost its end since, what it rested on may be lost. It rests on no event of this batch, whose
+        // position nobody knew: so what comes before it in the batch must not make up for what is lost.
+        if case .storeRequest(let fact) = draft.fact, (fact.settles ?? 0) > base.position { return true }
         guard let condition = draft.unchangedSince else { return false }
-        return condition.position > head.position
+        if let mark = condition.mark, mark.position > 0, !heldMarks.contains(mark) { return true }
+        return condition.position > base.position
             || condition.subjects.contains { lastOwnershipEvents[$0, default: 0] > condition.position }
     }
 

@@ -76,6 +76,7 @@ private struct Questions {
         case customers
         case originals
         case lives
+        case marks
     }
 
     private(set) var statements: [PostgresStatement]
@@ -106,6 +107,8 @@ private struct Questions {
             ask(.originals, OwnershipQuery.lastPositions(about: Set(conditions.flatMap(\.originals)).sorted()))
             let lives = Set(conditions.flatMap(\.lives)).sorted()
             if !lives.isEmpty { ask(.lives, OwnershipQuery.lastPositions(ofAllAbout: lives)) }
+            let marks = Set(conditions.compactMap(\.mark))
+            if !marks.isEmpty { ask(.marks, Self.held(marks)) }
         }
     }
 
@@ -161,6 +164,8 @@ private struct Questions {
                     let subject: OwnershipSubject = kind == .lives ? .life(key) : .original(key)
                     context.lastOwnershipEvents[subject] = try row.int(2)
                 }
+            case .marks:
+                for row in result.rows { context.heldMarks.insert(try EventMark(row, 0)) }
             }
         }
         memory.learn(identities: context.identities, headers: context.knownHeaders, at: context.head)
@@ -185,6 +190,19 @@ private struct Questions {
         PostgresStatement(
             "SELECT position, facts, dedup_key FROM event WHERE ledger_id = $1 AND dedup_key = ANY ($2)",
             [.int(ledgerID), .bytesArray(keys.map(\.bytes))])
+    }
+
+    /// Those of some events that the log holds.
+    private static func held(_ marks: Set<EventMark>) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT mark.position, mark.hash FROM unnest($2::bigint[], $3::bytea[]) AS mark (position, hash)
+            \(Statements.search(
+                """
+                SELECT FROM event
+                WHERE event.ledger_id = $1 AND event.position = mark.position AND event.hash = mark.hash
+                """, as: "held"))
+            """, [.int(ledgerID)] + marks.columns)
     }
 
     private static func commands(_ keys: Set<ExactText>) -> PostgresStatement {

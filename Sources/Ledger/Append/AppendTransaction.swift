@@ -71,7 +71,7 @@ enum AppendTransaction {
 
     /// Whether a plan's commit took place: the chain's hash at its last position is like no other's.
     private static func holds(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws -> Bool {
-        try !plan.events.isEmpty && EventMark(position: plan.head.position, hash: plan.head.hash).isHeld(on: connection)
+        try !plan.events.isEmpty && plan.head.mark.isHeld(on: connection)
     }
 }
 

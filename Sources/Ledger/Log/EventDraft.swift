@@ -59,6 +59,9 @@ package enum Deduplication: Sendable, Hashable {
 package struct UnchangedSince: Sendable, Hashable {
     /// The position the decision rests on.
     package var position: Int64
+    /// The end of the log at which it was decided, where that is known: a log that has lost it, as after a failover, may be
+    /// as long again and hold something else.
+    package private(set) var mark: EventMark?
     /// Customers whose links, grants and drift it rests on.
     package var customers: [String]
     /// Original transactions on whose claims, transfers and conflicts it rests, and on what the store was asked or told of
@@ -74,6 +77,13 @@ package struct UnchangedSince: Sendable, Hashable {
         self.customers = customers
         self.originals = originals
         self.lives = lives
+    }
+
+    package init(
+        _ mark: EventMark, customers: [String] = [], originals: [OriginalKey] = [], lives: [OriginalKey] = []
+    ) {
+        self.init(mark.position, customers: customers, originals: originals, lives: lives)
+        self.mark = mark
     }
 }
 
@@ -141,6 +151,20 @@ package struct AppendOutcome: Sendable, Hashable {
     package let isDuplicate: Bool
     /// It is an event of its own although another payload came under the same id before.
     package var idIsReused = false
+    /// The end of the log once that was so, maybe behind the event: as long as the log holds it, it holds the event.
+    package internal(set) var end = EventMark.none
+
+    // Where the log ended by then is no part of what came of the event: it is another each time.
+    package static func == (left: AppendOutcome, right: AppendOutcome) -> Bool {
+        left.position == right.position && left.isDuplicate == right.isDuplicate
+            && left.idIsReused == right.idIsReused
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(position)
+        hasher.combine(isDuplicate)
+        hasher.combine(idIsReused)
+    }
 }
 
 /// One original transaction of one environment.

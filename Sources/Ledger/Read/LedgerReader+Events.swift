@@ -163,19 +163,6 @@ extension LedgerReader {
         return history.handedOut.map(\.position)
     }
 
-    /// The events at some positions, as far as they are within `scope`; without their evidence.
-    package func events(at positions: [Int64], only scope: LogScope) async throws -> [ShownEvent] {
-        try await read { connection in
-            let rows = try connection.query(
-                """
-                SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position = ANY ($2::bigint[])
-                ORDER BY position
-                """, [.int(ledgerID), .intArray(positions)]
-            ).rows
-            return try scope.shown(Self.shown(rows.map { try EventRecord($0) }, on: connection), on: connection)
-        }
-    }
-
     /// One event and its evidence, which is `nil` where none was given or it was erased; `nil` for no such position, and
     /// for one that is not within `scope`.
     package func event(
@@ -223,7 +210,8 @@ extension LedgerReader {
         }
     }
 
-    private static func shown(
+    /// Events with what they state, and whose they are.
+    static func shown(
         _ records: [EventRecord], on connection: isolated PostgresConnection
     ) throws -> [ShownEvent] {
         let customers = try Statements.customerIDs(of: records.compactMap(\.identity), on: connection)

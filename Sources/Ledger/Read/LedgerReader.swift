@@ -102,6 +102,8 @@ package struct LedgerReader: Sendable {
         try await read { connection in
             let head = try connection.query(Statements.head.sql, Statements.head.parameters)
             let position = try settle(knownAt, head: head, on: connection)
+            guard let row = head.first else { throw Statements.missingHead }
+            let end = EventMark(position: try row.int(0), hash: try row.digest(2))
             let catalog = try catalogs.catalog(at: position, on: connection)
             let key = OriginalKey(environment: environment, originalTransactionID: originalTransactionID)
             guard let state = try StateQuery.states(of: [key], upTo: position, app: app, on: connection)[key] else {
@@ -113,7 +115,8 @@ package struct LedgerReader: Sendable {
             let customers = try Statements.customerIDs(of: owners.compactMap { $0 }, on: connection)
             return (
                 SubscriptionFacts(
-                    key: key, state: state, catalog: catalog, ownership: ownership, customerIDs: customers), position
+                    key: key, state: state, catalog: catalog, ownership: ownership, customerIDs: customers, end: end),
+                position
             )
         }
     }
@@ -194,6 +197,8 @@ package struct SubscriptionFacts: Sendable {
     package let catalog: Catalog
     package let ownership: OwnershipMap
     package let customerIDs: [IdentityRef: String]
+    /// The end of the log when this was read.
+    package let end: EventMark
 
     /// Everybody whom its statements name, or whose it is or was, with whoever these are linked to.
     package var people: Set<IdentityRef> {

@@ -112,7 +112,11 @@ package struct CheckRegister: Sendable {
     /// - Parameters:
     ///   - isRepaired: whether it told something new.
     ///   - isSettled: whether nothing is missing: until it is asked again it has nothing to say.
-    package func finish(_ check: DueCheck, again: Timestamp, isRepaired: Bool, isSettled: Bool) async throws {
+    ///   - ends: where the log ended once it held the answer. Where the log has lost one of them, as after a failover, the
+    ///     store is asked again as soon as if it had not answered.
+    package func finish(
+        _ check: DueCheck, again: Timestamp, isRepaired: Bool, isSettled: Bool, restingOn ends: Set<EventMark> = []
+    ) async throws {
         try await run { connection in
             _ = try connection.pipeline([
                 // What was derived from the log meanwhile stands.
@@ -121,8 +125,8 @@ package struct CheckRegister: Sendable {
                     UPDATE store_watch SET next_try_at = $5, due_at = CASE WHEN $8 THEN $5 ELSE due_at END,
                         attempts = attempts + 1, last_error = NULL, failing_since = NULL
                     WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND original_transaction_id = $4
-                        AND due_at = $6 AND next_try_at = $7
-                    """, Self.key(check, again) + [.bool(isSettled)]),
+                        AND due_at = $6 AND next_try_at = $7 AND \(Set<EventMark>.areHeld(9))
+                    """, Self.key(check, again) + [.bool(isSettled)] + ends.columns),
                 PostgresStatement(
                     """
                     UPDATE store_stream SET checked = checked + 1, repaired = repaired + $4, check_error = NULL,

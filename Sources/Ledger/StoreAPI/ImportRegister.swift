@@ -76,9 +76,13 @@ package struct ImportRegister: Sendable {
 
     /// Says that everything up to here is in the log.
     ///
-    /// - Parameter last: what was said last, or at the beginning.
-    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
-    package func note(_ standing: ImportStanding, after last: ImportStanding) async throws {
+    /// - Parameters:
+    ///   - last: what was said last, or at the beginning.
+    ///   - ends: where the log ended once it held what came since.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last, or what came since.
+    package func note(
+        _ standing: ImportStanding, after last: ImportStanding, restingOn ends: Set<EventMark> = []
+    ) async throws {
         try await row.change(
             """
             done = $6, recorded = $7, unknown = $8, refused = $9, failed = $10,
@@ -87,7 +91,7 @@ package struct ImportRegister: Sendable {
             [
                 .int(standing.done), .int(standing.recorded), .int(standing.unknown), .int(standing.refused),
                 .textArray(standing.failed),
-            ], from: [("done", .int(last.done)), ("failed", .textArray(last.failed))])
+            ], from: [("done", .int(last.done)), ("failed", .textArray(last.failed))], restingOn: ends)
     }
 
     /// Gives a sign of life.

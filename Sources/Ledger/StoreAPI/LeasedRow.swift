@@ -56,15 +56,17 @@ struct LeasedRow: Sendable {
     ///   - assignments: as they stand behind `SET`.
     ///   - place: what the row says of how far the work has come. It says something else where the database has lost what was
     ///     written last, as after a failover: then the log has lost events of that work too.
-    /// - Throws: `invalid` where another has taken over, or the row says something else.
+    ///   - ends: where the log ended once it held what was appended, or found in it, since then. That came after the row said
+    ///     what it says, so a failover may lose it and leave the row as it was.
+    /// - Throws: `invalid` where another has taken over, the row says something else, or the log has lost one of `ends`.
     func change(
         _ assignments: String = "", _ values: [PostgresValue] = [],
-        from place: [(column: String, value: PostgresValue)] = []
+        from place: [(column: String, value: PostgresValue)] = [], restingOn ends: Set<EventMark> = []
     ) async throws {
         guard
             try await update(
                 "heartbeat_at = clock_timestamp()" + (assignments.isEmpty ? "" : ", ") + assignments, values,
-                from: place)
+                from: place, restingOn: ends)
         else {
             throw LedgerError(
                 .invalid,
@@ -79,15 +81,23 @@ struct LeasedRow: Sendable {
     }
 
     private func update(
-        _ assignments: String, _ values: [PostgresValue], from place: [(column: String, value: PostgresValue)] = []
+        _ assignments: String, _ values: [PostgresValue], from place: [(column: String, value: PostgresValue)] = [],
+        restingOn ends: Set<EventMark> = []
     ) async throws -> Bool {
-        let first = key.count + 3 + values.count
-        let isThere = place.enumerated().map { " AND \($1.column) IS NOT DISTINCT FROM $\(first + $0)" }.joined()
+        var conditions = [isNamed, "holder = \(holderPlace)"]
+        var parameters: [PostgresValue] = [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + values
+        for (column, value) in place {
+            parameters.append(value)
+            conditions.append("\(column) IS NOT DISTINCT FROM $\(parameters.count)")
+        }
+        if !ends.isEmpty {
+            conditions.append(Set<EventMark>.areHeld(parameters.count + 1))
+            parameters += ends.columns
+        }
+        let statement = PostgresStatement(
+            "UPDATE \(table) SET \(assignments) WHERE \(conditions.joined(separator: " AND ")) RETURNING 1", parameters)
         return try await pool.run(doing: work) { connection in
-            try connection.query(
-                "UPDATE \(table) SET \(assignments) WHERE \(isNamed) AND holder = \(holderPlace)\(isThere) RETURNING 1",
-                [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + values + place.map(\.value)
-            ).first != nil
+            try connection.query(statement.sql, statement.parameters).first != nil
         }
     }
 

@@ -88,12 +88,15 @@ package struct SweepRegister: Sendable {
 
     /// Says that a page is in the log, and which is next.
     ///
-    /// - Parameter next: `nil` where it was the part's last.
+    /// - Parameters:
+    ///   - next: `nil` where it was the part's last.
+    ///   - ends: where the log ended once it held what the page says.
     /// - Returns: whether that was the end of the window, and the sweep is completed.
-    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last, or what the page says.
     @discardableResult
     package func finishPage(
-        _ sweep: inout Sweep, next: String?, read: Int, recorded: Int, refused: Int, reason: String? = nil
+        _ sweep: inout Sweep, next: String?, read: Int, recorded: Int, refused: Int, reason: String? = nil,
+        restingOn ends: Set<EventMark> = []
     ) async throws -> Bool {
         var after = sweep
         after.pages += 1
@@ -106,7 +109,7 @@ package struct SweepRegister: Sendable {
         }
         return try await move(
             &sweep, to: after, isPartDone: next == nil,
-            Found(read: read, recorded: recorded, refused: refused, reason: reason))
+            Found(read: read, recorded: recorded, refused: refused, reason: reason, ends: ends))
     }
 
     /// Goes on behind a part that cannot be read.
@@ -156,6 +159,7 @@ package struct SweepRegister: Sendable {
         var refused = 0
         var gaps = 0
         var reason: String?
+        var ends: Set<EventMark> = []
     }
 
     private func move(
@@ -195,7 +199,7 @@ package struct SweepRegister: Sendable {
                 .timestamp(after.from.milliseconds), .timestamp(after.until.milliseconds),
                 .int4(Int32(clamping: after.pages)), .int4(Int32(clamping: after.failures)),
                 .int4(Int32(found.gaps)), .bool(isPartDone), .double(Double(Self.rereadMilliseconds)),
-            ], from: Self.place(sweep))
+            ], from: Self.place(sweep), restingOn: found.ends)
         sweep = after
         return isEnd
     }

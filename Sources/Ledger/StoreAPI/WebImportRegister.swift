@@ -94,9 +94,13 @@ package struct WebImportRegister: Sendable {
 
     /// Says that everything up to here is in the log.
     ///
-    /// - Parameter last: what was said last, or at the beginning.
-    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
-    package func note(_ standing: WebImportStanding, after last: WebImportStanding) async throws {
+    /// - Parameters:
+    ///   - last: what was said last, or at the beginning.
+    ///   - ends: where the log ended once it held what came since.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last, or what came since.
+    package func note(
+        _ standing: WebImportStanding, after last: WebImportStanding, restingOn ends: Set<EventMark> = []
+    ) async throws {
         try await row.change(
             """
             list = $6, cursor = $7, cursor_created_at = $8, read = $9, recorded = $10, known = $11,
@@ -108,7 +112,7 @@ package struct WebImportRegister: Sendable {
                 .timestamp(standing.cursorCreatedAt?.milliseconds), .int(standing.read), .int(standing.recorded),
                 .int(standing.known), .int(standing.unfinished), .int(standing.refused), .int(standing.withheld),
                 .int(standing.unowned), .textArray(standing.failed), .int(standing.unrelated),
-            ], from: Self.place(last))
+            ], from: Self.place(last), restingOn: ends)
     }
 
     /// Says that everything is in the log, and lets go.

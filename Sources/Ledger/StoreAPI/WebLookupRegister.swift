@@ -124,10 +124,16 @@ package struct WebLookupRegister: Sendable {
     }
 
     /// Says that it was read, or is not to be; what was noted of it meanwhile stands.
-    package func finish(_ owed: OwedLookup) async throws {
+    ///
+    /// - Parameter end: where the log ended once it held what was read. Where the log has lost that, as after a failover,
+    ///   nothing is said: it is read again once this process's time is over.
+    package func finish(_ owed: OwedLookup, restingOn end: EventMark = .none) async throws {
         try await run { connection in
+            let key = Self.key(owed)
+            let ends: Set<EventMark> = [end]
             _ = try connection.query(
-                "DELETE FROM web_lookup WHERE \(Self.isSame)", Self.key(owed))
+                "DELETE FROM web_lookup WHERE \(Self.isSame) AND \(Set<EventMark>.areHeld(key.count + 1))",
+                key + ends.columns)
         }
     }
 

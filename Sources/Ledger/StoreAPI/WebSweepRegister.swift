@@ -122,9 +122,11 @@ package struct WebSweepRegister: Sendable {
 
     /// Says that all is in the log which Stripe listed up to an instant; the sweep ends where that is its end.
     ///
-    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last.
+    /// - Parameter ends: where the log ended once it held that.
+    /// - Throws: `invalid` where another has taken over, or the database has lost what was said last, or what came since.
     package func advance(
-        _ sweep: inout WebSweep, to until: Timestamp, read: Int, recorded: Int, refused: Int
+        _ sweep: inout WebSweep, to until: Timestamp, read: Int, recorded: Int, refused: Int,
+        restingOn ends: Set<EventMark> = []
     ) async throws {
         try await row(sweep.environment).change(
             """
@@ -137,7 +139,7 @@ package struct WebSweepRegister: Sendable {
             [
                 .timestamp(until.milliseconds), .int(Int64(read)), .int(Int64(recorded)), .int(Int64(refused)),
                 .bool(until >= sweep.end),
-            ], from: [("completed_until", .timestamp(sweep.completed?.milliseconds))])
+            ], from: [("completed_until", .timestamp(sweep.completed?.milliseconds))], restingOn: ends)
         sweep.from = until
         sweep.completed = max(sweep.completed ?? until, until)
     }

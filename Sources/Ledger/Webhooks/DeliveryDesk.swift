@@ -237,7 +237,7 @@ package struct DeliveryDesk: Sendable {
     static let longFailure = 30
 
     /// Gives back what was handed out and nobody is sending any more: whoever comes next need not wait.
-    package func giveBack(_ deliveries: [(endpoint: String, number: Int64)]) async throws {
+    package func giveBack(_ deliveries: [(endpoint: String, number: Int64, messageID: String)]) async throws {
         guard !deliveries.isEmpty else { return }
         try await pool.run(doing: "leaving webhooks to others") { connection in
             try connection.transaction { connection in
@@ -246,7 +246,9 @@ package struct DeliveryDesk: Sendable {
                     """
                     WITH given AS (
                         UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp(), is_taken = false
-                        FROM unnest($2::text[], $3::bigint[]) AS back (endpoint, number)
+                        FROM unnest($2::text[], $3::bigint[], $4::text[]) AS back (endpoint, number, id)
+                        JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = back.number
+                            AND message.id::text = back.id
                         WHERE delivery.ledger_id = $1 AND delivery.endpoint = back.endpoint
                             AND delivery.number = back.number AND delivery.state = 1 AND delivery.due_at IS NOT NULL
                         RETURNING delivery.endpoint
@@ -256,7 +258,7 @@ package struct DeliveryDesk: Sendable {
                     """,
                     [
                         .int(ledgerID), .textArray(deliveries.map(\.endpoint)),
-                        .intArray(deliveries.map(\.number)),
+                        .intArray(deliveries.map(\.number)), .textArray(deliveries.map(\.messageID)),
                     ])
             }
         }

@@ -76,7 +76,7 @@ extension Application {
                     GrantRevocationFact(
                         grantID: grant.grantID, customer: IdentityRef(0), reason: request.reason, actor: actor)),
                 identities: [holder], deduplication: deduplication,
-                unchangedSince: UnchangedSince(snapshot.position, customers: [holder])))
+                unchangedSince: UnchangedSince(snapshot.mark, customers: [holder])))
     }
 
     /// 128 random bits: what nobody can guess, and nobody was given twice.

@@ -62,7 +62,7 @@ extension Application {
         }
         let others = try await knownNames(of: Set(map.path(of: fact.customer)))
         return .append(
-            command.draft(linked.value, to: command.customer.value, restingOn: others, asOf: snapshot.position))
+            command.draft(linked.value, to: command.customer.value, restingOn: others, asOf: snapshot.mark))
     }
 
     private func undoLink(at position: Int64, _ command: LinkCommand) async throws -> CommandStep {
@@ -84,7 +84,7 @@ extension Application {
         return .append(
             command.draft(
                 linked, to: try await names(of: [restored.customer])[0],
-                restingOn: try await knownNames(of: Set(path)), asOf: snapshot.position))
+                restingOn: try await knownNames(of: Set(path)), asOf: snapshot.mark))
     }
 
     /// Answers from the log, as of the link's position.
@@ -123,7 +123,7 @@ struct LinkCommand: Sendable {
     let deduplication: Deduplication
 
     fileprivate func draft(
-        _ linked: String, to customer: String, restingOn others: [String], asOf position: Int64
+        _ linked: String, to customer: String, restingOn others: [String], asOf mark: EventMark
     ) -> EventDraft {
         let isOwn = ExactText(linked) == ExactText(customer)
         return EventDraft(
@@ -132,7 +132,7 @@ struct LinkCommand: Sendable {
                 LinkFact(
                     identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1), actor: actor, reason: reason)),
             identities: isOwn ? [linked] : [linked, customer], deduplication: deduplication,
-            unchangedSince: UnchangedSince(position, customers: [linked, customer] + others))
+            unchangedSince: UnchangedSince(mark, customers: [linked, customer] + others))
     }
 }
 

@@ -55,7 +55,7 @@ extension Application {
                         fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1), cause: .issued)),
                         identities: [token, customer.value], deduplication: .unique,
                         // Of many at once, on whatever instance, one comes first, and the others find it.
-                        unchangedSince: UnchangedSince(snapshot.position, customers: [customer.value])))
+                        unchangedSince: UnchangedSince(snapshot.mark, customers: [customer.value])))
                 return token
             } catch AppendRefusal.conflict {
                 continue

@@ -110,7 +110,7 @@ extension Application {
                 environment: command.environment, source: .api, occurredAt: nil, fact: fact,
                 identities: question.customers, deduplication: command.deduplication,
                 unchangedSince: UnchangedSince(
-                    snapshot.position, customers: names, originals: keys,
+                    snapshot.mark, customers: names, originals: keys,
                     // Stripe may name somebody at this very moment.
                     lives: isOfNobodys ? keys : [])), snapshot
         )

@@ -127,7 +127,8 @@ package struct DriftChecks: Sendable {
         let isKnown = finding.originalTransactionID != nil
         metrics.count(.storeChecks, ["drift", isNews ? "recorded" : isKnown ? "known" : "unknown"])
         guard isKnown, !isNews else { return true }
-        let (facts, position) = try await reader.customerFacts(customer, environment: environment)
+        let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
+        let facts = snapshot.facts
         let claim = report.claim
         guard !facts.agrees(with: claim, at: now()), let answer = facts.answer(to: claim, at: now())
         else { return true }
@@ -139,7 +140,7 @@ package struct DriftChecks: Sendable {
                 EventDraft(
                     environment: environment, source: .serverAPI, occurredAt: nil, fact: .drift(agreement),
                     identities: [customer.value], deduplication: .unique,
-                    unchangedSince: UnchangedSince(position, customers: [customer.value])))
+                    unchangedSince: UnchangedSince(snapshot.mark, customers: [customer.value])))
         } catch AppendRefusal.conflict {
             // A device has just reported, or a command changed what was compared: it is told apart anew.
         }

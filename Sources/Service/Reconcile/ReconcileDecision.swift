@@ -147,7 +147,7 @@ struct ReconcileDecision: Sendable {
         return EventDraft(
             environment: posting.environment, source: .device, occurredAt: nil, fact: .link(fact),
             identities: [app.value, customer.value], deduplication: .unique,
-            unchangedSince: UnchangedSince(snapshot.position, customers: [app.value, customer.value] + others))
+            unchangedSince: UnchangedSince(snapshot.mark, customers: [app.value, customer.value] + others))
     }
 
     /// The same without the link: the Apple account has to do with another app than the one to which the token is bound.
@@ -244,7 +244,7 @@ struct ReconcileDecision: Sendable {
         return EventDraft(
             environment: posting.environment, source: .device, occurredAt: nil, fact: fact,
             identities: [customer.value], deduplication: .unique,
-            unchangedSince: UnchangedSince(snapshot.position, originals: [key]))
+            unchangedSince: UnchangedSince(snapshot.mark, originals: [key]))
     }
 }
 

@@ -84,12 +84,14 @@ extension Application {
     private func append(
         _ fact: DriftFact, _ outcome: String, _ decision: ReconcileDecision, _ decidedAt: inout Int64
     ) async throws {
+        var condition = UnchangedSince(decision.snapshot.mark, customers: [decision.customer.value])
+        condition.position = decidedAt
         do {
             decidedAt = try await writer.append(
                 EventDraft(
                     environment: decision.posting.environment, source: .device, occurredAt: nil, fact: .drift(fact),
                     identities: [decision.customer.value], deduplication: .unique,
-                    unchangedSince: UnchangedSince(decidedAt, customers: [decision.customer.value]))
+                    unchangedSince: condition)
             ).position
             metrics.count(.drift, [outcome])
         } catch AppendRefusal.conflict {

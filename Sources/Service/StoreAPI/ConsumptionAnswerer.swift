@@ -164,7 +164,7 @@ package final class ConsumptionAnswerer: Sendable {
                 do {
                     let seen = state.withLock { $0.seen }
                     if try await register.settled([request.position], knownAt: seen).isEmpty {
-                        try await end(request, at: desk)
+                        try await end(request, at: desk, knownAt: seen)
                     }
                     state.withLock { $0.close(request.position) }
                 } catch let error as StoreAPIError where !Task.isCancelled {
@@ -213,23 +213,25 @@ package final class ConsumptionAnswerer: Sendable {
 
     /// Brings a question to its end.
     ///
+    /// - Parameter seen: the end of the log at which it was known.
     /// - Throws: `StoreAPIError` where it may still be answered later.
-    private func end(_ request: ConsumptionRequest, at desk: Desk) async throws {
+    private func end(_ request: ConsumptionRequest, at desk: Desk, knownAt seen: EventMark) async throws {
         guard now() < request.deadline else {
             let wasInTime = request.recordedAt < request.deadline
-            return try await settle(request, nil, wasInTime ? .tooLate : .withheld(.heardTooLate))
+            return try await settle(request, nil, wasInTime ? .tooLate : .withheld(.heardTooLate), knownAt: seen)
         }
         switch try await decision(request, desk.policy) {
-        case .withhold(let reason): try await settle(request, nil, .withheld(reason))
+        case .withhold(let reason): try await settle(request, nil, .withheld(reason), knownAt: seen)
         case .tell(let information):
             do {
                 try await desk.client.send(
                     try .consumption(information, of: request.transactionID), in: desk.environment,
                     within: Self.patience)
-                try await settle(request, information, .accepted)
+                try await settle(request, information, .accepted, knownAt: seen)
             } catch let error as StoreAPIError {
                 guard error.isFinal else { throw error }
-                try await settle(request, information, .refused(code: error.code), error.description)
+                try await settle(
+                    request, information, .refused(code: error.code), error.description, knownAt: seen)
             }
         }
     }
@@ -244,13 +246,14 @@ package final class ConsumptionAnswerer: Sendable {
 
     private func settle(
         _ request: ConsumptionRequest, _ information: ConsumptionInformation?, _ outcome: StoreRequestFact.Outcome,
-        _ words: String? = nil
+        _ words: String? = nil, knownAt seen: EventMark
     ) async throws {
         let fact = StoreRequestFact(
             bundleID: request.stream.app, originalTransactionID: request.originalTransactionID,
             content: .consumption(transactionID: request.transactionID, information), outcome: outcome,
             settles: request.position)
-        let recorded = try await fact.recorded(in: request.stream.environment, source: .serverAPI, append)
+        let recorded = try await fact.recorded(
+            in: request.stream.environment, source: .serverAPI, knownAt: seen, append)
         guard !recorded.isDuplicate else { return }
         metrics.count(.consumption, [outcome.word])
         var values = request.stream.logged + [("event", .integer(recorded.position))]
@@ -286,15 +289,22 @@ extension StoreAPIError {
 
 extension StoreRequestFact {
     /// Records it: what was told is an event also where somebody else has settled the same question meanwhile.
+    ///
+    /// - Parameter end: the end of the log at which the question was known, where nothing is to be recorded once that is lost.
     package func recorded(
-        in environment: StoreEnvironment, source: EventSource,
+        in environment: StoreEnvironment, source: EventSource, knownAt end: EventMark? = nil,
         _ append: (EventDraft) async throws -> AppendOutcome
     ) async throws -> AppendOutcome {
-        let recorded = try await append(EventDraft(self, in: environment, source: source))
+        func record(_ fact: StoreRequestFact) async throws -> AppendOutcome {
+            var draft = EventDraft(fact, in: environment, source: source)
+            draft.unchangedSince = end.map { UnchangedSince($0) }
+            return try await append(draft)
+        }
+        let recorded = try await record(self)
         guard recorded.isDuplicate, case .consumption(_, .some) = content else { return recorded }
         var beside = self
         beside.settles = nil
-        return try await append(EventDraft(beside, in: environment, source: source))
+        return try await record(beside)
     }
 }
 

@@ -145,7 +145,8 @@ package struct NotificationSweep: Sendable {
             report.from = min(report.from ?? sweep.from, sweep.from)
             isComplete = try await register.finishPage(
                 &sweep, next: page.hasMore ? page.paginationToken : nil, read: page.items.count,
-                recorded: found.missing, refused: found.refusals.count, reason: found.refusals.last)
+                recorded: found.missing, refused: found.refusals.count, reason: found.refusals.last,
+                restingOn: found.ends)
             report.pages += 1
             report.read += page.items.count
             report.recorded += found.missing
@@ -185,26 +186,36 @@ package struct NotificationSweep: Sendable {
         return page
     }
 
+    /// What a page came to.
+    private struct Found {
+        var missing = 0
+        /// What was sent so lately that it may be on its way.
+        var early = 0
+        /// Where the log ended once it held what the page says.
+        var ends: Set<EventMark> = []
+        /// Why others were refused.
+        let refusals: [String]
+
+        mutating func note(_ outcome: AppendOutcome, isEarly: Bool) {
+            ends.insert(outcome.end)
+            guard !outcome.isDuplicate else { return }
+            if isEarly { early += 1 } else { missing += 1 }
+        }
+    }
+
     /// Records a page, all at once.
-    ///
-    /// - Returns: how many were missing; how many were sent so lately that they may be on their way; and why others were
-    ///   refused.
-    private func record(
-        _ items: [NotificationPage.Item], of sweep: Sweep
-    ) async throws -> (missing: Int, early: Int, refusals: [String]) {
+    private func record(_ items: [NotificationPage.Item], of sweep: Sweep) async throws -> Found {
         let (verified, refusals) = await verify(items.map(\.payload.compact), of: sweep)
         let now = now()
         let late = now.adding(milliseconds: -Self.deliveryTime)...now.adding(milliseconds: Self.deliveryTime)
-        let (missing, early) = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
+        var found = Found(refusals: refusals)
+        try await withThrowingTaskGroup(of: (AppendOutcome, Bool).self) { group in
             for notification in verified {
                 let draft = EventDraft(notification, source: .serverAPI)
                 let isEarly = notification.signedDate.map { late.contains($0) } ?? false
-                group.addTask {
-                    guard try await !append(draft).isDuplicate else { return (0, 0) }
-                    return isEarly ? (0, 1) : (1, 0)
-                }
+                group.addTask { (try await append(draft), isEarly) }
             }
-            return try await group.reduce((0, 0)) { ($0.0 + $1.0, $0.1 + $1.1) }
+            while let (outcome, isEarly) = try await group.next() { found.note(outcome, isEarly: isEarly) }
         }
         if let reason = refusals.last, refusalLines.passes() {
             logger.log(
@@ -213,7 +224,7 @@ package struct NotificationSweep: Sendable {
                     ("of_page", .integer(Int64(refusals.count))), ("reason", .string(reason)),
                 ])
         }
-        return (missing, early, refusals)
+        return found
     }
 
     /// What was sent within these milliseconds may be on its way, and is not called missing.

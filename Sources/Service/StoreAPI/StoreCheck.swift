@@ -25,6 +25,8 @@ package struct StoreCheck: Sendable {
         /// How many statements were not believed, and why the last of them was not.
         package var refused = 0
         package var refusal: String?
+        /// Where the log ended once it held what was appended, or was found to know it already.
+        package var ends: Set<EventMark> = []
     }
 
     /// Whose purchases it asks about.
@@ -203,6 +205,7 @@ package struct StoreCheck: Sendable {
         var isNews = !stated.refusals.isEmpty
         guard !stated.transactions.isEmpty else { return isNews }
         let snapshot = try await reader.snapshot(stated.question(environment))
+        finding.ends.insert(snapshot.mark)
         let named = Set(
             snapshot.facts.originals.values.flatMap(\.transactions).flatMap {
                 [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self)
@@ -211,6 +214,7 @@ package struct StoreCheck: Sendable {
         for draft in stated.drafts(environment, beside: snapshot, forgotten: forgotten) {
             isNews = true
             let outcome = try await append(draft)
+            finding.ends.insert(outcome.end)
             guard !outcome.isDuplicate, let original = draft.fact.originalTransactionID else { continue }
             finding.recorded.append((original, outcome.position))
         }

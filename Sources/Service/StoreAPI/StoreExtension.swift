@@ -41,6 +41,8 @@ package struct StoreExtension: Sendable {
         package let isForgotten: Bool
         /// Up to where the log was known when this was read.
         package let position: Int64
+        /// The end of the log then.
+        let end: EventMark
         package let productID: String
         /// When it runs out by itself.
         package let expiry: Timestamp
@@ -57,7 +59,7 @@ package struct StoreExtension: Sendable {
                     .unknown, "the ledger knows no original transaction \(original) in \(environment.rawValue)")
             }
             (self.original, self.environment, self.app) = (original, environment, app)
-            (self.position, key) = (position, known.key)
+            (self.position, end, key) = (position, known.end, known.key)
             isForgotten = try await reader.isForgotten(known)
             dialogue = try await reader.storeDialogue(about: key)
             // The one that began last: one that an upgrade or a new plan has superseded may have been paid for longer.
@@ -207,7 +209,7 @@ package struct StoreExtension: Sendable {
                 bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(wish),
                 outcome: .pending, order: order), in: known.environment, source: source)
         // Of several people at once one begins; each of the others would be a request of its own to the store.
-        draft.unchangedSince = UnchangedSince(known.position, originals: [known.key])
+        draft.unchangedSince = UnchangedSince(known.end, originals: [known.key])
         do {
             return (try await writer.append(draft).position, wish, false)
         } catch AppendRefusal.conflict {

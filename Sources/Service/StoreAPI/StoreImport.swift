@@ -108,7 +108,7 @@ package struct StoreImport: Sendable {
             let rest = report.standing.failed.filter { !page.contains($0) }
             report.standing.failed = rest
             try await importPage(page, &report, &work, progress)
-            try await register.note(report.standing, after: last)
+            try await noteDone(report, after: last, &work)
             progress(report)
         }
         while report.standing.done < Int64(ids.count) {
@@ -117,9 +117,15 @@ package struct StoreImport: Sendable {
             let last = report.standing
             try await importPage(page.map(String.init), &report, &work, progress)
             report.standing.done += Int64(count)
-            try await register.note(report.standing, after: last)
+            try await noteDone(report, after: last, &work)
             progress(report)
         }
+    }
+
+    /// Says that a page is in the log.
+    private func noteDone(_ report: Report, after last: ImportStanding, _ work: inout Work) async throws {
+        try await register.note(report.standing, after: last, restingOn: work.ends)
+        work.ends = []
     }
 
     /// What one run keeps in mind.
@@ -130,6 +136,8 @@ package struct StoreImport: Sendable {
         var known: Set<String> = []
         /// Failures of different ids since the last answer.
         var inARow = 0
+        /// Where the log ended once it held what was told since a page was noted last.
+        var ends: Set<EventMark> = []
     }
 
     /// A page of the list that is being asked about.
@@ -243,6 +251,7 @@ package struct StoreImport: Sendable {
 
     private func note(_ id: String, _ finding: StoreCheck.Finding, _ report: inout Report, _ work: inout Work) {
         report.asked += 1
+        work.ends.formUnion(finding.ends)
         report.recorded += Int64(finding.recorded.count)
         report.standing.recorded += Int64(finding.recorded.count)
         report.standing.refused += Int64(finding.refused)

@@ -196,7 +196,8 @@ package struct StoreRepairer: Sendable {
         if let subscription = known.subscription, try await reader.isForgotten(subscription) {
             // The answer would name them again.
             try await register.finish(
-                item, again: now().adding(Self.settled.longest), isRepaired: false, isSettled: true)
+                item, again: now().adding(Self.settled.longest), isRepaired: false, isSettled: true,
+                restingOn: [subscription.end])
             return .told(isRepaired: false)
         }
         let finding: StoreCheck.Finding
@@ -212,7 +213,7 @@ package struct StoreRepairer: Sendable {
             .storeChecks, [item.reason.rawValue, isRepaired ? "recorded" : isKnown ? "known" : "unknown"])
         try await register.finish(
             item, again: now().adding(Self.settled.pause(after: item.attempts + 1)), isRepaired: isRepaired,
-            isSettled: try await isSettled(item, finding))
+            isSettled: try await isSettled(item, finding), restingOn: finding.ends)
         return .told(isRepaired: isRepaired)
     }
 

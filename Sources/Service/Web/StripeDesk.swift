@@ -55,6 +55,8 @@ package struct StripeDesk: Sendable {
         let outcome: Outcome
         /// Whether it is somebody's, or of no original.
         let isOwned: Bool
+        /// The end of the log on which the outcome rests; none where it rests on nothing that the log holds.
+        var end = EventMark.none
     }
 
     /// Asks what a reading is to begin with, and then whatever else it calls for; what Stripe does not know is left out.
@@ -108,11 +110,12 @@ package struct StripeDesk: Sendable {
         let isOwned = !fact.owners.isEmpty || known?.isClaimed ?? false
         // The answer would name them again.
         if let known, try await reader.isForgotten(known) {
-            return Result(fact: fact, outcome: .withheld, isOwned: true)
+            return Result(fact: fact, outcome: .withheld, isOwned: true, end: known.end)
         }
         let outcome = try await append(EventDraft(fact, identities, reading))
         return Result(
-            fact: fact, outcome: outcome.isDuplicate ? .known : .recorded(position: outcome.position), isOwned: isOwned)
+            fact: fact, outcome: outcome.isDuplicate ? .known : .recorded(position: outcome.position), isOwned: isOwned,
+            end: outcome.end)
     }
 
     /// The payment that a reading is about, where its metadata does not tell that something was sold by it, and the ledger does.

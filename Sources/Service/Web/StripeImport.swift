@@ -170,7 +170,7 @@ package struct StripeImport: Sendable {
                 objects.append(Object(id: id, body: body, isPurchase: list.isOfPurchases))
             }
         }
-        try await readAll(objects, at: readAt, &report, progress)
+        let ends = try await readAll(objects, at: readAt, &report, progress)
         report.standing.read += Int64(page.elements.count)
         report.read += Int64(page.elements.count)
         if page.hasMore {
@@ -182,7 +182,7 @@ package struct StripeImport: Sendable {
             report.standing.list += 1
             (report.standing.cursor, report.standing.cursorCreatedAt) = (nil, nil)
         }
-        try await register.note(report.standing, after: place)
+        try await register.note(report.standing, after: place, restingOn: ends)
         progress(report)
     }
 
@@ -202,8 +202,8 @@ package struct StripeImport: Sendable {
         let objects = failed.map { id in
             Object(id: id, body: nil, isPurchase: ["sub_", "cs_", "pi_"].contains { id.hasPrefix($0) })
         }
-        try await readAll(objects, at: desk.now(), &report, progress)
-        try await register.note(report.standing, after: last)
+        let ends = try await readAll(objects, at: desk.now(), &report, progress)
+        try await register.note(report.standing, after: last, restingOn: ends)
         progress(report)
     }
 
@@ -220,14 +220,18 @@ package struct StripeImport: Sendable {
 
     /// Reads objects, several at once; what fails beside others that do not is set aside.
     ///
+    /// - Returns: where the log ended once it held what they say.
     /// - Throws: `StripeAPIError` where Stripe cannot be asked at all.
     private func readAll(
         _ objects: [Object], at readAt: Timestamp, _ report: inout Report, _ progress: @Sendable (Report) -> Void
-    ) async throws {
+    ) async throws -> Set<EventMark> {
         var waiting = objects
-        for attempt in 1... {
-            let failures = try await readOnce(waiting, at: readAt, &report)
-            guard let (_, error) = failures.first else { return }
+        var ends: Set<EventMark> = []
+        var attempt = 0
+        while true {
+            attempt += 1
+            let failures = try await readOnce(waiting, at: readAt, &report, &ends)
+            guard let (_, error) = failures.first else { return ends }
             // A key that lacks a permission lacks it for the others, too.
             if error.kind == .forbidden || error.kind == .unauthorized { throw error }
             // Whatever is wrong with one of them, a list can be had while Stripe is there at all.
@@ -242,20 +246,20 @@ package struct StripeImport: Sendable {
                 report.standing.failed.append(object.id)
                 report.failures[object.id] = error.description
             }
-            return
+            return ends
         }
     }
 
     private enum Answer: Sendable {
-        /// - Parameter isNew: nothing was known that says whose it is, and what was paid for.
-        case told(StripeDesk.Result, isNew: Bool)
+        /// - Parameter known: the end of the log that said already whose it is, and what was paid for; `nil` where none did.
+        case told(StripeDesk.Result, known: EventMark?)
         case refused(String)
         case failed(StripeAPIError)
     }
 
     /// Reads each once; returns those that Stripe could not be asked about.
     private func readOnce(
-        _ objects: [Object], at readAt: Timestamp, _ report: inout Report
+        _ objects: [Object], at readAt: Timestamp, _ report: inout Report, _ ends: inout Set<EventMark>
     ) async throws -> [(object: Object, error: StripeAPIError)] {
         var failures: [(object: Object, error: StripeAPIError)] = []
         try await withThrowingTaskGroup(of: (Object, Answer).self) { group in
@@ -265,8 +269,10 @@ package struct StripeImport: Sendable {
             }
             while let (object, answer) = try await group.next() {
                 switch answer {
-                case .told(let result, let isNew):
-                    report.note(result, of: object.id, isPurchase: object.isPurchase && isNew)
+                case .told(let result, let known):
+                    report.note(result, of: object.id, isPurchase: object.isPurchase && known == nil)
+                    ends.insert(result.end)
+                    if let known { ends.insert(known) }
                 case .refused(let reason): report.refuse(object.id, reason)
                 case .failed(let error): failures.append((object, error))
                 }
@@ -287,16 +293,15 @@ package struct StripeImport: Sendable {
                 first = [lookup]
             }
             let isPayment = object.id.hasPrefix("pi_")
-            var isNew = true
-            if isPayment { isNew = try await !isTold(ofPayment: object.id) }
+            let known = try await isPayment ? told(ofPayment: object.id) : nil
             // Without a session it was made by a server of the team's own, if it is for no invoice.
-            if isPayment, isNew { first += [.sessionOfPayment(object.id), .invoiceOfPayment(object.id)] }
+            if isPayment, known == nil { first += [.sessionOfPayment(object.id), .invoiceOfPayment(object.id)] }
             reading.ownerEntry = ownerEntry(of: object, reading)
             try await desk.complete(
                 &reading, beginningWith: first, client, until: .now + intervals.patience)
             reading.ownerEntry = reading.ownerEntry ?? ownerEntry(of: object, reading)
             reading.settleOwner()
-            return .told(try await desk.record(reading), isNew: isNew)
+            return .told(try await desk.record(reading), known: known)
         } catch let error as PayloadError {
             return .refused("\(error)")
         } catch let error as StripeAPIError {
@@ -313,11 +318,14 @@ package struct StripeImport: Sendable {
         return owners.entry(ofAny: [object.id] + (isBesideSubscription ? [] : reading.names))
     }
 
-    /// Whether the ledger knows whose a payment is, and what was paid for: its session has said so, or an earlier run.
-    private func isTold(ofPayment id: String) async throws -> Bool {
-        let known = try await desk.reader.subscription(id, environment: client.environment).subscription
-        guard let web = known?.state.web, web.statedOwner != nil else { return false }
-        return web.payments.contains { $0.value.catalogProductID != nil || !$0.value.products.isEmpty }
+    /// The end of the log that says whose a payment is, and what was paid for: its session has said so, or an earlier run.
+    private func told(ofPayment id: String) async throws -> EventMark? {
+        guard
+            let known = try await desk.reader.subscription(id, environment: client.environment).subscription,
+            let web = known.state.web, web.statedOwner != nil,
+            web.payments.contains(where: { $0.value.catalogProductID != nil || !$0.value.products.isEmpty })
+        else { return nil }
+        return known.end
     }
 
     // MARK: - Outages
@@ -356,35 +364,4 @@ extension StripeListing {
     fileprivate var isOfPurchases: Bool { name == "subscriptions" || name == "checkout/sessions" || isOfPayments }
 
     fileprivate var isOfPayments: Bool { name == "payment_intents" }
-}
-
-extension StripeImport.Report {
-    private static let mostNamed = 20
-
-    fileprivate mutating func note(_ result: StripeDesk.Result, of id: String, isPurchase: Bool) {
-        switch result.outcome {
-        case .recorded:
-            standing.recorded += 1
-            recorded += 1
-        case .known: standing.known += 1
-        case .foreign: standing.unrelated += 1
-        case .withheld: standing.withheld += 1
-        }
-        // Who bought a subscription is asked when that is read.
-        guard isPurchase, let original = result.fact.originalTransactionID,
-            id.hasPrefix("sub_") || !original.hasPrefix("sub_")
-        else { return }
-        if let payment = result.fact.payment, payment.catalogProductID == nil, payment.products.isEmpty {
-            nameless += 1
-            if namelessIDs.count < Self.mostNamed { namelessIDs.append(original) }
-        }
-        guard !result.isOwned else { return }
-        standing.unowned += 1
-        if unownedIDs.count < Self.mostNamed { unownedIDs.append(original) }
-    }
-
-    fileprivate mutating func refuse(_ id: String, _ reason: String) {
-        standing.refused += 1
-        if refusals.count < Self.mostNamed { refusals.append("\(id): \(reason)") }
-    }
 }

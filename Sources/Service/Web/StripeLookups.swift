@@ -153,9 +153,9 @@ package struct StripeLookups: Sendable {
         _ owed: OwedLookup, _ client: StripeClient, until hurry: ContinuousClock.Instant? = nil
     ) async throws {
         do {
-            let outcome = try await settle(owed, client, until: hurry ?? .now + Self.limit)
+            let (outcome, end) = try await settle(owed, client, until: hurry ?? .now + Self.limit)
             desk.metrics.count(.webLookups, [outcome.label])
-            try await register.finish(owed)
+            try await register.finish(owed, restingOn: end)
         } catch let error as StripeAPIError {
             desk.metrics.count(.webLookups, ["failed"])
             let fault = Self.fault(error, owed)
@@ -203,11 +203,12 @@ package struct StripeLookups: Sendable {
 
     private static let attemptsAtObject = 8
 
+    /// - Returns: also where the log ended once it held what was read.
     private func settle(
         _ owed: OwedLookup, _ client: StripeClient, until end: ContinuousClock.Instant
-    ) async throws -> StripeDesk.Outcome {
+    ) async throws -> (StripeDesk.Outcome, EventMark) {
         guard let (shown, evidence) = try await desk.reader.event(at: owed.position), let evidence else {
-            return .withheld
+            return (.withheld, .none)
         }
         let body = StripeEvent.body(evidence, of: shown.record)
         let event = try StripeEvent(evidence: evidence, of: shown.record)
@@ -227,7 +228,8 @@ package struct StripeLookups: Sendable {
                 return nil
             }
         }
-        return try await desk.record(reading).outcome
+        let result = try await desk.record(reading)
+        return (result.outcome, result.end)
     }
 
     /// Leaves something to whoever takes it next, now.

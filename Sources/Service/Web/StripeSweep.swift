@@ -152,11 +152,12 @@ package struct StripeSweep: Sendable {
         var report = Report()
         repeat {
             let until = min(sweep.end, sweep.from.adding(milliseconds: Self.part))
-            let part = try await read(from: sweep.from, until: until, client)
+            let (part, ends) = try await read(from: sweep.from, until: until, client)
             // Its first answer may be the first that tells the time.
             sweep.end(noLaterThan: client.clock.reading(at: desk.now()))
             try await register.advance(
-                &sweep, to: min(until, sweep.end), read: part.read, recorded: part.recorded, refused: part.refused)
+                &sweep, to: min(until, sweep.end), read: part.read, recorded: part.recorded, refused: part.refused,
+                restingOn: ends)
             report.read += part.read
             report.recorded += part.recorded
             report.refused += part.refused
@@ -165,18 +166,25 @@ package struct StripeSweep: Sendable {
     }
 
     /// Reads and records what was made within some hours.
-    private func read(from: Timestamp, until: Timestamp, _ client: StripeClient) async throws -> Report {
+    ///
+    /// - Returns: also where the log ended once it held that, some ends for each page.
+    private func read(
+        from: Timestamp, until: Timestamp, _ client: StripeClient
+    ) async throws -> (report: Report, ends: Set<EventMark>) {
         var report = Report()
+        var ends: Set<EventMark> = []
         for types in StripeEventType.lists {
             try await desk.pages(
                 client, within: Self.patience,
                 path: { StripeEventType.page(types, from: from, until: until, after: $0) }
-            ) { try await record($0, client.environment, &report) }
+            ) { try await record($0, client.environment, &report, &ends) }
         }
-        return report
+        return (report, ends)
     }
 
-    private func record(_ page: StripeList, _ environment: StoreEnvironment, _ report: inout Report) async throws {
+    private func record(
+        _ page: StripeList, _ environment: StoreEnvironment, _ report: inout Report, _ ends: inout Set<EventMark>
+    ) async throws {
         // Newest first, as Stripe lists them: recorded the other way round.
         let drafts = page.elements.reversed().compactMap { body -> EventDraft? in
             guard let event = try? StripeEvent(parsing: body, sha256: SignedWebhook.hash),
@@ -186,10 +194,12 @@ package struct StripeSweep: Sendable {
         }
         report.read += page.elements.count
         report.refused += page.elements.count - drafts.count
-        let recorded = try await withThrowingTaskGroup(of: Bool.self) { group in
-            for draft in drafts { group.addTask { try await !desk.append(draft).isDuplicate } }
-            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        let outcomes = try await withThrowingTaskGroup(of: AppendOutcome.self) { group in
+            for draft in drafts { group.addTask { try await desk.append(draft) } }
+            return try await group.reduce(into: [AppendOutcome]()) { $0.append($1) }
         }
+        ends.formUnion(outcomes.map(\.end))
+        let recorded = outcomes.count { !$0.isDuplicate }
         report.recorded += recorded
         for (outcome, count) in [
             ("recorded", recorded), ("known", drafts.count - recorded), ("refused", page.elements.count - drafts.count),

@@ -18,7 +18,7 @@ final class DeliveriesUnderWay: Sendable {
         var count = 0
         var paces: DeliveryPaces
         var results: [AttemptResult] = []
-        var left: [(endpoint: String, number: Int64)] = []
+        var left: [(endpoint: String, number: Int64, messageID: String)] = []
     }
 
     private let state: Mutex<State>
@@ -37,7 +37,7 @@ final class DeliveriesUnderWay: Sendable {
     var count: Int { state.withLock { $0.count } }
 
     /// What was begun and not brought to its end.
-    func takeLeft() -> [(endpoint: String, number: Int64)] {
+    func takeLeft() -> [(endpoint: String, number: Int64, messageID: String)] {
         state.withLock { state in
             defer { state.left = [] }
             return state.left
@@ -65,7 +65,7 @@ final class DeliveriesUnderWay: Sendable {
             if let result {
                 state.results.append(result)
             } else {
-                state.left.append((delivery.endpoint, delivery.number))
+                state.left.append((delivery.endpoint, delivery.number, delivery.id))
             }
         }
     }

@@ -166,13 +166,14 @@ package struct WebhookDispatcher: Sendable {
                     people.formUnion(try EventMessage.people(in: delivery.body ?? []))
                 }
             }
-            for (scope, positions) in positions {
-                for event in try await reader.events(at: positions.sorted(), only: scope) {
+            let read = try await reader.contents(of: due, events: positions, people: people)
+            for (scope, events) in read.events {
+                for event in events {
                     contents.events[Contents.Key(scope: scope, position: event.record.position)] = EventDocument(
                         event, to: scope)
                 }
             }
-            if !people.isEmpty { contents.names = try await reader.customerIDs(of: people.sorted()) }
+            contents.names = read.names
             return contents
         } catch {
             log("what webhooks tell of cannot be read now", error)
@@ -283,7 +284,8 @@ package struct WebhookDispatcher: Sendable {
     private func wish(_ answer: OutgoingAnswer) -> Int64 {
         guard let text = answer.header("Retry-After") else { return 0 }
         // Whoever says more than a number can hold means long, too.
-        let seconds = !text.isEmpty && text.allSatisfy { ("0"..."9").contains($0) } ? Int64(text) ?? .max : nil
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        let seconds = isNumber ? Int64(text) ?? .max : nil
         let wished =
             seconds.map { min($0, Self.longestWish) * 1000 } ?? HTTPDate.milliseconds(text).map {
                 $0 - now().milliseconds

@@ -120,8 +120,45 @@ struct LostEndTests {
         for draft in [grant, EventDraft(answer, in: .production, source: .serverAPI)] {
             await #expect(throws: AppendRefusal.conflict) { try await ledger.writer.append(draft) }
         }
+        // Nor behind something else in one batch that takes the place of what was lost.
+        let unrelated = EventDraft.grant("unrelated", of: "pro", to: "bob")
+        let head = LedgerHead(
+            position: lost - 1, recordedAt: .earliest, hash: .zero, nextIdentity: 9, catalogPosition: 0)
+        for draft in [grant, EventDraft(answer, in: .production, source: .serverAPI)] {
+            let plan = AppendPlan(
+                [unrelated, draft].map { PreparedEvent($0) }, context: AppendContext(head: head),
+                now: Timestamp(milliseconds: Int64(1_800_000_000_000)))
+            #expect(plan.events.map(\.position) == [lost] && plan.outcomes.last == .failure(.conflict))
+        }
         grant.unchangedSince?.position = lost - 1
         #expect(try await ledger.writer.append(grant).position == lost)
+        try await LogInspection(ledger.database).expectSound("decisions")
+    }
+
+    @Test("what was decided on what was lost since is not recorded either once the log is as long again")
+    func decisionsRegrown() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let kept = try await ledger.writer.append(.grant("first", of: "pro", to: "ann")).end
+        let end = try await LogEnd.now(of: owner)
+        var lost = kept
+        for number in 0..<2 {
+            lost = try await ledger.writer.append(.grant("lost \(number)", of: "pro", to: "ann")).end
+        }
+        try await end.restore(by: owner)
+        for number in 0..<3 { _ = try await ledger.writer.append(.grant("new \(number)", of: "pro", to: "bob")) }
+        let answer = StoreRequestFact(
+            bundleID: "com.example.app", originalTransactionID: "1", content: .consumption(transactionID: "1", nil),
+            outcome: .tooLate, settles: lost.position)
+        var grant = EventDraft.grant("again", of: "pro", to: "ann")
+        var settlement = EventDraft(answer, in: .production, source: .serverAPI)
+        grant.unchangedSince = UnchangedSince(lost, customers: ["ann"])
+        settlement.unchangedSince = UnchangedSince(lost)
+        for draft in [grant, settlement] {
+            await #expect(throws: AppendRefusal.conflict) { try await ledger.writer.append(draft) }
+        }
+        grant.unchangedSince = UnchangedSince(kept, customers: ["ann"])
+        #expect(try await ledger.writer.append(grant).position == 5)
         try await LogInspection(ledger.database).expectSound("decisions")
     }
 }

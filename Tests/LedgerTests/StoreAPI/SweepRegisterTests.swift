@@ -253,6 +253,70 @@ struct SweepRegisterTests {
         #expect(try await register.standings().first?.eventsUntil == Self.now)
     }
 
+    @Test("where the log has lost what was appended, and the row is as it was, nothing of it is called known")
+    func lostAppends() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let sweeps = SweepRegister(pool: ledger.pool, holder: "one")
+        let events = WebSweepRegister(pool: ledger.pool, holder: "one")
+        let list = ImportRegister(
+            pool: ledger.pool, stream: StoreStream(app: "app", environment: .production), file: .zero, holder: "one")
+        let lists = WebImportRegister(pool: ledger.pool, environment: .production, ownerMetadata: nil, holder: "one")
+        var sweep = try #require(try await sweeps.begin("app", in: .production, now: Self.now))
+        try await sweeps.finishPage(&sweep, next: "1", read: 1, recorded: 0, refused: 0)
+        var eventSweep = try #require(try await events.begin(.production, now: Self.now))
+        let begun = try #require(try await list.begin(total: 9))
+        let begunLists = try #require(try await lists.begin())
+        var (standing, standingOfLists) = (begun, begunLists)
+        (standing.done, standingOfLists.list) = (3, 1)
+
+        let drafts = RandomDrafts(seed: 91, originals: 1).drafts(4)
+        let kept = try await ledger.writer.append(drafts[0]).end
+        let logEnd = try await LogEnd.now(of: owner)
+        // One that is new, and one that is found to be there.
+        var lost: [AppendOutcome] = []
+        for _ in 0..<2 { lost.append(try await ledger.writer.append(drafts[1])) }
+        #expect(lost.map(\.isDuplicate) == [false, true] && lost.map(\.end.position) == [2, 2])
+        try await logEnd.restore(by: owner)
+        for isRegrown in [false, true] {
+            // Another event at its position makes up for nothing.
+            if isRegrown { _ = try await ledger.writer.append(drafts[2]) }
+            for outcome in lost {
+                let ends: Set = [kept, outcome.end]
+                let refusals: [() async throws -> Void] = [
+                    {
+                        _ = try await sweeps.finishPage(
+                            &sweep, next: nil, read: 1, recorded: 1, refused: 0, restingOn: ends)
+                    },
+                    {
+                        try await events.advance(
+                            &eventSweep, to: Self.now, read: 1, recorded: 1, refused: 0, restingOn: ends)
+                    },
+                    { try await list.note(standing, after: begun, restingOn: ends) },
+                    { try await lists.note(standingOfLists, after: begunLists, restingOn: ends) },
+                ]
+                for refused in refusals {
+                    let error = await #expect(throws: LedgerError.self) { try await refused() }
+                    #expect(error?.code == .invalid)
+                }
+            }
+        }
+        // Taken up from what the rows say.
+        sweep = try #require(try await sweeps.begin("app", in: .production, now: Self.now))
+        #expect(sweep.isResumed && sweep.cursor == "1" && sweep.pages == 1)
+        #expect(try await events.standings().first?.eventsUntil == nil)
+        #expect(try await list.begin(total: 9) == begun)
+        #expect(try await lists.begin() == begunLists)
+        let again = try await ledger.writer.append(drafts[1])
+        #expect(!again.isDuplicate)
+        let ends: Set = [kept, again.end]
+        #expect(try await sweeps.finishPage(&sweep, next: nil, read: 1, recorded: 1, refused: 0, restingOn: ends))
+        try await events.advance(&eventSweep, to: Self.now, read: 1, recorded: 1, refused: 0, restingOn: ends)
+        #expect(try await events.standings().first?.eventsUntil == Self.now)
+        try await list.note(standing, after: begun, restingOn: ends)
+        try await lists.note(standingOfLists, after: begunLists, restingOn: ends)
+    }
+
     @Test(
         "where the database has lost what was written last, an import is taken up from what is left")
     func lostImport() async throws {

@@ -60,9 +60,8 @@ struct DeliveryDeskTests {
             identities: [], deduplication: .unique)
     }
 
-    @Test("what came of a message that the database has lost says nothing of the one that has its number since")
-    func lostMessage() async throws {
-        let ledger = try await TestLedger()
+    /// Adds an endpoint and a message that is due to it.
+    private static func addMessage(to ledger: TestLedger) async throws {
         _ = try await ledger.pool.withConnection { connection in
             try connection.query(
                 "INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, types) VALUES (1, 'we', 1, '', '{2}')"
@@ -79,6 +78,43 @@ struct DeliveryDeskTests {
                 SELECT 1, 'we', number, 0, 1, clock_timestamp() FROM webhook_message
                 """)
         }
+    }
+
+    @Test("what is read to be sent, and given back, is of the messages handed out, whatever has their numbers since")
+    func lostContents() async throws {
+        let ledger = try await TestLedger()
+        try await Self.addMessage(to: ledger)
+        _ = try await ledger.writer.append(.grant("first", of: "pro", to: "ann"))
+        let desk = DeliveryDesk(pool: ledger.pool)
+        let due = try await desk.take(limit: 1)
+        let message = try #require(due.first)
+        let ann = IdentityRef(1)
+        let contents = try await ledger.reader.contents(of: due, events: [.whole: [1]], people: [ann])
+        #expect(contents.names == [ann: "ann"] && contents.events[.whole]?.map(\.record.position) == [1])
+        let owner = try await ledger.database.owner()
+        func isGivenBack() async throws -> Bool {
+            try await desk.giveBack([(endpoint: message.endpoint, number: message.number, messageID: message.id)])
+            return try await ledger.pool.withConnection { connection in
+                try connection.query("SELECT NOT is_taken FROM webhook_delivery").row(0).bool(0)
+            }
+        }
+        // Another has its number.
+        try await owner.execute(script: "UPDATE webhook_message SET id = gen_random_uuid()")
+        for (events, people) in [([:], [ann]), ([.whole: [1]], [])] as [([LogScope: Set<Int64>], Set<IdentityRef>)] {
+            let error = await #expect(throws: LedgerError.self) {
+                try await ledger.reader.contents(of: due, events: events, people: people)
+            }
+            #expect(error?.code == .unavailable)
+        }
+        #expect(try await !isGivenBack())
+        try await owner.execute(script: "UPDATE webhook_message SET id = '\(message.id)'")
+        #expect(try await isGivenBack())
+    }
+
+    @Test("what came of a message that the database has lost says nothing of the one that has its number since")
+    func lostMessage() async throws {
+        let ledger = try await TestLedger()
+        try await Self.addMessage(to: ledger)
         let desk = DeliveryDesk(pool: ledger.pool)
         let due = try #require(try await desk.take(limit: 1).first)
         func state(after messageID: String) async throws -> Int64 {

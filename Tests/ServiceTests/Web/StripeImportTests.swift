@@ -128,6 +128,31 @@ struct StripeImportTests {
         await rig.stop()
     }
 
+    @Test("what the log has lost before it was noted how far the lists were read is read again")
+    func lost() async throws {
+        let rig = try await StripeAccountRig()
+        try await rig.sell(to: "c-1")
+        let desk = rig.rig.stripeDesk
+        let log = try await LosingLog(rig.rig)
+        let losing = StripeDesk(
+            desk.clients, reader: desk.reader, metrics: desk.metrics, logger: desk.logger, now: desk.now
+        ) { try await log.append($0) }
+        let lists = StripeImport(
+            losing, try #require(desk.client(.production)),
+            register: WebImportRegister(
+                pool: rig.rig.pool, environment: .production, ownerMetadata: nil, holder: "test"),
+            intervals: .impatient)
+        let error = await #expect(throws: LedgerError.self) { try await lists.run() }
+        #expect(error?.code == .invalid)
+        let state = try #require(try await WebImportRegister.states(rig.rig.pool).first)
+        #expect(state.completedAt == nil && state.standing.recorded == 0 && !state.isHeld)
+        #expect(try await rig.stripe.access("c-1") == [])
+        log.stop()
+        #expect(try await lists.run()?.standing.recorded ?? 0 > 0)
+        #expect(try await rig.stripe.access("c-1") == ["web_checkout active"])
+        await rig.stop()
+    }
+
     @Test("where the object is gone after which a list goes on, nothing of what is as old is left out")
     func cursorIsGone() async throws {
         let rig = try await StripeAccountRig()

@@ -90,6 +90,35 @@ struct StripeLookupTests {
         #expect(!stripe.rig.log.lines.contains { $0.contains("sk_live_1") })
     }
 
+    @Test("what was read and the log has lost is read again")
+    func lost() async throws {
+        let (stripe, shelf, server, _) = try await Self.make()
+        defer { server.stop() }
+        shelf.put(StripeShelf.tie, at: StripeShelf.tiePath)
+        shelf.put(StripeShelf.refund(), at: "/v1/refunds/re_1")
+        #expect(try await stripe.deliver(StripeBody.paid).status == 200)
+        shelf.fail(.answer(500, "{}"))
+        #expect(try await stripe.deliver(StripeShelf.refunded).status == 200)
+        shelf.fail(nil)
+        let (pool, desk) = (stripe.rig.pool, stripe.rig.stripeDesk)
+        let log = try await LosingLog(stripe.rig)
+        let losing = StripeDesk(
+            desk.clients, reader: desk.reader, metrics: desk.metrics, logger: desk.logger, now: desk.now
+        ) { try await log.append($0) }
+        let lookups = StripeLookups(
+            losing, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+            register: WebLookupRegister(pool: pool))
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 121_000)
+        while try await lookups.round() > 0 {}
+        #expect(try await Self.owed(stripe) > 0)
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        log.stop()
+        stripe.rig.clock.now = stripe.rig.clock.now.adding(milliseconds: 31_000)
+        while try await lookups.round() > 0 {}
+        #expect(try await Self.owed(stripe) == 0)
+        #expect(try await stripe.access("c-1") == ["web_checkout revoked"])
+    }
+
     @Test(
         "a name that is read and contradicts the owner is counted and told once: of a payment intent, of a subscription"
     )

@@ -179,6 +179,34 @@ struct StripeSweepTests {
         #expect(try await stripe.access("c-3", "sandbox") == [])
     }
 
+    @Test("what the log has lost before it was noted how far the list was read is read again")
+    func lost() async throws {
+        let (stripe, list, server, _) = try await Self.make()
+        defer { server.stop() }
+        list.add("invoice.paid", StripeBody.invoice("c-1"), id: "evt_1", created: StripeRig.noon - 60)
+        let (pool, lists) = (stripe.rig.pool, stripe.rig.stripeDesk)
+        let log = try await LosingLog(stripe.rig)
+        let desk = StripeDesk(
+            Array(lists.clients.prefix(1)), reader: lists.reader, metrics: lists.metrics, logger: lists.logger,
+            now: lists.now
+        ) { try await log.append($0) }
+        let sweep = StripeSweep(desk, register: WebSweepRegister(pool: pool, holder: "test")) { client in
+            StripeImport(
+                lists, client,
+                register: WebImportRegister(
+                    pool: pool, environment: .production, ownerMetadata: nil, holder: "test"),
+                intervals: .impatient)
+        }
+        let error = await #expect(throws: LedgerError.self) { try await sweep.runOnce() }
+        #expect(error?.code == .invalid)
+        let standing = try #require(try await WebSweepRegister(pool: pool, holder: "other").standings().first)
+        let until = try #require(standing.eventsUntil)
+        #expect(until < stripe.rig.clock.now && !standing.isHeld)
+        log.stop()
+        #expect(try await sweep.runOnce().first??.recorded == 1)
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+    }
+
     @Test("where this machine's clock is ahead, what comes until it is set right is read all the same")
     func clockAhead() async throws {
         let (stripe, list, server, sweep) = try await Self.make()

@@ -108,8 +108,8 @@ struct ConsumptionCommand: Command {
         let original: String
         let app: String
         let key: OriginalKey
-        /// Up to where the log was known when this was read.
-        let position: Int64
+        /// The end of the log when this was read.
+        let end: EventMark
         let fact: TransactionFact
         let question: ConsumptionRequest?
         /// An order to tell the store, of which nobody knows whether it was carried out.
@@ -153,8 +153,7 @@ struct ConsumptionCommand: Command {
     ) async throws -> Subject {
         let found = try await reader.original(of: transaction, in: environment)
         guard let original = arguments.value("--original") ?? found,
-            case let (subscription, position) = try await reader.subscription(original, environment: environment),
-            let known = subscription,
+            let known = try await reader.subscription(original, environment: environment).subscription,
             let fact = known.state.winningStatements().first(where: { $0.transactionIDs.contains(transaction) })?.fact
         else {
             throw CommandFailure(
@@ -173,7 +172,7 @@ struct ConsumptionCommand: Command {
         let dialogue = try await reader.storeDialogue(about: key)
         let question = dialogue.openQuestion(about: transaction)
         return Subject(
-            transaction: transaction, original: original, app: fact.bundleID, key: key, position: position, fact: fact,
+            transaction: transaction, original: original, app: fact.bundleID, key: key, end: known.end, fact: fact,
             question: question, unsettled: dialogue.unsettledOrder(about: transaction),
             isConsented: configured != nil,
             decision: try await reader.consumption(
@@ -288,7 +287,7 @@ extension ConsumptionCommand {
                 content: .consumption(transactionID: transaction, information), outcome: .pending, order: order),
             in: environment, source: .operatorCommand)
         // Of several people at once one tells the store: it would keep the last one's word, and the log another's.
-        draft.unchangedSince = UnchangedSince(subject.position, originals: [subject.key])
+        draft.unchangedSince = UnchangedSince(subject.end, originals: [subject.key])
         do {
             _ = try await writer.append(draft)
         } catch AppendRefusal.conflict {
