@@ -103,10 +103,7 @@ package struct ConsumptionRegister: Sendable {
     /// - Parameter seen: the end of the log up to which they are known.
     package func requests(after seen: EventMark, since oldest: Timestamp) async throws -> News {
         var news = try await run { connection in
-            guard let row = try connection.query(Statements.head.sql, Statements.head.parameters).first else {
-                throw Statements.missingHead
-            }
-            let head = EventMark(position: try row.int(0), hash: try row.digest(2))
+            let head = try EventMark.end(on: connection)
             return News(upTo: head, isAnew: try head != seen && !seen.isHeld(on: connection))
         }
         guard news.upTo != seen else { return news }

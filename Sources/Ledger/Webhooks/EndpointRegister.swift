@@ -97,10 +97,7 @@ package final class EndpointRegister: Sendable {
         let known = state.withLock { $0.mark }
         let (events, head, start, values) = try await pool.run(doing: "reading the endpoints of webhooks") {
             connection in
-            guard let row = try connection.query(Statements.head.sql, Statements.head.parameters).first else {
-                throw Statements.missingHead
-            }
-            let head = EventMark(position: try row.int(0), hash: try row.digest(2))
+            let head = try EventMark.end(on: connection)
             guard head != known else { return ([EndpointEvent](), head, known, [(String, Digest, [UInt8])]()) }
             let start = try known.isHeld(on: connection) ? known : .none
             let events = try EndpointEvent.all(after: start.position, upTo: head.position, on: connection)
