@@ -38,8 +38,11 @@ final class ReplicatedServer: Sendable {
 
     private func run(_ command: String) async throws -> String {
         let process = Process()
-        process.executableURL = URL(filePath: "/bin/bash")
-        process.arguments = ["-c", Self.script, "bash", command, directory.path()]
+        // Whatever a server does, nobody waits for it for ever.
+        process.executableURL = URL(filePath: "/usr/bin/timeout")
+        process.arguments = [
+            "--foreground", "--kill-after=10", "120", "/bin/bash", "-c", Self.script, "bash", command, directory.path(),
+        ]
         let (output, errors) = (Pipe(), Pipe())
         process.standardOutput = output
         process.standardError = errors
