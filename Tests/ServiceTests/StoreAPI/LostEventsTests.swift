@@ -35,6 +35,15 @@ struct LostEventsTests {
         #expect(try await rig.holdings(Self.token) == ["premium active paid_period"])
     }
 
+    /// Asks the rig's store, and appends what it says to a log that loses it.
+    private static func check(_ rig: ServiceRig, appendingTo log: LosingLog) throws -> StoreCheck {
+        let application = rig.application
+        return StoreCheck(
+            client: try #require(rig.asked?.clients.first), statements: application.statements,
+            reader: application.reader, now: application.now
+        ) { try await log.append($0) }
+    }
+
     @Test("a page of a list that is imported is asked about again where what the store said is lost")
     func imported() async throws {
         let rig = try await ServiceRig.withCatalog(asksStore: true)
@@ -42,11 +51,7 @@ struct LostEventsTests {
         let bought = HeldTransaction(token: Self.token)
         try store.remember(bought.members, HeldRenewal(signed: 0.2).members)
         let log = try await LosingLog(rig)
-        let application = rig.application
-        let check = StoreCheck(
-            client: try #require(rig.asked?.clients.first), statements: application.statements,
-            reader: application.reader, now: application.now
-        ) { try await log.append($0) }
+        let check = try Self.check(rig, appendingTo: log)
         let register = ImportRegister(
             pool: rig.pool, stream: StoreStream(app: ServiceRig.bundleID, environment: .production), file: .zero,
             holder: "test")
@@ -76,14 +81,11 @@ struct LostEventsTests {
         try await healing.sweep()
         try await healing.look()
         let log = try await LosingLog(rig)
-        let application = rig.application
-        let check = StoreCheck(
-            client: try #require(rig.asked?.clients.first), statements: application.statements,
-            reader: application.reader, now: application.now
-        ) { try await log.append($0) }
+        let check = try Self.check(rig, appendingTo: log)
         let repairer = StoreRepairer(
             [(check, .production)], register: CheckRegister(pool: rig.pool, holder: "one"),
-            reader: application.reader, metrics: healing.metrics, logger: application.logger, now: application.now)
+            reader: rig.application.reader, metrics: healing.metrics, logger: rig.application.logger,
+            now: rig.application.now)
         for _ in 0..<2 { #expect(await repairer.roundOfAll() == [.checked(1)]) }
         log.stop()
         #expect(await repairer.roundOfAll() == [.checked(1)])
