@@ -43,6 +43,8 @@ struct Alternatives {
     /// Those of this entitlement.
     let sources: [SourceTimeline]
     let verdict: Verdict
+    /// The events that the facts were folded from.
+    let told: [HistoryEvent]
     /// What was begun to be bought, where nothing gives access.
     let unpaid: [UnpaidPurchase]
 
@@ -79,7 +81,8 @@ struct Alternatives {
     private func lost(_ candidate: ShownReading, to shown: Reading) -> Alternative {
         let reading = candidate.reading
         let policy = facts.catalog.policy
-        let clause = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts).clause(for: candidate)
+        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: told)
+        let clause = words.clause(for: candidate)
         let loss: Alternative.Loss
         var why: String
         if policy.givesAccess(reading.state) != policy.givesAccess(shown.state) {
@@ -134,9 +137,10 @@ struct Alternatives {
                 facts.ownership.owner(of: item.period.fact) != nil
                 || !facts.ownership.transfers(of: originalID).isEmpty
             loss = isClaimed ? .belongsToAnother : .unclaimed
+            let cause = facts.tokenMove(of: item.period, at: instant, told: told).map { ": \($0.cause)" } ?? ""
             sentence =
                 isClaimed
-                ? "\(product) \(reads), and is another customer's."
+                ? "\(product) \(reads), and is another customer's\(cause)."
                 : "\(product) \(reads), and nobody has claimed it."
         case (false, false):
             return nil

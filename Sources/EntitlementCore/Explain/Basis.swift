@@ -3,7 +3,7 @@ struct BasisFinder {
     let history: CustomerHistory
     let instant: Timestamp
     let wanted: Decision
-    /// Whether the sentence speaks of a purchase that gives nothing yet.
+    /// Whether the sentence speaks of a purchase that gives the customer nothing.
     let speaksOfPurchase: Bool
 
     /// Positions of which none can be left out: folding only these events gives the same decision and sentence, and

@@ -45,6 +45,8 @@ struct Verdict {
     var ending: ShownReading?
     /// The original transaction of a purchase that was not paid, where the sentence speaks of one.
     var begun: String?
+    /// A purchase that became another's by its account token, where the sentence speaks of one.
+    var moved: TokenMove?
 }
 
 /// What one source says at an instant.
@@ -113,11 +115,12 @@ extension CustomerFacts {
             if let best, !candidate.reading.isShown(before: best.reading, policy: catalog.policy) { continue }
             best = candidate
         }
-        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: self)
+        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: self, told: events)
         guard let best else {
             let rule: DecidingRule
             let clause: String
             var begun: String?
+            var moved: TokenMove?
             if let first = own.compactMap(\.readings.first).min(by: { $0.start < $1.start }) {
                 rule = .notBegun
                 clause = words.notBegun(first)
@@ -127,7 +130,10 @@ extension CustomerFacts {
             } else if catalog.products.contains(where: { $0.entitlements.contains(entitlementID) }) {
                 rule = .neverHeld
                 let unpaid = unpaidPurchases(giving: entitlementID, at: instant, told: events).first
-                clause = unpaid?.clause ?? "nothing that this customer bought or was given gives \(entitlementID)"
+                moved = unpaid == nil ? tokenMove(giving: entitlementID, at: instant, told: events) : nil
+                clause =
+                    unpaid?.clause ?? moved?.clause
+                    ?? "nothing that this customer bought or was given gives \(entitlementID)"
                 begun = unpaid?.originalTransactionID
             } else {
                 rule = .unknownEntitlement
@@ -137,7 +143,7 @@ extension CustomerFacts {
                 decision: Decision(
                     entitlementID: entitlementID, givesAccess: false, state: nil, productID: nil, source: nil,
                     originalTransactionID: nil, rule: rule, sentence: words.sentence(givesAccess: false, clause)),
-                shown: nil, begun: begun)
+                shown: nil, begun: begun, moved: moved)
         }
         let reading = best.reading
         let givesAccess = catalog.policy.givesAccess(reading.state)

@@ -100,12 +100,35 @@ package struct Explainer: Sendable {
             RefusedClaim(
                 event: event, originalTransactionID: originalID,
                 sentence: "On \(event.recordedAt.inWords) this customer claimed the original transaction "
-                    + "\(originalID), which was another's, and nobody's access changed; a transfer by its owner would "
-                    + "make it this customer's.")
+                    + "\(originalID), \(remedy(for: originalID)).")
         }
         return (claims + namedBesideOthers).sorted {
             ($0.event.position, $0.originalTransactionID) < ($1.event.position, $1.originalTransactionID)
         }
+    }
+
+    /// Whose a purchase is that the customer claimed in vain, and what would make it theirs.
+    ///
+    /// A history shows nothing of what is somebody else's, so often it is not known what the purchase bears.
+    private func remedy(for originalID: String) -> String {
+        let others = "which was another's, and nobody's access changed; a transfer by its owner would make it this "
+        let purchases = facts.originals[originalID]?.winningFacts() ?? []
+        let links = history.events.compactMap { event -> RecordedLink? in
+            guard case .link(let fact) = event.fact else { return nil }
+            return RecordedLink(position: event.position, fact: fact)
+        }
+        let reasons = purchases.map { purchase in
+            facts.ownership.conflictReason(of: purchase, for: facts.customer, app: nil, links: links)
+        }
+        guard reasons.allSatisfy({ $0 == .notLinked || $0 == .linkUndone }) else { return others + "customer's" }
+        let accounts = Set(purchases.compactMap(\.appTransaction))
+        // Of an Apple account that no link ever connected with the customer it is not known whom else links tie to it.
+        guard accounts.count == 1, accounts.isSubset(of: history.identities) else {
+            return others + "customer's, or, where it bears an Apple account with which nobody is linked, a link of "
+                + "that account"
+        }
+        return "which bears an Apple account that is not linked to this customer, and nobody's access changed; a link "
+            + "of that account would make it this customer's"
     }
 
     private func explain(
@@ -121,22 +144,26 @@ package struct Explainer: Sendable {
                 entitlementID: entitlementID, sources: own.map(\.readings), policy: facts.catalog.policy)
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
         let finder = BasisFinder(
-            history: history, instant: instant, wanted: verdict.decision, speaksOfPurchase: verdict.begun != nil)
+            history: history, instant: instant, wanted: verdict.decision,
+            speaksOfPurchase: verdict.begun != nil || verdict.moved != nil)
         let unpaid =
             verdict.decision.givesAccess
             ? [] : facts.unpaidPurchases(giving: entitlementID, at: instant, told: history.events)
         let begun = unpaid.first { $0.originalTransactionID == verdict.begun }
-        let named =
-            verdict.shown?.reading.positions ?? begun?.positions
+        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: history.events)
+        let read =
+            verdict.shown?.reading.positions ?? begun?.positions ?? verdict.moved?.positions
             ?? own.compactMap(\.readings.first).flatMap(\.positions)
+        let named = read + (verdict.shown.map { words.positionsBeside($0) } ?? [])
         // What the sentence names beside what is shown: what it followed, and what gave access last.
         let others = [verdict.shown?.previous, verdict.ending?.previous, verdict.ending?.reading]
-        let before = others.flatMap { $0?.positions ?? [] }
+        let besideLoss = verdict.ending.map { words.positionsBeside($0) } ?? []
+        let before = others.flatMap { $0?.positions ?? [] } + besideLoss
         let likely = [named, named + before].map { Set($0 + [catalogPosition]) }
         let positions = Set(try finder.positions(likely: likely, check: check))
         let considered = Alternatives(
             facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict,
-            unpaid: unpaid
+            told: history.events, unpaid: unpaid
         ).all()
         return try Explanation(
             decision: verdict.decision, answer: answer,

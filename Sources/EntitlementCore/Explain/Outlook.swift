@@ -106,14 +106,16 @@ struct OutlookFinder {
         case .leeway:
             return [
                 Outlook(code: .leewayEnd, at: reading.end, sentence: "The leeway ends on \(reading.end.inWords)."),
-                renewal(product, by: nil),
+                renewal(of: product, shown, by: nil),
             ]
         case .gracePeriod:
             return grace(shown, product)
         case .billingRetry:
             return retry(shown, product)
         case .expired:
-            return shown.grant == nil ? [renewal(product, by: nil), grant()] : purchases() + [grant()]
+            // Neither a grant nor what was bought for a time renews.
+            let renews = shown.period(at: instant)?.isSubscription ?? false
+            return renews ? [renewal(product, by: nil), grant()] : purchases() + [grant()]
         case .billingGivenUp, .replaced:
             return purchases() + [grant()]
         case .refunded:
@@ -164,9 +166,17 @@ struct OutlookFinder {
             case (false, _):
                 outlook.append(expiry(at: end, "It"))
             case (true, nil):
-                if answer?.willRenew == true { outlook.append(renewal(product, by: period.expiry)) }
-                let renews = answer?.willRenew == false ? "It is set not to renew, and" : "Without a renewal"
-                outlook.append(expiry(at: end, "\(renews) the paid period"))
+                let willRenew = answer?.willRenew
+                if willRenew == true { outlook.append(renewal(of: product, shown, by: period.expiry)) }
+                let subject =
+                    if willRenew == false {
+                        "It is set not to renew, and the paid period"
+                    } else if planned(shown)?.gives == false {
+                        "Without another purchase it"
+                    } else {
+                        "Without a renewal the paid period"
+                    }
+                outlook.append(expiry(at: end, subject))
             case (true, _?):
                 outlook += ofPaidTime(product, period, until: end)
             }
@@ -179,7 +189,7 @@ struct OutlookFinder {
     }
 
     private func grace(_ shown: ShownReading, _ product: String) -> [Outlook] {
-        var outlook = [renewal(product, by: nil)]
+        var outlook = [renewal(of: product, shown, by: nil)]
         if let period = shown.period(at: instant),
             let end = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts)
                 .graceEnd(of: shown.reading, period)
@@ -192,7 +202,7 @@ struct OutlookFinder {
     }
 
     private func retry(_ shown: ShownReading, _ product: String) -> [Outlook] {
-        var outlook = [renewal(product, by: nil)]
+        var outlook = [renewal(of: product, shown, by: nil)]
         if let period = shown.period(at: instant), period.expiry != .endless {
             let limit = period.expiry.adding(milliseconds: 60 * Timestamp.millisecondsPerDay)
             outlook.append(
@@ -250,6 +260,30 @@ struct OutlookFinder {
     }
 
     // MARK: - What may be heard
+
+    /// Another product as which the store is to renew what is shown, and whether that gives the entitlement, too; `nil` where
+    /// it is to stay the same.
+    private func planned(_ shown: ShownReading) -> (productID: String, gives: Bool)? {
+        guard let original = shown.reading.originalTransactionID.flatMap({ facts.originals[$0] }), original.web == nil,
+            let productID = original.renewsAs(at: instant), productID != shown.reading.productID
+        else { return nil }
+        let sold = facts.catalog.products.first { $0.productID == productID }
+        return (productID, sold?.entitlements.contains(entitlementID) ?? false)
+    }
+
+    /// The renewal by a date, or by any, as the product as which the store is to make it.
+    private func renewal(of product: String, _ shown: ShownReading, by date: Timestamp?) -> Outlook {
+        guard let planned = planned(shown) else { return renewal(product, by: date) }
+        let change = "\(product) is to renew as \(planned.productID)"
+        let time = date.map { " by \($0.inWords)" } ?? ""
+        let effect = verdict.decision.givesAccess ? "keep it open" : "open it"
+        return Outlook(
+            code: .renewal, at: date,
+            sentence: planned.gives
+                ? "\(change)\(time), which gives \(entitlementID) too; that renewal would \(effect), and has not been "
+                    + "heard of yet."
+                : "\(change)\(time), which gives no \(entitlementID); that renewal would not \(effect).")
+    }
 
     func renewal(_ product: String, by date: Timestamp?) -> Outlook {
         guard let date else {

@@ -6,6 +6,8 @@ struct RuleWords {
     let entitlementID: String
     let instant: Timestamp
     let facts: CustomerFacts
+    /// Those that the facts were folded from; empty where nobody asks whose anything was.
+    var told: [HistoryEvent] = []
 
     func sentence(givesAccess: Bool, _ clause: String) -> String {
         "On \(instant.inWords), \(entitlementID) is \(givesAccess ? "open" : "closed"), because \(clause)."
@@ -48,8 +50,9 @@ struct RuleWords {
                 + "tries to collect it"
         case .expired:
             let end = period.ending == .ranOut ? period.end : period.expiry
-            return "\(product) ran out on \(end.inWords)"
-                + (period.isSubscription ? " and no renewal of it is known" : "")
+            let ranOut = "\(product) ran out on \(end.inWords)"
+            guard period.isSubscription else { return ranOut }
+            return ranOut + (lapse(of: shown).map { ": \($0.clause)" } ?? " and no renewal of it is known")
         case .upgradedElsewhere:
             return "\(product) was upgraded to another product on \(period.end.inWords), and nothing has been heard of "
                 + "that one yet"
@@ -63,10 +66,16 @@ struct RuleWords {
         case .familyRevoked:
             return "\(product) is no longer shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
-            return "\(product) is another customer's since \(reading.start.inWords)"
+            let cause = tokenMove(of: shown).map { ": \($0.cause)" } ?? ""
+            return "\(product) is another customer's since \(reading.start.inWords)\(cause)"
         case .grant, .grantRevoked, .renewalPending, .pastDue, .dispute, .cancelled, .paused:
             return "\(product) reads \(reading.state.rawValue)"
         }
+    }
+
+    /// The events that the words about a reading may rest on beside those that the reading itself names.
+    func positionsBeside(_ shown: ShownReading) -> [Int64] {
+        [lapse(of: shown)?.position].compactMap(\.self) + (tokenMove(of: shown)?.positions ?? [])
     }
 
     /// When access was lost and by what, and beside it what is shown.
@@ -83,7 +92,8 @@ struct RuleWords {
         case .expired:
             if ending.grant != nil { return "it ended" }
             if ending.previous?.reason == .leeway { return "its leeway was over" }
-            return ending.previous?.reason == .renewalPending ? "no renewal of it had been heard of" : "it ran out"
+            if ending.previous?.reason == .renewalPending { return "no renewal of it had been heard of" }
+            return "it ran out" + (lapse(of: ending).map { ", for \($0.clause)" } ?? "")
         case .billingRetry, .gracePeriod, .pastDue, .billingGivenUp: return "its renewal was not paid"
         case .cancelled: return "its subscription was ended"
         case .paused: return "its subscription was paused"
@@ -133,11 +143,24 @@ struct RuleWords {
     ///
     /// Nothing is said of the hour after which Stripe charges each renewal.
     private func sinceWhen(_ period: Period, _ shown: ShownReading) -> String {
-        let reading = shown.reading
+        let first = firstHeld(of: period, shown)
         // A period that was transferred begins anew for whom it was transferred to.
-        if reading.start > period.opening { return ", and is this customer's since \(reading.start.inWords)" }
-        if let paidAt = recovery(of: period, shown) { return ", and was paid on \(paidAt.inWords)" }
+        if first.reading.start > period.opening {
+            return ", and is this customer's since \(first.reading.start.inWords)"
+        }
+        if let paidAt = recovery(of: period, first) { return ", and was paid on \(paidAt.inWords)" }
         return ""
+    }
+
+    /// The first reading of a period from which on the customer held it without a break, up to the one that is shown.
+    ///
+    /// A transfer between two who are one customer by a link parts readings, and hands nothing on.
+    private func firstHeld(of period: Period, _ shown: ShownReading) -> ShownReading {
+        var first = shown
+        while first.reading.start > period.opening, let before = first.previous, before.isHeld {
+            first = ShownReading(source: shown.source, index: first.index - 1)
+        }
+        return first
     }
 
     private func replaced(_ product: String, _ shown: ShownReading) -> String {
@@ -156,6 +179,11 @@ struct RuleWords {
             reading.positions.contains($0.position) && ($0.fact.graceEnd ?? .earliest) > instant
         }?.fact.graceEnd
     }
+}
+
+extension Reading {
+    /// Whether it is of something that was the customer's then, and had not become another product.
+    fileprivate var isHeld: Bool { reason != .ownedByAnother && reason != .replaced }
 }
 
 extension Period {

@@ -104,6 +104,14 @@ extension OriginalState {
     /// nothing is known.
     package func willRenew(at instant: Timestamp) -> Bool? {
         if let web { return web.willRenew(at: instant) }
-        return renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact.autoRenews
+        return newestRenewal(at: instant)?.autoRenews
+    }
+
+    /// The product as which the App Store is to renew it, as the newest statement by an instant says; `nil` where it says
+    /// none.
+    func renewsAs(at instant: Timestamp) -> String? { newestRenewal(at: instant)?.autoRenewProductID }
+
+    private func newestRenewal(at instant: Timestamp) -> RenewalFact? {
+        renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact
     }
 }

@@ -131,8 +131,46 @@ struct ExplanationContextTests {
         #expect(explainer.explanation(of: "premium").decision.rule == .neverHeld)
         #expect(
             explainer.refusedClaims[0].sentence
-                == "On 6 January 2026, 00:00 UTC this customer claimed the original transaction 1000, which was "
-                + "another's, and nobody's access changed; a transfer by its owner would make it this customer's.")
+                == "On 6 January 2026, 00:00 UTC this customer claimed the original transaction 1000, \(Self.unknown)")
+    }
+
+    private static let others =
+        "which was another's, and nobody's access changed; a transfer by its owner would make it this customer's"
+    private static let unknown =
+        others + ", or, where it bears an Apple account with which nobody is linked, a link of that account."
+    private static let unlinked =
+        "which bears an Apple account that is not linked to this customer, and nobody's access changed; a link of that "
+        + "account would make it this customer's."
+
+    @Test("what would make a claimed purchase the customer's depends on what it bears")
+    func remedies() {
+        let bought = Entry.statement(
+            subscription("1", from: 0, to: 30, of: nil).with { $0.appTransaction = carol })
+        let undone: [Entry] = [.fact(link(carol, to: bob), recorded: 1), .fact(link(carol, to: carol), recorded: 2)]
+        let claimed = Entry.fact(
+            .conflict(ConflictFact(originalTransactionID: "1000", claimant: bob)), recorded: 5)
+        func said(_ told: [Entry]) -> [String] {
+            let opening = "On 6 January 2026, 00:00 UTC this customer claimed the original transaction 1000, "
+            return Explainer(CustomerHistory(of: bob, told), at: day(20)).refusedClaims.map { claim in
+                #expect(claim.sentence.hasPrefix(opening))
+                return String(claim.sentence.dropFirst(opening.count))
+            }
+        }
+        #expect(said([bought] + undone + [claimed]) == [Self.unlinked], "a link that was taken back")
+        #expect(said([bought, claimed]) == [Self.unknown], "the history does not show what it bears")
+        let givenBack: [Entry] = [
+            .fact(transfer(to: bob), recorded: 1),
+            .fact(.transferUndo(TransferUndoFact(originalTransactionID: "1000", undoes: 3)), recorded: 2),
+        ]
+        #expect(said([bought] + givenBack + [claimed]) == [Self.unknown], "its Apple account may be somebody's")
+        for other in [link(carol, to: dave), link(dave, to: carol), transfer(to: dave)] {
+            let told: [Entry] = [bought] + undone + [Entry.fact(other, recorded: 3), claimed]
+            #expect(said(told) == [Self.others + "."], "\(other)")
+        }
+        let ofAlice: [Entry] = [.fact(link(alice, to: bob), recorded: 1), .fact(link(alice, to: alice), recorded: 2)]
+        #expect(said([month] + ofAlice + [claimed]) == [Self.others + "."], "it bears another's account token")
+        let relinked = Entry.fact(link(carol, to: bob), recorded: 6)
+        #expect(said([bought] + undone + [claimed, relinked]) == [])
     }
 
     @Test("a catalog that made a difference is named, and one that made none is not")

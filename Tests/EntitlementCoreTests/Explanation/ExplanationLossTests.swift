@@ -28,6 +28,11 @@ struct ExplanationLossTests {
             because: "pro gave access until 3 February 2026, 00:00 UTC, when it ran out; before that, pro was refunded "
                 + "on 3 January 2026, 00:00 UTC", outlook: [.renewal, .grant, .purchase]),
         Case(
+            testDescription: "refunded, bought again, and set not to renew",
+            told: [refunded, month, .statement(renewalInfo(signed: 9, renews: false))], state: .revoked,
+            because: "pro gave access until 3 February 2026, 00:00 UTC, when it ran out, for it was set not to renew; "
+                + "before that, pro was refunded on 3 January 2026, 00:00 UTC", outlook: [.renewal, .grant, .purchase]),
+        Case(
             testDescription: "refunded, and a grant that ended since",
             told: [refunded, .fact(granted(until: 35), recorded: 3)], state: .revoked,
             because:

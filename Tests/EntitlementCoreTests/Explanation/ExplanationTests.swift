@@ -48,6 +48,29 @@ struct ExplanationTests {
             because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and is this "
                 + "customer's since 6 January 2026, 00:00 UTC"),
         Case(
+            testDescription: "a transfer between two who are one customer since",
+            told: [month, .fact(transfer(to: bob), recorded: 5), .fact(link(alice, to: bob), recorded: 6)], at: 10,
+            customer: bob, expected: "yes paid_period [1, 2, 4]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC"),
+        Case(
+            testDescription: "the first of two transfers, whose receivers are one customer since",
+            told: [
+                month, .fact(transfer(to: carol), recorded: 5), .fact(transfer(to: bob), recorded: 8),
+                .fact(link(carol, to: bob), recorded: 9),
+            ],
+            at: 10, customer: bob, expected: "yes paid_period [1, 2, 3, 5]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and is this "
+                + "customer's since 6 January 2026, 00:00 UTC"),
+        Case(
+            testDescription: "a transfer that was taken back",
+            told: [
+                month, .fact(transfer(to: bob), recorded: 5),
+                .fact(.transferUndo(TransferUndoFact(originalTransactionID: "1000", undoes: 3)), recorded: 8),
+            ],
+            at: 10, expected: "yes paid_period [1, 2, 3, 4]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and is this "
+                + "customer's since 9 January 2026, 00:00 UTC"),
+        Case(
             testDescription: "a season that the catalog says how long it runs",
             told: [.statement(oneTime("1", "season", .nonRenewing, at: 0))], expected: "yes paid_period [1, 2]",
             because: "season was bought and runs from 1 January 2026, 00:00 UTC until 1 April 2026, 00:00 UTC"),
