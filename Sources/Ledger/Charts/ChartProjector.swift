@@ -27,7 +27,7 @@ package struct ChartProjector: Sendable {
     ///   - patience: how long it waits for another process that is at it; after that it returns.
     package func catchUp(isHurried: Bool = false, stretches: Int = 1, patience: Duration = .zero) async throws {
         let start = ContinuousClock.now
-        var ready: [Stretch: ChartContributions] = [:]
+        var ready: [Stretch: Counted] = [:]
         while true {
             try Task.checkCancellation()
             let pageStart = ContinuousClock.now
@@ -51,12 +51,18 @@ package struct ChartProjector: Sendable {
     private static let pollInterval = Duration.milliseconds(10)
 
     /// The events after a position, up to another one.
-    private struct Stretch: Hashable, Sendable {
+    struct Stretch: Hashable, Sendable {
         let start: Int64
         let end: Int64
     }
 
-    private enum Progress: Sendable {
+    /// What the events of a stretch contribute, and the last of them: a log that loses its end may get others in their places.
+    struct Counted: Sendable {
+        let contributions: ChartContributions
+        let end: EventMark
+    }
+
+    enum Progress: Sendable {
         /// The log's end was reached.
         case done
         /// A page was written, and more is left.
@@ -79,24 +85,26 @@ package struct ChartProjector: Sendable {
     /// What the next complete stretches change, counted at the same time.
     ///
     /// That follows from their events and those before them alone, which nobody changes: not from what is counted already.
-    private func countAhead(_ count: Int) async throws -> [Stretch: ChartContributions] {
+    func countAhead(_ count: Int) async throws -> [Stretch: Counted] {
         let (checkpoint, head) = try await pool.run(doing: Self.work) { connection in
             (try Self.row.checkpoint(on: connection), try Statements.headPosition(on: connection))
         }
-        return try await withThrowingTaskGroup(of: (Stretch, ChartContributions).self) { group in
+        return try await withThrowingTaskGroup(of: (Stretch, Counted?).self) { group in
             var start = checkpoint
             for _ in 0..<count {
                 let stretch = Stretch(start: start, end: layout.end(of: layout.part(after: start)))
                 guard stretch.end <= head else { break }
                 group.addTask {
-                    let contributions = try await pool.run(doing: Self.work) { connection in
+                    let counted: Counted? = try await pool.run(doing: Self.work) { connection in
                         try connection.transaction(.repeatableReadReadOnly) { connection in
+                            guard let end = try EventMark.at(stretch.end, on: connection) else { return nil }
                             try connection.walkByIndex()
-                            return try ChartDifference.contributions(
+                            let contributions = try ChartDifference.contributions(
                                 from: stretch.start, to: stretch.end, on: connection)
+                            return Counted(contributions: contributions, end: end)
                         }
                     }
-                    return (stretch, contributions)
+                    return (stretch, counted)
                 }
                 start = stretch.end
             }
@@ -104,8 +112,8 @@ package struct ChartProjector: Sendable {
         }
     }
 
-    private func page(
-        _ ready: [Stretch: ChartContributions], on connection: isolated PostgresConnection
+    func page(
+        _ ready: [Stretch: Counted], on connection: isolated PostgresConnection
     ) throws -> Progress {
         // A look first: an idle service writes nothing.
         if try Self.row.isCurrent(on: connection) { return .done }
@@ -119,8 +127,8 @@ package struct ChartProjector: Sendable {
             let part = layout.part(after: checkpoint)
             let end = min(head, layout.end(of: part))
             let stretch = Stretch(start: checkpoint, end: end)
-            let difference =
-                try ready[stretch] ?? ChartDifference.contributions(from: checkpoint, to: end, on: connection)
+            let counted = try ready[stretch].flatMap { try $0.end.isHeld(on: connection) ? $0.contributions : nil }
+            let difference = try counted ?? ChartDifference.contributions(from: checkpoint, to: end, on: connection)
             var contributions = try ChartTable.contributions(of: part, on: connection)
             for (environment, cells) in difference { contributions[environment, default: ChartCells()].add(cells) }
             try ChartTable.write(contributions, of: part, on: connection)

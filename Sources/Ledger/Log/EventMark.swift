@@ -31,6 +31,13 @@ extension EventMark {
         return EventMark(position: try row.int(0), hash: try row.digest(2))
     }
 
+    /// The event at a position; `nil` where there is none.
+    static func at(_ position: Int64, on connection: isolated PostgresConnection) throws -> EventMark? {
+        try connection.query(
+            "SELECT position, hash FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(position)]
+        ).first.map { try EventMark($0, 0) }
+    }
+
     /// Whether the log holds this event: no log that lost it does, however long it is again.
     func isHeld(on connection: isolated PostgresConnection) throws -> Bool {
         guard self != .none else { return true }

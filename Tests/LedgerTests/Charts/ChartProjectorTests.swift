@@ -101,6 +101,27 @@ struct ChartProjectorTests {
         #expect(summary.chartParts > head / 4)
     }
 
+    @Test("what was counted of events that the log has lost since is counted anew")
+    func lostEnd() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        let drafts = RandomDrafts(seed: 12, originals: 3).drafts(25)
+        _ = try await ledger.writer.append(drafts[0])
+        let end = try await LogEnd.now(of: owner)
+        for draft in drafts[1...12] { _ = try await ledger.writer.append(draft) }
+        let projector = ChartProjector(pool: ledger.pool, layout: Self.layout)
+        let ready = try await projector.countAhead(2)
+        #expect(ready.count == 2)
+        try await end.restore(by: owner)
+        for draft in drafts[13...] { _ = try await ledger.writer.append(draft) }
+        for _ in ready { _ = try await ledger.pool.withConnection { try projector.page(ready, on: $0) } }
+        try await projector.catchUp(isHurried: true)
+        let stored = try await Self.stored(ledger)
+        try await projector.reset()
+        try await projector.catchUp(isHurried: true)
+        #expect(try await Self.stored(ledger) == stored)
+    }
+
     @Test("several processes that count at once count each event once")
     func together() async throws {
         let ledger = try await TestLedger()
