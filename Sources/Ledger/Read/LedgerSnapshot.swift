@@ -50,10 +50,10 @@ package struct LedgerSnapshot: Sendable {
 }
 
 extension LedgerReader {
-    /// The most conflicts that are recorded of one original transaction.
+    /// The most conflicts that are recorded of one original transaction, until it changes hands.
     package static let conflictLimit = 1000
 
-    /// Who was found claiming somebody else's original transactions before, by original transaction.
+    /// Who was found claiming somebody else's original transactions since these last changed hands, by original transaction.
     package func conflicts(
         on originals: [String], _ environment: StoreEnvironment
     ) async throws -> [String: [IdentityRef]] {

@@ -134,15 +134,22 @@ enum OwnershipQuery {
         }
     }
 
-    /// Who was found claiming somebody else's original transactions; of each the first thousand.
+    /// Who was found claiming somebody else's original transactions since these last changed hands; of each the first
+    /// thousand.
     static func conflicts(on originals: [String], _ environment: StoreEnvironment) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT key.original, conflict.identity FROM unnest($2::text[]) AS key (original)
             CROSS JOIN LATERAL (
+                SELECT coalesce(max(position), 0) AS position FROM event
+                WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = key.original
+                    AND type IN ('claimed', 'transferred', 'transfer_undone')
+            ) AS handed
+            CROSS JOIN LATERAL (
                 SELECT identity FROM event
                 WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = key.original
-                    AND type = 'ownership_conflict' ORDER BY position LIMIT \(LedgerReader.conflictLimit)
+                    AND type = 'ownership_conflict' AND position > handed.position
+                ORDER BY position LIMIT \(LedgerReader.conflictLimit)
             ) AS conflict
             """, [.int(ledgerID), .textArray(originals), .int2(environment.number)])
     }

@@ -220,7 +220,7 @@ struct ReconcileDecision: Sendable {
     /// The claims of what is nobody's, and the conflicts to report: each only while nobody says otherwise first.
     ///
     /// - Parameters:
-    ///   - reported: who was found claiming what before.
+    ///   - reported: who was found claiming what since it last changed hands.
     ///   - abandoned: the original transactions whose owner was forgotten. A claim would come too late, behind theirs, so
     ///     they are transferred.
     func ownershipDrafts(reported: [String: [IdentityRef]], abandoned: Set<String>) -> [EventDraft] {

@@ -153,6 +153,13 @@ struct ReconcileOwnershipTests {
         #expect(new.entitlements.map(\.givesAccess) == [true])
         #expect(Self.isConflict(try await rig.answer("c-3", posted)))
         #expect(try await rig.eventTypes(after: 5) == ["ownership_conflict"])
+
+        // What somebody claims from another owner is another conflict, and is reported once, too.
+        try await rig.command(
+            .transfer(TransferFact(originalTransactionID: original, customer: IdentityRef(0))), ["c-4"])
+        rig.clock.now = day(325)
+        for _ in 0..<2 { #expect(Self.isConflict(try await rig.answer("c-3", posted))) }
+        #expect(try await rig.eventTypes(after: 7) == ["ownership_conflict"])
     }
 
     @Test("what was given to somebody before anybody claimed it cannot be claimed any more")
