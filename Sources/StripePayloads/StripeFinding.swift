@@ -131,7 +131,7 @@ struct StripeFinding {
     /// Whose it is by what is written at the customer of Stripe's who paid, where that was read beside it.
     mutating func own(_ original: String?, payerOf object: JSONObject) {
         guard let ownerMetadata, let payer = object.expanded("customer")?["metadata"]?.object else { return }
-        own(original, .clientReference, payer[ownerMetadata]?.string.flatMap { CustomerID($0) })
+        own(original, .payer, payer[ownerMetadata]?.string.flatMap { CustomerID($0) })
     }
 
     mutating func own(_ original: String?, _ place: WebOwner.Place, _ customer: CustomerID?) {

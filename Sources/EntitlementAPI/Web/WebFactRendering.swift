@@ -102,6 +102,7 @@ extension WireValue {
             case .purchase: "purchase"
             case .session: "session"
             case .clientReference: "client_reference_id"
+            case .payer: "customer"
             }
         self = .object(["place": .string(place), "customer": WireValue(owner.customer)])
     }

@@ -268,6 +268,16 @@ package struct WebOwner: Hashable, Sendable {
         case session = 2
         /// The session's `client_reference_id`.
         case clientReference = 3
+        /// Metadata of the customer of Stripe's who paid, under the name that a team's own records have for it.
+        case payer = 4
+
+        /// Whether it is our own metadata, which a reference beside it does not contradict.
+        var isOwnMetadata: Bool {
+            switch self {
+            case .purchase, .session: true
+            case .clientReference, .payer: false
+            }
+        }
 
         package static func < (left: Place, right: Place) -> Bool { left.rawValue < right.rawValue }
     }

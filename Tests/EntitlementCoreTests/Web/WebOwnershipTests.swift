@@ -19,6 +19,12 @@ struct WebOwnershipTests {
         #expect(holder(reference, session) == bob)
         #expect(holder(reference) == carol)
         #expect(holder(month) == nil)
+        // Nothing depends on who was heard of first, whose number is the smaller.
+        for (first, second) in [(alice, bob), (bob, alice)] {
+            #expect(holder(owned(by: first, .payer), owned(by: second, .clientReference)) == second)
+            #expect(holder(owned(by: second, .clientReference), owned(by: first, .payer)) == second)
+        }
+        #expect(holder(owned(by: alice, .payer)) == alice)
     }
 
     @Test("names that differ are told, and move nothing")

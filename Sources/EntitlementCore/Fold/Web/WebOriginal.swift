@@ -135,10 +135,10 @@ package struct WebOriginal: Hashable, Sendable {
     /// only where it was stated before any metadata was, and counted until then.
     package var contradictingOwners: [IdentityRef] {
         guard let owner = ownerInForce else { return [] }
-        let inMetadata = owners.filter { $0.value.place != .clientReference }.map(\.statedAt).min() ?? .endless
+        let inMetadata = owners.filter(\.value.place.isOwnMetadata).map(\.statedAt).min() ?? .endless
         let others = owners.filter { other in
             other.value.customer != owner.customer && !isForgotten(other.value.customer)
-                && (other.value.place != .clientReference || other.statedAt < inMetadata)
+                && (other.value.place.isOwnMetadata || other.statedAt < inMetadata)
         }
         return Set(others.map(\.value.customer)).sorted()
     }
