@@ -60,8 +60,8 @@ package struct LogTail: Sendable {
 
     // Columns: kind, position or number, environment, type or value, identity, other identity, original transaction,
     // facts, hash, hash of the event at $2.
-    // The columns of an event name only those whom its first statement names; where it may have several, it brings its
-    // facts along.
+    // The columns of an event name only those whom its first statement names, or the first owner of what was bought on the
+    // web; where it may name more, it brings its facts along.
     private static let newsSQL = """
         SELECT 0::smallint, position, NULL::smallint, NULL::text, next_identity, NULL::bigint, NULL::text, NULL::bytea,
             hash, CASE WHEN position = $2 THEN hash ELSE (
@@ -120,11 +120,7 @@ extension LogChange {
         environment = try row.optionalInt(2).map { try StoreEnvironment(stored: $0) }
         let original = try row.optionalText(6)
         var identities = [try row.optionalInt(4), try row.optionalInt(5)].compactMap { $0.map { IdentityRef($0) } }
-        if let facts = try row.optionalBytes(7) {
-            for transaction in try FactCodec.decode(facts).transactions {
-                identities += [transaction.accountToken, transaction.appTransaction].compactMap(\.self)
-            }
-        }
+        if let facts = try row.optionalBytes(7) { identities += try FactCodec.decode(facts).identities }
         switch try row.text(3) {
         case "catalog_applied", "forgotten": scope = .everybody
         // No answer rests on keys.

@@ -154,6 +154,38 @@ struct ImmediateReadsTests {
         await instance.stop()
     }
 
+    @Test("what was bought on the web and names the customer behind another is noticed")
+    func secondOwner() async throws {
+        let rig = try await EntitlementsTests.rig()
+        Self.check(
+            try await rig.put(
+                """
+                {"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium"]},
+                {"product_id":"com.example.lifetime","entitlements":["lifetime"],
+                "stripe":{"price":"price_1","mode":"payment"}}]}
+                """))
+        let instance = try await ServedInstance.start(on: rig)
+        _ = try await instance.read(Self.ann, key: rig.admin)
+        let fact = WebFact(
+            type: WebFact.readingLabel, eventID: nil, statedAt: day(2), payloadHash: RandomDrafts.digest("pi_9"),
+            originalTransactionID: "pi_9",
+            payment: WebPayment(
+                paidAt: day(1), isPaidByEvent: true, amount: 4999, currency: "usd",
+                catalogProductID: "com.example.lifetime", products: []),
+            owners: [
+                WebOwner(place: .clientReference, customer: IdentityRef(0)),
+                WebOwner(place: .purchase, customer: IdentityRef(1)),
+            ])
+        _ = try await rig.application.writer.append(
+            EventDraft(
+                environment: .production, source: .stripeAPI, type: WebFact.readingLabel, occurredAt: nil,
+                fact: .web(fact), identities: ["c-7", Self.ann], deduplication: .unique))
+        let expected = try await instance.generalAnswer(Self.ann, key: rig.admin)
+        #expect(expected.body.contains(#""original_transaction_id":"pi_9""#))
+        #expect(try await instance.read(Self.ann, key: rig.admin) == expected)
+        await instance.stop()
+    }
+
     @Test("a revoked key is refused as soon as keys are asked for again")
     func revokedKey() async throws {
         var limits = Application.Limits()
