@@ -105,6 +105,19 @@ struct LogTests {
         await #expect(throws: KnownAtError.beyondHead(head: 3)) {
             try await ledger.reader.catalog(knownAt: .position(4))
         }
+        // A writer that has the head may have dated its events before it stalled.
+        let owner = try await ledger.database.owner()
+        for end in ["ROLLBACK", "COMMIT"] {
+            try await owner.execute(script: "BEGIN; SELECT FROM ledger_head FOR UPDATE")
+            await #expect(throws: KnownAtError.notSettled) { try await position(3_000_001) }
+            #expect(try await position(3_000_000) == 3)
+            try await owner.execute(script: end)
+            #expect(try await position(3_000_001) == 3)
+        }
+        try await owner.execute(script: "BEGIN; UPDATE ledger_head SET position = position")
+        await #expect(throws: KnownAtError.notSettled) { try await position(3_000_001) }
+        try await owner.execute(script: "ROLLBACK")
+        #expect(try await position(3_000_001) == 3)
     }
 
     @Test("evidence comes back byte for byte, its certificates stored once")

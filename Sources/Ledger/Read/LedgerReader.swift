@@ -45,6 +45,9 @@ package struct LedgerReader: Sendable {
     /// transaction) and then take some time to commit.
     private static let settlingMilliseconds: Int64 = 20_000
 
+    /// How long a transaction that has the log's head is waited for.
+    private static let restingSeconds = 0.5
+
     /// Everything that bears on a customer, and the position it rests on.
     ///
     /// What is known now is looked up in one round trip and one snapshot, through the views. What was known then is
@@ -183,7 +186,13 @@ package struct LedgerReader: Sendable {
             let headRecordedAt = Timestamp(milliseconds: try row.timestamp(1))
             let settled = now().adding(milliseconds: -Self.settlingMilliseconds)
             // The next batch is recorded later than the head, whatever its clock says.
-            guard instant <= headRecordedAt || instant < settled else { throw KnownAtError.notSettled }
+            if instant > headRecordedAt {
+                guard instant < settled,
+                    let end = try Statements.end(on: connection, waitingUpTo: Self.restingSeconds),
+                    try Statements.lastPosition(recordedBy: instant, head: end, on: connection) == head
+                else { throw KnownAtError.notSettled }
+                return head
+            }
             // Recorded time never decreases with position, so a search by halves over the primary key finds it.
             return try Statements.lastPosition(recordedBy: instant, head: head, on: connection)
         }
@@ -241,6 +250,29 @@ enum Statements {
 
     static let head = PostgresStatement(
         "SELECT position, recorded_at, hash FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
+
+    /// Where the log ends while no transaction that runs has its head; `nil` where one has it for so many seconds.
+    ///
+    /// Such a one may have dated its events long ago, and stall before it commits them. Whoever locks or changes a row has
+    /// its table locked until what was committed is seen, so the locks are looked at first.
+    static func end(
+        on connection: isolated PostgresConnection, waitingUpTo seconds: Double
+    ) throws -> Int64? {
+        let pause = 0.01
+        for attempt in 0...Int(seconds / pause) {
+            if attempt > 0 { _ = try connection.query("SELECT pg_sleep($1)", [.double(pause)]) }
+            let isHeld =
+                try connection.query(
+                    """
+                    SELECT FROM pg_locks WHERE locktype = 'relation' AND relation = 'ledger_head'::regclass AND granted
+                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                        AND mode IN ('RowShareLock', 'RowExclusiveLock') AND pid IS DISTINCT FROM pg_backend_pid() LIMIT 1
+                    """
+                ).first != nil
+            if !isHeld { return try headPosition(on: connection) }
+        }
+        return nil
+    }
 
     static let missingHead = LedgerError(.schema, "the ledger's head row is missing; run `rightful migrate`")
 
