@@ -163,6 +163,12 @@ struct CommandTests {
                     + #","to":{"after":[],"before":[],"customer_id":"a"}}"#)
         }
         try check(
+            TransferDocument(
+                position: 8, environment: .production, originalTransactionID: "100", from: nil, to: nil, others: [side]),
+            #"{"dry_run":false,"environment":"production","from":null,"object":"transfer","#
+                + #""original_transaction_id":"100","others":[{"after":[],"before":[],"customer_id":"a"}],"#
+                + #""position":8,"to":null}"#)
+        try check(
             GrantDocument(
                 position: 5, environment: .production, grantID: "g", customerID: "c", entitlement: "premium",
                 until: nil, reason: "kindness"),

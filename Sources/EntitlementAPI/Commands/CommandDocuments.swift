@@ -63,11 +63,15 @@ package struct TransferDocument: Codable, Hashable, Sendable, NamedDocument {
     @Nullable package private(set) var from: Side?
     /// `null` where it is nobody's again.
     @Nullable package private(set) var to: Side?
+    /// Whose other periods of it go along, or come back: there only where somebody else than the two has any.
+    package let others: [Side]?
 
     /// An answer to what was recorded at a position; to a dry run, where there is none.
     package init(
-        position: Int64?, environment: StoreEnvironment, originalTransactionID: String, from: Side?, to: Side?
+        position: Int64?, environment: StoreEnvironment, originalTransactionID: String, from: Side?, to: Side?,
+        others: [Side] = []
     ) {
+        self.others = others.isEmpty ? nil : others
         dryRun = position == nil
         self.environment = environment
         self.originalTransactionID = originalTransactionID
@@ -77,7 +81,7 @@ package struct TransferDocument: Codable, Hashable, Sendable, NamedDocument {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, position, environment, from, to
+        case object, position, environment, from, to, others
         case dryRun = "dry_run"
         case originalTransactionID = "original_transaction_id"
     }

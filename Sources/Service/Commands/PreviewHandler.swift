@@ -31,7 +31,19 @@ extension Application {
         for name in draft?.identities ?? [] where !names.contains(where: { ExactText($0) == ExactText(name) }) {
             names.append(name)
         }
+        if case .link = request.command, let draft {
+            names += try await holders(of: draft.identities, environment).filter { holder in
+                !names.contains { ExactText($0) == ExactText(holder) }
+            }
+        }
         return try await foresee(draft, of: names, environment)
+    }
+
+    /// Whose some identities are by the links in force.
+    private func holders(of identities: [String], _ environment: StoreEnvironment) async throws -> [String] {
+        let snapshot = try await reader.snapshot(LedgerQuestion(of: nil, environment, customers: identities))
+        let numbers = identities.compactMap { snapshot.identities[ExactText($0)] }
+        return try await knownNames(of: Set(numbers.map(snapshot.facts.ownership.customer(of:))))
     }
 
     /// Everybody whom a command names, as they read without it and with it, as if it were appended next.

@@ -140,6 +140,11 @@ extension Application {
         for id in [parties.from, parties.to].compactMap(\.self) where histories[ExactText(id)] == nil {
             histories[ExactText(id)] = try await history(of: id)
         }
+        let sides = [parties.from, parties.to].compactMap { $0.flatMap { histories[ExactText($0)]?.customer } }
+        let others = try await others(than: Set(sides), of: scene)
+        for id in others where histories[ExactText(id)] == nil {
+            histories[ExactText(id)] = try await history(of: id)
+        }
         var all = histories.values.flatMap(\.events)
         if case .transfer(let fact) = scene.event.fact, fact.isOfNobodys {
             // It is in nobody's history.
@@ -160,7 +165,24 @@ extension Application {
             TransferDocument(
                 position: isDryRun ? nil : scene.event.position, environment: scene.environment,
                 originalTransactionID: scene.event.fact.originalTransactionID ?? "", from: parties.from.map(side),
-                to: parties.to.map(side)), position: position)
+                to: parties.to.map(side), others: others.map(side)), position: position)
+    }
+
+    /// Everybody but the two to whom a part of the original transaction belongs without the event, or with it.
+    private func others(than sides: Set<IdentityRef>, of scene: TransferScene) async throws -> [String] {
+        guard let originalID = scene.event.fact.originalTransactionID else { return [] }
+        let found = try await reader.subscription(
+            originalID, environment: scene.environment, knownAt: .position(scene.event.position - 1),
+            app: scene.scope.app)
+        // What was bought on the web is one customer's as a whole.
+        guard let subscription = found.subscription, subscription.state.web == nil else { return [] }
+        let before = subscription.ownership
+        var after = before
+        after.apply(scene.event.fact, position: scene.event.position, recordedAt: scene.event.recordedAt)
+        let owners = subscription.state.winningStatements().flatMap { period in
+            [before, after].compactMap { $0.currentOwner(of: period.fact) }
+        }
+        return try await knownNames(of: Set(owners).subtracting(sides).subtracting(sides.map(before.customer(of:))))
     }
 
     /// Who loses and who gets it: the customer in the path by their own name, the other by the name the log has; `nil` for

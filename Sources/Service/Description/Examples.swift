@@ -76,7 +76,8 @@ enum Example {
     static let transfer = """
         {"object":"transfer","position":null,"dry_run":true,"environment":"production",
          "original_transaction_id":"2000000123456780","from":{"customer_id":"c-1","before":[\(entitlement)],"after":[]},
-         "to":{"customer_id":"c-2","before":[],"after":[\(entitlement)]}}
+         "to":{"customer_id":"c-2","before":[],"after":[\(entitlement)]},
+         "others":[{"customer_id":"c-3","before":[],"after":[]}]}
         """
 
     static let subscription = """

@@ -198,6 +198,28 @@ struct TransferCommandTests {
         #expect(try await receiver("c-1") == .string(other))
     }
 
+    @Test("whose other periods go along is told, too, before and after, and again when it is undone")
+    func others() async throws {
+        let rig = try await EntitlementsTests.rig()
+        var second = Purchase().renewed()
+        second.token = "0F1D2E3C-4B5A-6978-8796-A5B4C3D2E1F0"
+        let other = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        try await rig.notify(second)
+        rig.clock.now = try instant("2027-06-01T00:00:00Z")
+        let dry = try await rig.transfer(Self.original, from: Self.ann, to: "c-1", dryRun: true)
+        let others = try dry.json["others"]
+        #expect(others?.count == 1 && others?[0]?["customer_id"] == .string(other), "\(dry.text)")
+        #expect(others?[0]?["before"]?[0]?["gives_access"] == .bool(true))
+        #expect(others?[0]?["after"]?[0]?["gives_access"] == .bool(false))
+        let done = try await rig.transfer(Self.original, from: Self.ann, to: "c-1")
+        #expect(try comparable(done) == comparable(dry))
+        rig.wait()
+        #expect(try await rig.holdings(other) == Self.lost)
+        let undone = try await rig.command("transfer", "c-1", #"{"undo":5,"dry_run":true}"#).json
+        #expect(undone["to"]?["customer_id"] == .string(other), "whose the latest is")
+        #expect(undone["others"]?[0]?["customer_id"] == .string(Self.ann))
+    }
+
     @Test("a dry run takes the receiver's own purchases and grants into account, and one the ledger never saw")
     func receiversOwn() async throws {
         let rig = try await EntitlementsTests.rig()

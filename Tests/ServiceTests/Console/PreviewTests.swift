@@ -79,6 +79,18 @@ struct PreviewTests {
         #expect(try await read(rig, "c-9").allSatisfy { $0.contains("false") })
     }
 
+    @Test("whoever has what is to be linked is told of, because they lose it")
+    func holder() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        try await rig.notify(Purchase())
+        try await rig.link(Purchase.customer, to: "c-9")
+        let token = #"{"app_account_token":"\#(Purchase.customer)"}"#
+        _ = try await expectForeseen(rig, "c-8", "link", token, names: ["c-8", Purchase.customer, "c-9"])
+        #expect(try await read(rig, "c-9").isEmpty)
+        #expect(try await read(rig, "c-8").count == 1)
+    }
+
     @Test("what would be refused is refused, with the same code")
     func refused() async throws {
         let rig = try await ServiceRig.make()
