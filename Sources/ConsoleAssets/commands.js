@@ -2,6 +2,7 @@
 
 import { addressOf, fileProblem, may, mayEverywhere, mayInEveryApp, path } from "./api.js";
 import { announce, button, el } from "./dom.js";
+import { isOfAppStore } from "./find.js";
 import { words } from "./words.js";
 
 const say = words.commands;
@@ -21,14 +22,15 @@ function mayWrite(view, then) {
   const originals = [...then.purchases.keys(), ...[...then.others].filter(([, purchase]) => purchase).map(([id]) => id)];
   const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()))
     .map((one) => one.facts);
-  // The App Store's ids are numbers.
-  const ofStore = originals.filter((id) => /^\d+$/.test(id));
+  const ofStore = originals.filter(isOfAppStore);
+  // What is nobody's is given to them as well, by a key of every app.
+  const mayTransfer = originals.length > 0 || mayInEveryApp("customers:write");
   return [
     mayInEveryApp("customers:write") && button(say.grant, form("grant"), { id: "do-grant" }),
     mayInEveryApp("customers:write") && may("events:read") && grants.length > 0
       && button(say.revoke, form("revoke", grants), { id: "do-revoke" }),
     mayInEveryApp("customers:write") && button(say.link, form("link"), { id: "do-link" }),
-    originals.length > 0 && button(say.transfer, form("transfer", originals), { id: "do-transfer" }),
+    mayTransfer && button(say.transfer, form("transfer", originals), { id: "do-transfer" }),
     originals.length > 0 && button(say.check, form("check", originals), { id: "do-check" }),
     ofStore.length > 0 && button(say.extend, form("extend", ofStore), { id: "do-extend" }),
   ];

@@ -2,12 +2,12 @@
 
 import { get, may, mayInEveryApp, post } from "./api.js";
 import { button, el, field, openDialog, show } from "./dom.js";
-import { both, environment, own, preview, reasonField, send, sides, steps, undoKey } from "./forms.js";
+import { environment, own, parties, preview, reasonField, send, sides, steps, undoKey } from "./forms.js";
 import { checkInclusion } from "./proof.js";
 import { millis, timeElement } from "./time.js";
 import { screenWords } from "./screenwords.js";
 import { words } from "./words.js";
-import { eventWords } from "./history.js";
+import { eventWords, kindOf } from "./history.js";
 
 const longText = 200;
 
@@ -62,7 +62,7 @@ function description(event, view) {
     proof.scrollIntoView({ block: "nearest" });
   }, { id: "check-proof" });
   return [
-    el("p", { class: "lead" }, eventWords({ type: event.type, subtype: event.notification?.subtype })), undoing(view, event),
+    el("p", { class: "lead" }, eventWords(kindOf(event))), undoing(view, event),
     el("dl", { class: "tree" },
       line(screenWords.fields.type, id(event.type)), line(screenWords.fields.source, screenWords.eventSources[event.source] ?? event.source),
       line(screenWords.fields.occurred, event.occurred_at && timeElement(millis(event.occurred_at))),
@@ -109,7 +109,7 @@ function undoing(view, event) {
   const body = () => ({ ...command, reason: reason.value, ...given });
   return button(words.commands.undo, () => steps(view, screenWords.undoTitle(position), [field(words.commands.reason, reason, words.commands.reasonHint)], {
     preview: async () => (action === "transfer"
-      ? sides(both(await post(own(view, action), { ...body(), dry_run: true })))
+      ? sides(parties(await post(own(view, action), { ...body(), dry_run: true })))
       : preview(view, { [action]: { ...command, reason: reason.value } })),
     run: async () => {
       const done = await send(own(view, action), body(), undoKey(position));

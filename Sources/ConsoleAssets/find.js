@@ -64,7 +64,14 @@ const isUUID = (text) => /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(tex
 // Such as stands in receipts.
 const mayBeOrder = (text) => /^[a-z][a-z0-9]{6,19}$/i.test(text) && /\d/.test(text);
 
-// Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id.
+// The App Store's ids are numbers.
+export const isOfAppStore = (id) => /^\d+$/.test(id);
+
+// Original transactions, which Stripe's subscriptions, payments and sessions are as well.
+const mayBePurchase = (text) => isOfAppStore(text) || /^(sub|pi|cs)_/.test(text);
+
+// Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id. `nobodys` are
+// purchases of which no customer is told, because they are nobody's.
 async function look(text) {
   const purchases = [{ transaction_id: text }];
   if (isUUID(text)) purchases.push({ app_account_token: text });
@@ -83,6 +90,12 @@ async function look(text) {
   };
   own.forEach(note);
   lists.forEach(noteAll);
+  const nobodys = [];
+  for (const purchase of found.size === 0 ? await purchasesOf(text) : []) {
+    const owner = purchase.periods.findLast((one) => one.customer_id !== null)?.customer_id;
+    if (owner) note({ id: owner, environment: purchase.environment, by: text });
+    else nobodys.push(purchase);
+  }
   let problem = null;
   if (found.size === 0 && mayBeOrder(text)) {
     // The store is asked, and it takes only so many questions: after all else.
@@ -93,7 +106,24 @@ async function look(text) {
       problem = words.orderNotAsked(error.message);
     }
   }
-  return { found: [...found.values()], problem };
+  return { found: [...found.values()], nobodys, problem };
+}
+
+// The purchase of this id, in each environment that knows one.
+async function purchasesOf(id) {
+  if (!mayBePurchase(id)) return [];
+  const asked = seenEnvironments().map((environment) =>
+    get(`v1/subscriptions/${path(id)}`, { environment }).catch((error) => {
+      if (error.status !== 404) throw error;
+      return null;
+    }));
+  return (await Promise.all(asked)).filter((one) => one !== null);
+}
+
+// The environments that the key may see.
+function seenEnvironments() {
+  const own = currentSession().key.environment;
+  return own ? [own] : Object.keys(words.environments);
 }
 
 // Whether nothing is hidden from the session's key.
@@ -101,8 +131,7 @@ export const seesAll = () => mayEverywhere("events:read") && may("customers:read
 
 // Where somebody of exactly this id is known: in one environment, in both, or in none.
 export async function known(id) {
-  const own = currentSession().key.environment;
-  const found = await Promise.all((own ? [own] : Object.keys(words.environments)).map((one) => knownIn(id, one)));
+  const found = await Promise.all(seenEnvironments().map((one) => knownIn(id, one)));
   const first = new Map(found.flat().map((one) => [one.environment, one]));
   return Object.keys(words.environments).filter((one) => first.has(one)).map((one) => first.get(one));
 }
@@ -142,9 +171,10 @@ export function finder(open) {
     const mine = ++latest;
     show(results, el("p", { class: "soft" }, words.looking));
     let found;
+    let nobodys;
     let problem;
     try {
-      ({ found, problem } = await look(text));
+      ({ found, nobodys, problem } = await look(text));
     } catch (error) {
       if (mine === latest) show(results, el("p", { class: "problem" }, error.message || words.unreachable));
       return;
@@ -157,12 +187,20 @@ export function finder(open) {
       open({ customer: found[0].id, environment: found[0].environment });
       return;
     }
-    show(results, found.length === 0
-      ? [el("p", { class: "problem" }, /^cus_/.test(text) ? words.foundNoStripeCustomer
-        : seesAll() ? words.foundNobody(text) : words.commands.nobodyKnown(text, false)), problem && el("p", { class: "soft" }, problem)]
-      : [el("p", {}, words.foundSeveral(found.length)), list(found, open)]);
+    show(results, found.length > 0 ? [el("p", {}, words.foundSeveral(found.length)), list(found, open)]
+      : nobodys.length > 0 ? nobodys.map((purchase) => nobodysPurchase(text, purchase))
+      : [el("p", { class: "problem" }, /^cus_/.test(text) ? words.foundNoStripeCustomer
+        : seesAll() ? words.foundNobody(text) : words.commands.nobodyKnown(text, false)),
+      problem && el("p", { class: "soft" }, problem)]);
   });
   return form;
+}
+
+// A purchase that is nobody's, and how it becomes somebody's: what the App Store sold is given to nobody by a command.
+function nobodysPurchase(id, { environment, product_id: product, periods }) {
+  return el("p", {},
+    words.foundNobodys(id, product ?? periods.at(-1)?.product_id, words.environments[environment]), " ",
+    isOfAppStore(id) ? words.nobodysOfAppStore : words.nobodysOfWeb);
 }
 
 // Which environment is looked at; said and not asked, where the key is for one.

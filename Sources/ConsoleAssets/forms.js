@@ -2,9 +2,10 @@
 // is one.
 
 import { nowhere, replace } from "./address.js";
-import { call, get, path, post } from "./api.js";
+import { call, get, mayInEveryApp, path, post } from "./api.js";
 import { announce, button, el, field, openDialog, show } from "./dom.js";
 import { known as whereKnown, seesAll, unremember } from "./find.js";
+import { eventWords } from "./history.js";
 import { grouped, groupSentence } from "./sentence.js";
 import { stateShape } from "./picture.js";
 import { dayText, fieldInstant, millis, timeText } from "./time.js";
@@ -181,12 +182,16 @@ export function link(view) {
       await preview(view, { link: body() })],
     run: async (key) => {
       const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
-      return { position: done.position, undo: (undo) => takeBack(view, "link", done.position, undo) };
+      return {
+        position: done.position, note: done.until_now && say.untilNow(done.until_now),
+        undo: (undo) => takeBack(view, "link", done.position, undo),
+      };
     },
   });
 }
 
-export const both = (answer) => [answer.from, answer.to].filter((side) => side !== null);
+// Everybody whom a transfer is about: who gives, who gets, and whoever has a part of it beside them.
+export const parties = (answer) => [answer.from, answer.to, ...(answer.others ?? [])].filter((side) => side !== null);
 
 function takeBack(view, action, position, key) {
   return send(own(view, action), { undo: position, reason: say.undoReason(position), ...environment(view) }, key);
@@ -205,19 +210,37 @@ function purchaseChoice(view, originals) {
   return choice("original", [...lines.filter((one) => !one[2]), ...lines.filter((one) => one[2])]);
 }
 
+// Stands for a purchase that is nobody's, of which the id is typed.
+const nobodys = "nobodys";
+
 export function transfer(view, originals) {
   const which = purchaseChoice(view, originals);
-  const to = el("input", { id: "to", required: true, maxlength: 255, autocomplete: "off", spellcheck: "false" });
+  if (mayInEveryApp("customers:write")) which.append(el("option", { value: nobodys }, say.nobodys));
+  const id = el("input", { id: "nobodys", maxlength: 512, autocomplete: "off", spellcheck: "false" });
+  const to = el("input", { id: "to", maxlength: 255, autocomplete: "off", spellcheck: "false" });
   const reason = reasonField();
+  const [idField, toField] = [field(say.nobodysID, id, say.nobodysHint), field(say.to, to)];
+  const isNobodys = () => which.value === nobodys;
+  const adapt = () => {
+    [idField.hidden, toField.hidden] = [!isNobodys(), isNobodys()];
+    [id.required, to.required] = [isNobodys(), !isNobodys()];
+  };
+  which.addEventListener("change", adapt);
+  adapt();
+  // What is nobody's is given by a transfer that is addressed to whoever gets it.
   const body = () => ({
-    original_transaction_id: which.value, to: to.value.trim(), reason: reason.value, ...environment(view),
+    original_transaction_id: isNobodys() ? id.value.trim() : which.value,
+    to: isNobodys() ? view.view.customer : to.value.trim(), reason: reason.value, ...environment(view),
   });
-  steps(view, say.transfer, [field(say.purchase, which), field(say.to, to), field(say.reason, reason, say.reasonHint)], {
-    preview: async () => [await stranger(view, to.value.trim()), sides(both(await post(own(view, "transfer"), { ...body(), dry_run: true })))],
+  steps(view, say.transfer, [field(say.purchase, which), idField, toField, field(say.reason, reason, say.reasonHint)], {
+    preview: async () => [
+      await stranger(view, body().to),
+      sides(parties(await post(own(view, "transfer"), { ...body(), dry_run: true }))),
+    ],
     run: async (key) => {
       const done = await send(own(view, "transfer"), body(), key);
       return {
-        position: done.position, sides: both(done),
+        position: done.position, sides: parties(done),
         undo: (undo) => takeBack(view, "transfer", done.position, undo),
       };
     },
@@ -229,10 +252,23 @@ export function check(view, originals) {
   steps(view, say.check, [el("p", {}, say.checkText), field(say.purchase, which)], {
     run: async (key) => {
       const done = await send(`v1/subscriptions/${path(which.value)}/actions/check`, environment(view), key);
-      const state = (one) => (one?.state ? words.states[one.state] : words.nothing);
-      return { note: say.checked(state(done.before.ledger), state(done.before.store), state(done.after.ledger), done.recorded.length) };
+      const ledger = (one) => (one?.state ? words.states[one.state] : words.nothing);
+      return {
+        note: say.checked(ledger(done.before.ledger), storeSentence(done), ledger(done.after.ledger), done.agrees,
+          done.recorded.length),
+      };
     },
   });
+}
+
+// What a store says of a purchase: of what is bought once the App Store names no state.
+function storeSentence({ app, before: { store } }) {
+  if (store === null) return say.storeKnowsNothing;
+  if (store.state) return say.storeSays(words.states[store.state]);
+  // Of what was bought on the web nothing counts that is not paid.
+  if (app === null) return say.storeSays(say.nothingCounts(store.stripe_status));
+  if (store.status !== null) return say.storeSays(say.unknownStatus(store.status));
+  return say.storeSays(store.revoked_at ? say.takenBack : say.bought);
 }
 
 export function extend(view, originals) {
@@ -269,7 +305,7 @@ export async function resend(view) {
   const events = view.history.events.toReversed().slice(0, mostEvents);
   const where = el("select", { id: "endpoint", required: true });
   const which = choice("event", [["all", say.resendAll(events.length)],
-    ...events.map((event) => [String(event.position), say.eventLine(event.position, words.eventTypes[event.type] ?? event.type)])]);
+    ...events.map((event) => [String(event.position), say.eventLine(event.position, eventWords(event))])]);
   steps(view, say.resend, [el("p", {}, say.resendText), field(say.endpoint, where), field(say.whichEvent, which)], {
     run: async (key) => {
       const positions = which.value === "all" ? events.map((event) => event.position).toReversed() : [Number(which.value)];

@@ -11,14 +11,19 @@ const mostLoaded = 20000;
 // What is kept of each: not what it states, which is read when it is opened.
 function brief(event) {
   return {
-    position: event.position, type: event.type, source: event.source, original: event.original_transaction_id,
-    subtype: event.notification?.subtype, customer: event.customer_id,
-    product: event.product_id, recordedAt: millis(event.recorded_at), occurredAt: millis(event.occurred_at),
+    ...kindOf(event), position: event.position, source: event.source, original: event.original_transaction_id,
+    customer: event.customer_id, product: event.product_id,
+    recordedAt: millis(event.recorded_at), occurredAt: millis(event.occurred_at),
   };
 }
 
+// What an event is called by.
+export const kindOf = ({ type, notification, facts }) =>
+  ({ type, subtype: notification?.subtype, ownership: facts.transaction?.ownership });
+
 // What an event is called: some types are two things.
-export const eventWords = ({ type, subtype }) => words.eventTypes[`${type}_${subtype}`] ?? words.eventTypes[type] ?? type;
+export const eventWords = ({ type, subtype, ownership }) => words.eventTypes[`${type}_${ownership}`]
+  ?? words.eventTypes[`${type}_${subtype}`] ?? words.eventTypes[type] ?? type;
 
 // These may name somebody else.
 const aboutOthers = ["transferred", "transfer_undone", "ownership_conflict", "claimed"];

@@ -5,6 +5,7 @@ import { announce, button, el, show, wide } from "./dom.js";
 import { openEvent } from "./event.js";
 import { readCheckpoint } from "./proof.js";
 import { millis, timeElement } from "./time.js";
+import { eventWords, kindOf } from "./history.js";
 import { screenWords } from "./screenwords.js";
 import { words } from "./words.js";
 
@@ -172,7 +173,7 @@ export class Overview {
     if (this.feed.length === 0) return el("p", { class: "soft" }, words.noEvents);
     return el("ol", { class: "events" }, this.feed.map((event) => el("li", {},
       button(`#${event.position}`, () => openEvent(event.position), { class: "link", id: `feed-${event.position}` }),
-      el("span", {}, words.eventTypes[event.type] ?? event.type),
+      el("span", {}, eventWords(kindOf(event))),
       el("span", {}, event.customer_id && event.environment
         ? this.customer(event.customer_id, event.environment) : el("span", { class: "soft" }, event.product_id ?? "")),
       el("span", { class: "soft when" }, timeElement(millis(event.recorded_at))))));

@@ -1,6 +1,7 @@
 // The two sliders: the instant asked about, and what was known then; each with an exact field beside it.
 
 import { button, el, show } from "./dom.js";
+import { eventWords } from "./history.js";
 import { fieldInstant, fieldValue, timeText, utcText } from "./time.js";
 import { words } from "./words.js";
 
@@ -95,7 +96,7 @@ export class Sliders {
     const stop = this.stops[index - 1];
     if (!/^\d+$/.test(knownAt)) return words.knownAtTime(knownAt);
     if (!stop || stop.type === null) return this.stops.length === 0 || stop ? words.knownPosition(knownAt) : words.knownNothing;
-    return words.knownUpTo(stop.position, stop.type, timeText(stop.recordedAt));
+    return words.knownUpTo(stop.position, eventWords(stop), timeText(stop.recordedAt));
   }
 
   slideAt() {

@@ -1,6 +1,7 @@
 // Why an entitlement reads as it does, as the service explains it.
 
 import { button, el } from "./dom.js";
+import { eventWords } from "./history.js";
 import { millis, timeElement } from "./time.js";
 import { words } from "./words.js";
 import { stateShape } from "./picture.js";
@@ -31,6 +32,9 @@ function alike(entitlements) {
 function entitlement(group, openEvent) {
   const [one, ...others] = group;
   const { decision, rule } = one;
+  // These events are of the purchase that decides, and so is whether it is shared.
+  const called = ({ type, notification }) =>
+    eventWords({ type, subtype: notification?.subtype, ownership: decision.ownership?.toUpperCase() });
   return el("section", { class: "why", "aria-label": words.whyOf(one.id) },
     el("h3", {}, stateShape(decision.state), " ", words.and(group.map((each) => each.id)), " ",
       el("span", { class: decision.gives_access ? "yes" : "no" }, decision.gives_access ? words.access : words.noAccess)),
@@ -39,7 +43,7 @@ function entitlement(group, openEvent) {
     one.catalog_change && el("p", {}, one.catalog_change.sentence, " ", events([one.catalog_change.position], openEvent)),
     el("h4", {}, words.restsOn),
     one.events.length === 0 ? el("p", { class: "soft" }, words.noEvents) : cut(one.events, (event) => [
-      events([event.position], openEvent), " ", words.eventTypes[event.type] ?? event.type, ", ",
+      events([event.position], openEvent), " ", called(event), ", ",
       words.recorded, " ", timeElement(millis(event.recorded_at)),
       event.occurred_at && [", ", words.signed, " ", timeElement(millis(event.occurred_at))],
     ]),

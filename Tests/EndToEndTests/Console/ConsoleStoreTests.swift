@@ -25,10 +25,12 @@ struct ConsoleStoreTests {
         }
     }
 
-    private func with(_ play: (Shops) async throws -> Void) async throws {
+    /// - Parameter others: lives that Stripe has in its books, too.
+    private func with(_ others: [WebLife] = [], _ play: (Shops) async throws -> Void) async throws {
         let web = WebLife.recent(
             seed: 7, customers: ["web-1", "web-2"], until: StoreAPIStage.now + 25 * Span.day, isReadable: true)
-        let stripe = SimulatedStripe(.production, key: StripeStage.key, lives: [web], now: { StoreAPIStage.now })
+        let stripe = SimulatedStripe(
+            .production, key: StripeStage.key, lives: [web] + others, now: { StoreAPIStage.now })
         let server = try HTTPServerBox(stripe)
         let settings = StripeStage.settings(at: server.url).merging(
             ["webhooks": ["allow_private_addresses": true] as [String: any Sendable]]) { $1 }
@@ -94,7 +96,7 @@ struct ConsoleStoreTests {
         }
     }
 
-    @Test("what the store was not heard to say is asked for, recorded and shown")
+    @Test("what the store was not heard to say is asked for, recorded and shown; of what is bought once, that it is")
     func check() async throws {
         try await with { shops in
             let (stage, browser) = (shops.console, shops.console.browser)
@@ -114,7 +116,79 @@ struct ConsoleStoreTests {
             try await browser.wait("#outcome", says: "recorded")
             #expect(try await browser.text("#outcome")?.contains("The store says: paid") == true)
             try await browser.wait("#answer", says: "It renews by itself then.")
+            try await stage.closeDialog()
+            // Of these the store names no state.
+            let owner = ConsoleStage.Person(8)
+            let lifetime = story.buy(
+                owner.account, StoreWorld.ProductID.lifetime, at: ConsoleStage.now - 9 * Span.day)
+            try await stage.tell([try #require(story.notifications.last)])
+            func asked() async throws -> String? {
+                try await stage.show(owner.id)
+                try await browser.click("#do-check")
+                try await browser.click("#preview")
+                try await browser.wait("#outcome", says: "The ledger reads now:")
+                let said = try await browser.text("#outcome")
+                try await stage.closeDialog()
+                return said
+            }
+            let bought = try await asked()
+            #expect(bought?.contains("The store says: bought. The ledger reads now: paid.") == true, "\(bought ?? "")")
+            story.refund(lifetime, at: ConsoleStage.now - Span.day)
+            _ = try shops.store.send(try #require(story.notifications.last))
+            let taken = try await asked()
+            #expect(
+                taken?.contains("The store says: taken back. The ledger reads now: revoked.") == true, "\(taken ?? "")")
             try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("what was bought on the web and is nobody's is found as that, and given to a customer on their page")
+    func nobodys() async throws {
+        var story = WebStoryteller(seed: 8)
+        let instant = (StoreAPIStage.now - 2 * Span.day) / 1000 * 1000
+        let buyer = story.buyer("guest", at: instant)
+        let original = story.subscribe(
+            buyer, to: [SimulatedShop.proMonthly], at: instant + Span.minute, names: WebNames(nil))
+        let life = WebLife(story, seed: 8)
+        try await with([life]) { shops in
+            let (stage, browser) = (shops.console, shops.console.browser)
+            for event in life.events { try await shops.deliver(event) }
+            try await stage.signIn()
+            func expectNobodys() async throws {
+                try await stage.find(original)
+                try await browser.wait("#found", says: "It is given to a customer by a transfer")
+                let found = try await browser.text("#found") ?? ""
+                let said = "A purchase of \(StoreWorld.ProductID.proMonthly) is known by “\(original)” in production"
+                #expect(found.contains("\(said), and it is nobody’s."), "\(found)")
+            }
+            try await expectNobodys()
+            // A customer without purchases, of whom nobody has heard.
+            try await stage.show("c-1017")
+            try await browser.click("#do-transfer")
+            try await browser.wait("document.querySelector('#nobodys')?.offsetParent")
+            #expect(try await browser.run("return !document.querySelector('#to').offsetParent") as? Bool == true)
+            try await stage.foresee([("#nobodys", original), ("#reason", "receipt in ticket 4711")])
+            let sides = try await browser.texts("#outcome .sides")
+            #expect(sides.count == 1 && sides[0].contains("c-1017") && sides[0].contains("They have"), "\(sides)")
+            #expect(try await stage.count("transferred") == 0)
+            let (_, event) = try await stage.confirm()
+            let facts = event["facts"] as? [String: Any]
+            #expect(event["type"] as? String == "transferred" && facts?["from_nobody"] as? Bool == true, "\(event)")
+            try await browser.wait("#answer", says: "They have")
+            try await browser.click("#undo")
+            try await browser.wait("document.querySelector('#undone')")
+            try await stage.closeDialog()
+            try await expectNobodys()
+            // No command gives away what the App Store sold: a device claims it.
+            var apple = Storyteller(world: .standardOnWeb, seed: 97)
+            let account = StoreAccount(.production, appAccountToken: nil, appTransactionID: nil)
+            let unclaimed = apple.subscribe(
+                account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - Span.day)
+            try await stage.tell(apple.notifications)
+            try await stage.find(unclaimed.originalTransactionID)
+            try await browser.wait("#found", says: "It cannot be transferred: it becomes the customer’s whose device")
+            // The sandbox knows neither.
+            try await stage.expectCleanConsole(allowing: ["status of 404"])
         }
     }
 

@@ -176,6 +176,13 @@ struct ConsoleTests {
             try await stage.show(stage.ann.id)
             try await browser.wait("document.querySelector('#do-transfer')")
             #expect(try await browser.count("#do-grant, #do-link, #do-revoke") == 0)
+            // What is nobody's is given by a key of every app alone.
+            try await browser.click("#do-transfer")
+            try await browser.wait("document.querySelector('#original option')")
+            #expect(try await browser.count("#original option[value=nobodys]") == 0)
+            try await stage.closeDialog()
+            try await stage.show("nobody-at-all")
+            #expect(try await browser.count("#do-transfer") == 0)
             try await stage.expectCleanConsole()
         }
     }

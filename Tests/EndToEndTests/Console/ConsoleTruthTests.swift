@@ -189,6 +189,50 @@ struct ConsoleTruthTests {
             try await browser.click("#do-forget")
             try await stage.foresee([("#typed", "link-b")])
             #expect(try await browser.text("dialog")?.contains("These ids are one customer") == false)
+            try await stage.closeDialog()
+            // Whoever had an id until it was linked elsewhere is named, and nobody is where it was its own.
+            try await order(stage, "link-c", "link", #"{"customer_id":"link-a","reason":"r"}"#)
+            for (id, before) in [("link-a", "link-c"), ("link-d", nil)] as [(String, String?)] {
+                try await browser.click("#do-link")
+                try await stage.foresee([("#linked", id), ("#reason", "one person")])
+                try await browser.click("#confirm")
+                try await browser.wait("document.querySelector('#undo')")
+                let said = try await browser.text("#outcome") ?? ""
+                #expect(said.contains("Until now") == (before != nil), "\(id): \(said)")
+                if let before { #expect(said.contains("Until now it was \(before)’s."), "\(said)") }
+                try await stage.closeDialog()
+            }
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("an event is called what happened, or what may have, where one word of the store's is for two things")
+    func names() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            var story = Storyteller(world: stage.installation.world, seed: 32)
+            let people = [ConsoleStage.Person(6), ConsoleStage.Person(7)]
+            let plan = StoreWorld.ProductID.proMonthly
+            _ = story.subscribe(people[0].account, to: plan, at: ConsoleStage.now - 9 * Span.day, familyShared: true)
+            let own = story.subscribe(people[1].account, to: plan, at: ConsoleStage.now - 9 * Span.day)
+            story.announcePrice(own, accepted: true, at: ConsoleStage.now - 8 * Span.day)
+            story.planRenewal(own, as: plan, at: ConsoleStage.now - 7 * Span.day)
+            try await stage.tell(story.notifications)
+            try await stage.signIn()
+            try await stage.show(people[0].id)
+            try await browser.wait("#events", says: "shared by family")
+            for part in ["#events", "#explanation"] {
+                let said = try await browser.text(part) ?? ""
+                #expect(!said.contains("subscribed") && !said.contains("bought a"), "she bought nothing: \(said)")
+            }
+            try await browser.click("#events button")
+            try await browser.wait("dialog .lead", says: "shared by family")
+            try await stage.closeDialog()
+            try await stage.show(people[1].id)
+            for said in [
+                "bought a subscription", "a higher price holds: agreed to, or no consent was needed",
+                "plan for the next renewal changed, or a change taken back",
+            ] { try await browser.wait("#events", says: said) }
             try await stage.expectCleanConsole()
         }
     }

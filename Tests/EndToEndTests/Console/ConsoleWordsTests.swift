@@ -59,4 +59,16 @@ struct ConsoleWordsTests {
         }
         for type in types.union(StripeEventType.known).sorted() { #expect(Self.has(type, in: table), "\(type)") }
     }
+
+    @Test("where a member of a family may be meant, it is told whether somebody bought or was given a share")
+    func sharing() throws {
+        let table = try Self.table("eventTypes")
+        for type in ["subscribed", "resubscribed", "one_time_purchased"] {
+            for ownership in [AppleOwnership.purchased, .familyShared] {
+                #expect(Self.has("\(type)_\(ownership.rawValue)", in: table), "\(type), \(ownership)")
+            }
+            let text = table.components(separatedBy: " \(type): \"").last?.prefix { $0 != "\"" }
+            #expect(text?.contains(", or shared by family") == true, "\(type) tells of both")
+        }
+    }
 }
