@@ -7,7 +7,8 @@ extension ClusterLayout {
         durability: EmbeddedCluster.Durability
     ) throws(EmbeddedPostgresError) -> pid_t {
         try cluster.writeAccessRules()
-        try cluster.writeSettings(ServerSettings(durability, memory: MachineMemory.available()))
+        let disk = cluster.directory.fileSystemMebibytes
+        try cluster.writeSettings(ServerSettings(durability, memory: MachineMemory.available(), disk: disk))
         let sockets = try openSocketDirectory(for: cluster.server)
         // Left by a killed server. Nothing of it lives, and PostgreSQL would ask by process id, which may be another's.
         try cluster.directory.unlink(Cluster.processFile)

@@ -25,17 +25,21 @@ package actor EmbeddedCluster {
         package var stopLimit: Duration
         /// Directories to look in for `pg_config` and the server's programs, after the usual places; as in `PATH`.
         package var searchPath: String
+        /// Whether whoever wants to join does not want to any more; asked as long as nothing has been started for them.
+        package var isCalledOff: @Sendable () -> Bool
 
         package init(
             durability: Durability = .durable, startLimit: Duration = .seconds(600),
             silenceLimit: Duration = .seconds(60), stopLimit: Duration = .seconds(180),
-            searchPath: String = "/usr/local/bin:/usr/bin:/bin"
+            searchPath: String = "/usr/local/bin:/usr/bin:/bin",
+            isCalledOff: @escaping @Sendable () -> Bool = { false }
         ) {
             self.durability = durability
             self.startLimit = startLimit
             self.silenceLimit = silenceLimit
             self.stopLimit = stopLimit
             self.searchPath = searchPath
+            self.isCalledOff = isCalledOff
         }
     }
 
@@ -65,6 +69,8 @@ package actor EmbeddedCluster {
     private var isUser = false
     /// Whether the start lock is held by this user, whom the lock itself would not keep from taking it again.
     private var isStarting = false
+    /// Whether the server stays up after the end of this use, because somebody else uses it.
+    package private(set) var isLeftToOthers = false
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
@@ -77,7 +83,7 @@ package actor EmbeddedCluster {
     /// Joins the cluster of a data directory; makes, starts or recovers it first where needed.
     ///
     /// Returns when it accepts connections and holds the database and both roles. Throws `EmbeddedPostgresError`, or
-    /// `PostgresError` when the running server refuses what it is asked, or `CancellationError`.
+    /// `PostgresError` when the running server refuses what it is asked, or `CancellationError`, also where it is called off.
     package static func acquire(
         dataDirectory: String, options: Options = Options(), log: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> EmbeddedCluster {
@@ -103,7 +109,7 @@ package actor EmbeddedCluster {
     }
 
     private func join() async throws {
-        try await lockStart()
+        try await lockStart(canBeCalledOff: true)
         defer { unlockStart() }
         // Exclusive holders hold the start lock too.
         guard files.usersLock.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
@@ -147,7 +153,10 @@ package actor EmbeddedCluster {
         defer { files.usersLock.unlock() }
         try await lockStart()
         defer { unlockStart() }
-        guard files.usersLock.tryLock(.exclusive) else { return }
+        guard files.usersLock.tryLock(.exclusive) else {
+            isLeftToOthers = true
+            return
+        }
         try await stop(cluster)
     }
 
@@ -158,7 +167,8 @@ package actor EmbeddedCluster {
         self.cluster = cluster
         try files.limitLog()
         var child: pid_t?
-        var silentSince: ContinuousClock.Instant?
+        /// Since when one that others started has neither let us in nor said that it will.
+        var hopelessSince: ContinuousClock.Instant?
         let isUp = try await poll(for: options.startLimit) {
             if let child {
                 guard ChildProcess.isRunning(child) else {
@@ -169,15 +179,22 @@ package actor EmbeddedCluster {
                 child = try start(cluster, directory)
             }
             let asked = ContinuousClock.now
-            if try await isReady() { return true }
-            // Whoever is starting or recovering says so at once. One that we started is not left alone: nobody would stop it.
-            guard child == nil, .now - asked >= Self.silence else {
-                silentSince = nil
+            guard let failure = try await failureToConnect() else { return true }
+            // One that we started is not left alone: nobody would stop it.
+            guard child == nil else { return false }
+            guard !options.isCalledOff() else { throw CancellationError() }
+            let isSilent = .now - asked >= Self.silence
+            // Whoever is starting, recovering or stopping says so at once, and is waited for; any other refusal lasts.
+            if !isSilent, try await isRefusedForNow() {
+                hopelessSince = nil
                 return false
             }
-            let since = silentSince ?? asked
-            silentSince = since
-            guard .now - since < silenceLimit else { throw doesNotAnswer(cluster) }
+            let since = hopelessSince ?? asked
+            hopelessSince = since
+            let limit = isSilent ? silenceLimit : max(silenceLimit, Self.refusalLimit)
+            guard .now - since < limit else {
+                throw isSilent || cluster.isFrozen ? doesNotAnswer(cluster) : letsNobodyIn(cluster, failure)
+            }
             return false
         }
         guard isUp else {
@@ -188,6 +205,21 @@ package actor EmbeddedCluster {
         }
         if let child, options.durability == .throwaway { try layout.removeAfterThisProcess(child) }
     }
+
+    private func letsNobodyIn(_ cluster: Cluster, _ failure: PostgresError) -> EmbeddedPostgresError {
+        let process = cluster.postmaster().map { " (process \($0))" } ?? ""
+        let socket = "\(layout.socketDirectory)/\(ClusterLayout.socketName)"
+        let hint = fileStatus(socket) == nil && errno == ENOENT ? "; \(Self.elsewhere)" : ""
+        return EmbeddedPostgresError(
+            .timedOut,
+            "PostgreSQL in \(layout.cluster)\(process) runs and lets nobody in (\(failure.message))\(hint); see "
+                + layout.log)
+    }
+
+    /// What may be wrong where a server runs, and its socket is not to be seen.
+    private static let elsewhere =
+        "this process sees no such socket: a server that was started with a /tmp or /run of its own (PrivateTmp of a "
+        + "systemd unit, another container) is reached from there alone"
 
     private func doesNotAnswer(_ cluster: Cluster) -> EmbeddedPostgresError {
         let process = cluster.postmaster().map { " (process \($0))" } ?? ""
@@ -261,15 +293,25 @@ package actor EmbeddedCluster {
     /// How long a connection is waited for, and what of that is silence.
     private static let connectSeconds = 3
     private static let silence = Duration.milliseconds(2500)
+    /// How long one that runs may refuse connections for another reason, at the least: what is left of a server that was
+    /// killed does, until its last process has ended.
+    private static let refusalLimit = Duration.seconds(5)
 
-    private func isReady() async throws -> Bool {
+    /// Why the server lets nobody in; `nil` where it does.
+    private func failureToConnect() async throws -> PostgresError? {
         do throws(PostgresError) {
             _ = try await connect(to: "postgres")
-            return true
+            return nil
         } catch {
-            if error.kind == .connection { return false }
-            throw error
+            guard error.kind == .connection else { throw error }
+            return error
         }
+    }
+
+    /// Whether the server says that it starts, recovers or stops.
+    private func isRefusedForNow() async throws -> Bool {
+        try await PostgresConnection.isRefusedForNow(
+            layout.conninfo(user: Self.owner, database: "postgres"), options: Self.connecting)
     }
 
     private func prepareDatabase() async throws {
@@ -286,21 +328,31 @@ package actor EmbeddedCluster {
 
     private func connect(to database: String) async throws(PostgresError) -> PostgresConnection {
         try await PostgresConnection.connect(
-            layout.conninfo(user: Self.owner, database: database),
-            options: ConnectionOptions(
-                connectTimeoutSeconds: Self.connectSeconds, statementTimeoutMilliseconds: 120_000))
+            layout.conninfo(user: Self.owner, database: database), options: Self.connecting)
     }
 
-    private func lockStart() async throws {
+    private static let connecting = ConnectionOptions(
+        connectTimeoutSeconds: connectSeconds, statementTimeoutMilliseconds: 120_000)
+
+    private func lockStart(canBeCalledOff: Bool = false) async throws {
+        let asked = ContinuousClock.now
+        var isSaid = false
         let isLocked = try await poll(for: options.startLimit) {
-            guard !isStarting, files.startLock.tryLock(.exclusive) else { return false }
-            isStarting = true
-            return true
+            if canBeCalledOff, options.isCalledOff() { throw CancellationError() }
+            if !isStarting, files.startLock.tryLock(.exclusive) {
+                isStarting = true
+                return true
+            }
+            if !isSaid, .now - asked >= Self.silence {
+                isSaid = true
+                log("waiting for another process, which starts, stops or copies PostgreSQL in \(layout.cluster)")
+            }
+            return false
         }
         guard isLocked else {
             throw EmbeddedPostgresError(
                 .timedOut,
-                "another process has been starting or stopping PostgreSQL for \(options.startLimit); see "
+                "another process has been starting, stopping or copying PostgreSQL for \(options.startLimit); see "
                     + layout.log)
         }
     }

@@ -7,11 +7,15 @@ struct ServerSettings {
 
     private let durability: EmbeddedCluster.Durability
     private let memory: Int
+    private let disk: Int?
 
-    /// - Parameter memory: what the machine has for the server and everything beside it, in MiB.
-    init(_ durability: EmbeddedCluster.Durability, memory: Int) {
+    /// - Parameters:
+    ///   - memory: what the machine has for the server and everything beside it, in MiB.
+    ///   - disk: how large the cluster's file system is, in MiB; `nil` where it does not say.
+    init(_ durability: EmbeddedCluster.Durability, memory: Int, disk: Int?) {
         self.durability = durability
         self.memory = memory
+        self.disk = disk
     }
 
     /// `shared_buffers`, in MiB: a quarter of the memory beyond the first GiB, which the service and the system need.
@@ -26,15 +30,25 @@ struct ServerSettings {
         }
     }
 
+    /// `max_wal_size`, in MiB: at most a quarter of the file system, which an import could fill with it alone otherwise.
+    ///
+    /// The more it is, the fewer pages an append writes to it whole, as the first change after a checkpoint does.
+    var logSize: Int {
+        switch durability {
+        case .durable: max(256, min(4096, (disk ?? .max) / 4))
+        case .throwaway: 256
+        }
+    }
+
     var text: String {
         // All tests of a process share one server, each with pools of its own.
-        let (connections, logSize) = durability == .throwaway ? (500, "256MB") : (100, "4GB")
+        let connections = durability == .throwaway ? 500 : 100
         return """
             max_connections = \(connections)
             shared_buffers = \(sharedBuffers)MB
             # Those of the machine are reserved for somebody else, and a container may be told of some that it has not.
             huge_pages = off
-            max_wal_size = \(logSize)
+            max_wal_size = \(logSize)MB
             checkpoint_timeout = 15min
             wal_compression = lz4
             fsync = on

@@ -82,6 +82,14 @@ final class Descriptor: Sendable {
         return fstat(number, &status) == 0 ? status : nil
     }
 
+    /// How large the file system is in which the file lies, in MiB; `nil` where it does not say.
+    var fileSystemMebibytes: Int? {
+        var status = statvfs()
+        guard fstatvfs(number, &status) == 0, status.f_blocks > 0, status.f_frsize > 0 else { return nil }
+        // Not multiplied: file systems of networks may say sizes that no number of bytes can hold.
+        return Int(clamping: status.f_blocks / max(1, (1 << 20) / status.f_frsize))
+    }
+
     static func pipe() throws(EmbeddedPostgresError) -> (reading: Descriptor, writing: Descriptor) {
         var ends: [Int32] = [0, 0]
         guard Glibc.pipe(&ends) == 0 else { throw .system("pipe", "for a child") }

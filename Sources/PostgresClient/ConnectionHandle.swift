@@ -42,15 +42,28 @@ struct ConnectionHandle: ~Copyable {
     }
 
     private static func connect(_ settings: [(String, String)]) -> OpaquePointer? {
+        passing(settings) { PQconnectdbParams($0, $1, 1) }
+    }
+
+    /// Whether the server says that it takes no connections for now (57P03), blocking as long as connecting does.
+    static func isRefusedForNow(conninfo: String, options: ConnectionOptions) throws(PostgresError) -> Bool {
+        try check(conninfo)
+        let settings = [("connect_timeout", String(max(2, options.connectTimeoutSeconds))), ("dbname", conninfo)]
+        return passing(settings) { PQpingParams($0, $1, 1) } == PQPING_REJECT
+    }
+
+    /// Gives libpq keywords and their values, each list with a null pointer at its end.
+    private static func passing<Value>(
+        _ settings: [(String, String)], to call: ([UnsafePointer<CChar>?], [UnsafePointer<CChar>?]) -> Value
+    ) -> Value {
         func withCStrings(
-            _ rest: ArraySlice<String>, _ done: [UnsafePointer<CChar>?],
-            _ body: ([UnsafePointer<CChar>?]) -> OpaquePointer?
-        ) -> OpaquePointer? {
+            _ rest: ArraySlice<String>, _ done: [UnsafePointer<CChar>?], _ body: ([UnsafePointer<CChar>?]) -> Value
+        ) -> Value {
             guard let first = rest.first else { return body(done + [nil]) }
             return first.withCString { withCStrings(rest.dropFirst(), done + [$0], body) }
         }
         return withCStrings(settings.map(\.0)[...], []) { keywords in
-            withCStrings(settings.map(\.1)[...], []) { values in PQconnectdbParams(keywords, values, 1) }
+            withCStrings(settings.map(\.1)[...], []) { values in call(keywords, values) }
         }
     }
 

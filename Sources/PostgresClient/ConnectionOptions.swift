@@ -54,12 +54,17 @@ package struct ConnectionOptions: Sendable {
     /// tables are. So it is planned once, and held to such a plan: before a table's first ANALYZE the planner takes the
     /// ledger's number, which leads every index, for a choice of few rows, and would read whole tables into hash joins.
     ///
+    /// A commit that has not reached the disk is never acknowledged: where the server has `synchronous_commit` off, it is
+    /// on here; whatever else the server has waits for the disk, or for more.
+    ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
     /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. Only the
-    /// search path must not be lost, so `migrate` gives it to the roles as well.
+    /// search path must not be lost, so `migrate` gives it to the roles as well; and where `synchronous_commit` would be,
+    /// `serve` and `status` say so.
     var sessionScript: String {
         """
         SET search_path = \(Self.searchPath);
+        SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
         SET statement_timeout = \(max(0, statementTimeoutMilliseconds));
         SET lock_timeout = \(max(0, lockTimeoutMilliseconds));
         SET idle_in_transaction_session_timeout = \(max(0, idleInTransactionTimeoutMilliseconds));

@@ -37,6 +37,18 @@ package actor PostgresConnection {
         return connection
     }
 
+    /// Whether a server says that it takes no connections for now (57P03): it starts, recovers or stops.
+    ///
+    /// A connection that failed does not tell: libpq gives no SQLSTATE of it, and the server's words are in its language.
+    /// Throws where the conninfo cannot be read.
+    package static func isRefusedForNow(
+        _ conninfo: String, options: ConnectionOptions = ConnectionOptions()
+    ) async throws(PostgresError) -> Bool {
+        try await QueueExecutor(label: "postgres ping").run { () throws(PostgresError) in
+            try ConnectionHandle.isRefusedForNow(conninfo: conninfo, options: options)
+        }
+    }
+
     private init(conninfo: String, options: ConnectionOptions, executor: QueueExecutor) throws(PostgresError) {
         self.executor = executor
         handle = try ConnectionHandle(conninfo: conninfo, options: options)

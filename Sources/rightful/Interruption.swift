@@ -33,6 +33,15 @@ final class Interruption {
     }
 }
 
+/// That a task was cancelled, for work of it that runs uninterrupted and may end early at some points alone.
+final class HeardCancellation: Sendable {
+    private let value = Atomic(false)
+
+    var isHeard: Bool { value.load(ordering: .relaxed) }
+
+    func hear() { value.store(true, ordering: .relaxed) }
+}
+
 /// Runs work that the cancellation of the current task must not touch: what was begun is brought to its end.
 func uninterrupted<Value: Sendable>(
     _ body: @escaping @Sendable () async throws -> Value

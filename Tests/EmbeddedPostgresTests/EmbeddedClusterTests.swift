@@ -7,6 +7,8 @@ import Testing
 @Suite("The embedded cluster")
 struct EmbeddedClusterTests {
     private let options = EmbeddedCluster.Options(durability: .throwaway, startLimit: .seconds(60))
+    private let impatient = EmbeddedCluster.Options(
+        durability: .throwaway, startLimit: .seconds(60), silenceLimit: .seconds(1))
 
     @Test("a fresh start has the database, its owner, and a role that may do nothing")
     func freshStart() async throws {
@@ -68,8 +70,10 @@ struct EmbeddedClusterTests {
             #expect(first.ownerConninfo == second.ownerConninfo)
             try await first.release()
             try await first.release()
+            #expect(await first.isLeftToOthers)
             #expect(try await answers(second))
             try await second.release()
+            #expect(await !second.isLeftToOthers)
             #expect(try await !answers(second))
             #expect(access(socketDirectory(second), F_OK) != 0)
             #expect(kill(started, 0) != 0)
@@ -210,6 +214,83 @@ struct EmbeddedClusterTests {
             }
             #expect(error?.kind == .startFailed)
             #expect(error?.description.contains("work_mem") == true)
+        }
+    }
+
+    @Test("a server that runs and lets nobody in is told of within seconds, with the reason, and left as it is")
+    func letsNobodyIn() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let started = try postmaster(cluster)
+            let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+            func reason() async -> String {
+                let begun = ContinuousClock.now
+                let error = await #expect(throws: EmbeddedPostgresError.self) {
+                    _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: impatient)
+                }
+                #expect(begun.duration(to: .now) < .seconds(20))
+                return error?.description ?? ""
+            }
+            // As for whom the server's /tmp or /run is another one.
+            let socket = socketDirectory(cluster) + "/.s.PGSQL.5432"
+            #expect(rename(socket, socket + ".away") == 0)
+            let unseen = await reason()
+            #expect(unseen.contains("(process \(started)) runs and lets nobody in (connection to server"), "\(unseen)")
+            #expect(unseen.contains(socket) && unseen.contains("PrivateTmp"), "\(unseen)")
+            #expect(rename(socket + ".away", socket) == 0)
+            let rules = URL(fileURLWithPath: scratch + "/postgres/pg_hba.conf")
+            try Data("local all all reject\n".utf8).write(to: rules)
+            try await owner.execute(script: "SELECT pg_reload_conf()")
+            for _ in 0..<500 {
+                guard try await answers(cluster) else { break }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            let refused = await reason()
+            #expect(refused.contains("pg_hba.conf rejects connection"), "\(refused)")
+            #expect(!refused.contains("PrivateTmp"), "\(refused)")
+            #expect(try postmaster(cluster) == started)
+            try await cluster.release()
+        }
+    }
+
+    @Test("a server that stops is waited for, however long it takes, and then started again")
+    func stopping() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let started = try postmaster(cluster)
+            var session: PostgresConnection? = try await PostgresConnection.connect(cluster.ownerConninfo)
+            // A smart shutdown: nobody is let in any more, and whoever is there may stay.
+            kill(started, SIGTERM)
+            let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: impatient) }
+            try await Task.sleep(for: .seconds(8))
+            try await session?.execute(script: "SELECT 1")
+            session = nil
+            let next = try await joining.value
+            #expect(try postmaster(next) != started)
+            #expect(try await answers(next))
+            try await cluster.release()
+            try await next.release()
+        }
+    }
+
+    @Test("whoever holds the start lock is waited for, unless that is called off")
+    func calledOff() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            let lock = open(scratch + "/postgres.start.lock", O_RDONLY | O_CLOEXEC)
+            #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
+            let calledOff = EmbeddedCluster.Options(durability: .throwaway, isCalledOff: { true })
+            await #expect(throws: CancellationError.self) {
+                _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: calledOff)
+            }
+            let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options) }
+            try await Task.sleep(for: .seconds(1))
+            #expect(access(scratch + "/postgres/postmaster.pid", F_OK) != 0)
+            close(lock)
+            let next = try await joining.value
+            #expect(try await answers(next))
+            try await next.release()
         }
     }
 

@@ -13,8 +13,39 @@ struct ServerSettingsTests {
         "buffers are a quarter of the memory beyond the first GiB, within limits",
         arguments: [(512, 64), (1024, 64), (2048, 256), (4096, 768), (16_384, 3840), (1 << 20, 8192)])
     func buffers(memory: Int, expected: Int) {
-        #expect(ServerSettings(.durable, memory: memory).sharedBuffers == expected)
-        #expect(ServerSettings(.durable, memory: memory).text.contains("shared_buffers = \(expected)MB\n"))
+        let settings = ServerSettings(.durable, memory: memory, disk: nil)
+        #expect(settings.sharedBuffers == expected)
+        #expect(settings.text.contains("shared_buffers = \(expected)MB\n"))
+    }
+
+    @Test(
+        "the write-ahead log may take a quarter of the file system, within limits",
+        arguments: [
+            (100, 256), (1024, 256), (2048, 512), (10_240, 2560), (16_384, 4096), (1_000_000_000, 4096), (nil, 4096),
+        ] as [(Int?, Int)])
+    func logSize(disk: Int?, expected: Int) {
+        let settings = ServerSettings(.durable, memory: 1024, disk: disk)
+        #expect(settings.logSize == expected)
+        #expect(settings.text.contains("max_wal_size = \(expected)MB\n"))
+    }
+
+    @Test("the file system's size is the one that df says, and PostgreSQL is started with what follows from it")
+    func fileSystem() async throws {
+        try await withScratchDirectory { scratch in
+            let (status, output) = try ChildProcess.run(["/usr/bin/df", "--output=size", "--block-size=1M", scratch])
+            #expect(status == 0, "\(output)")
+            let size = try #require(output.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) })
+            // `df` rounds up.
+            let found = try #require(try Descriptor.open(scratch, O_RDONLY | O_DIRECTORY).fileSystemMebibytes)
+            #expect((size - 1...size).contains(found))
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch)
+            let connection = try await PostgresConnection.connect(cluster.ownerConninfo)
+            let limit = try await connection.run { connection in
+                try connection.query("SELECT setting FROM pg_settings WHERE name = 'max_wal_size'").row(0).text(0)
+            }
+            #expect(limit == "\(ServerSettings(.durable, memory: 1024, disk: found).logSize)")
+            try await cluster.release()
+        }
     }
 
     @Test(

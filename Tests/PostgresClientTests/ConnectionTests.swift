@@ -149,6 +149,29 @@ struct ConnectionTests {
         }
     }
 
+    @Test("a commit waits for the disk where the server would not have it wait, and for no less than the server has it")
+    func durability() async throws {
+        let conninfo = try TestDatabase.conninfo()
+        // A URL given for the tests is not of this form.
+        guard !conninfo.contains("://") else { return }
+        for (setting, expected) in [
+            ("off", "on"), ("local", "local"), ("remote_write", "remote_write"), ("on", "on"),
+            ("remote_apply", "remote_apply"),
+        ] {
+            let connection = try await PostgresConnection.connect(
+                "\(conninfo) options='-c synchronous_commit=\(setting)'")
+            let shown = try await connection.run { try $0.query("SHOW synchronous_commit").row(0).text(0) }
+            #expect(shown == expected)
+        }
+    }
+
+    @Test("neither a server that serves nor one that is not there says that it takes nobody for now")
+    func refusedForNow() async throws {
+        #expect(try await !PostgresConnection.isRefusedForNow(TestDatabase.conninfo()))
+        #expect(try await !PostgresConnection.isRefusedForNow("host=/nonexistent dbname=x"))
+        await #expect(throws: PostgresError.self) { _ = try await PostgresConnection.isRefusedForNow("host=a cret") }
+    }
+
     @Test("a server that is not there is a connection error")
     func noServer() async throws {
         let error = await #expect(throws: PostgresError.self) {

@@ -144,16 +144,24 @@ struct DatabaseSession: Sendable {
 
     /// Joins the embedded PostgreSQL.
     ///
-    /// Not interrupted half-way: a server that was just started would be left running with nobody to stop it.
+    /// Not interrupted half-way: a server that was just started would be left running with nobody to stop it. Where another
+    /// process is waited for, or a server that others started, a cancellation is heard.
     static func acquire(
         _ configuration: Configuration, _ context: CommandContext, silenceLimit: Duration = silenceLimit,
         log: @escaping @Sendable (String) -> Void
     ) async throws -> EmbeddedCluster {
         var options = EmbeddedCluster.Options(silenceLimit: silenceLimit)
         if let path = context.environment["PATH"] { options.searchPath += ":" + path }
-        return try await uninterrupted { [options] in
-            try await EmbeddedCluster.acquire(
-                dataDirectory: configuration.dataDirectory, options: options, log: log)
+        let cancellation = HeardCancellation()
+        options.isCalledOff = { cancellation.isHeard }
+        let chosen = options
+        return try await withTaskCancellationHandler {
+            try await uninterrupted {
+                try await EmbeddedCluster.acquire(
+                    dataDirectory: configuration.dataDirectory, options: chosen, log: log)
+            }
+        } onCancel: {
+            cancellation.hear()
         }
     }
 
