@@ -1,3 +1,4 @@
+import Dispatch
 import EntitlementCore
 import Foundation
 import Ledger
@@ -12,12 +13,14 @@ struct CheckpointWriterTests {
     private static let customer = "00000000-0000-4000-8000-000000000001"
 
     private static func writer(
-        _ rig: ServiceRig, _ directory: String, _ interval: Duration, retry: Duration = .seconds(1)
+        _ rig: ServiceRig, _ directory: String, _ interval: Duration, retry: Duration = .seconds(1),
+        patience: Duration = .seconds(10), files: DispatchQueue = DispatchQueue(label: "checkpoints")
     ) throws -> CheckpointWriter {
         let key = LogKey(name: "example.com/ledger", privateKey: try .generate())
         return CheckpointWriter(
             signer: CheckpointSigner(tree: rig.application.reader.tree, key: key),
-            directory: CheckpointDirectory(directory), watch: rig.watch(), interval: interval, retry: retry)
+            directory: CheckpointDirectory(directory), watch: rig.watch(), interval: interval, retry: retry,
+            patience: patience, files: files)
     }
 
     private static func sizes(_ directory: String) throws -> [Int64] {
@@ -78,6 +81,36 @@ struct CheckpointWriterTests {
         try await eventually { rig.log.lines.contains { $0.contains("no checkpoint could be written") } }
         try FileManager.default.removeItem(atPath: directory)
         try await eventually { (try? Self.sizes(directory)) == [1] }
+    }
+
+    @Test("a directory that hangs is told in the log and holds nobody up; it is written to again once it answers")
+    func hanging() async throws {
+        let rig = try await ServiceRig.make()
+        let directory = NSTemporaryDirectory() + UUID().uuidString
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let files = DispatchQueue(label: "hanging")
+        let patience = Duration.seconds(3)
+        let writer = try Self.writer(rig, directory, .seconds(3600), patience: patience, files: files)
+        // What is asked of the directory does not come back, as of another machine's that is away.
+        files.suspend()
+        let begun = ContinuousClock.now
+        let task = Task { await writer.run() }
+        for _ in 0..<1000 where !rig.log.lines.contains(where: { $0.contains("does not answer within 3.0 seconds") }) {
+            try? await Task.sleep(for: .milliseconds(20))
+        }
+        task.cancel()
+        await task.value
+        #expect(rig.log.lines.contains { $0.contains("no checkpoint could be written to \(directory)") })
+        #expect(begun.duration(to: .now) < .seconds(15))
+        // As the one at the end of the service, which does not wait once more.
+        let again = ContinuousClock.now
+        #expect(await !writer.write())
+        #expect(again.duration(to: .now) < patience)
+        files.resume()
+        // Behind what had hung.
+        files.sync {}
+        #expect(await writer.write())
+        #expect(try Self.sizes(directory) == [1])
     }
 
     /// Waits for something, 20 s at most.
