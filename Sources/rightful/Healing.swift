@@ -14,6 +14,7 @@ struct Healing: Sendable {
     private let register: StreamRegister
     private let repairer: StoreRepairer
     private let desks: [ConsumptionAnswerer.Desk]
+    private let answersConsumption: Bool
     private let consumption: ConsumptionRegister
     private let reader: LedgerReader
     private let writer: LedgerWriter
@@ -48,6 +49,7 @@ struct Healing: Sendable {
                 ConsumptionAnswerer.Desk(client: client, environment: $0, policy: policy)
             }
         }
+        answersConsumption = configuration.sendsWebhooks
         self.reader = reader
         self.writer = writer
         driftRegister = reader.driftRegister
@@ -69,11 +71,14 @@ struct Healing: Sendable {
                 ).run()
             }
             group.addTask { await repairer.run() }
-            group.addTask {
-                await ConsumptionAnswerer(
-                    desks, register: consumption, reader: reader, metrics: metrics, logger: logger, watch: watch,
-                    now: now
-                ) { try await writer.append($0) }.run()
+            // Else it is not even noted since when questions are answered: whoever serves next goes on from where it was.
+            if answersConsumption {
+                group.addTask {
+                    await ConsumptionAnswerer(
+                        desks, register: consumption, reader: reader, metrics: metrics, logger: logger, watch: watch,
+                        now: now
+                    ) { try await writer.append($0) }.run()
+                }
             }
             group.addTask {
                 await DriftWatch(

@@ -34,6 +34,6 @@ struct WebhookParts: Sendable {
                     allowsPrivate: allowsPrivate, attempt: attempt, connections: underWay),
                 allowsPrivate: allowsPrivate, underWayLimit: underWay,
                 metrics: metrics, logger: logger, now: now), endpoints: endpoints,
-            appended: appended, metrics: metrics, logger: logger, now: now)
+            appended: appended, sends: configuration.sendsWebhooks, metrics: metrics, logger: logger, now: now)
     }
 }

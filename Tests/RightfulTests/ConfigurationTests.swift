@@ -178,6 +178,7 @@ struct ConfigurationTests {
             (#"{"trusted_proxies": ["10.0.0.0/33"]}"#, "trusted_proxies[0]"),
             (#"{"trusted_proxies": ["proxy.example"]}"#, "trusted_proxies[0]"),
             (#"{"webhooks": true}"#, "webhooks"), (#"{"webhooks": {"seconds": 1}}"#, "webhooks.seconds"),
+            (#"{"webhooks": {"enabled": 0}}"#, "webhooks.enabled"),
             (#"{"webhooks": {"attempt_seconds": 0}}"#, "webhooks.attempt_seconds"),
             (#"{"webhooks": {"attempt_seconds": 61}}"#, "webhooks.attempt_seconds"),
             (#"{"webhooks": {"attempt_seconds": 1.5}}"#, "webhooks.attempt_seconds"),
@@ -254,6 +255,20 @@ struct ConfigurationTests {
         let set = try Self.read(#"{"webhooks": {"attempt_seconds": 60, "allow_private_addresses": true}}"#)
         #expect(set.webhookAttempt == .seconds(60) && set.allowsPrivateWebhooks)
         #expect(shown(set) == "private addresses and plain http, 60 s for an answer")
+    }
+
+    @Test("webhooks are sent unless it is said that they are not, and then that is said at start")
+    func sending() throws {
+        for file in [nil, #"{"webhooks": {"enabled": true}}"#] {
+            let configuration = try Self.read(file)
+            #expect(configuration.sendsWebhooks)
+            #expect(!configuration.notices.contains { $0.contains("webhooks.enabled") })
+        }
+        let off = try Self.read(#"{"webhooks": {"enabled": false}}"#)
+        #expect(!off.sendsWebhooks && off.webhookAttempt == .seconds(15))
+        #expect(off.notices.contains { $0.contains("webhooks.enabled is false") })
+        let shown = off.report.first { $0.key == "webhooks" }?.value
+        #expect(shown == "nothing is sent; public addresses by https, 15 s for an answer")
     }
 
     @Test("without pass keys an embedded database has one made, and an external one is told that there are no passes")

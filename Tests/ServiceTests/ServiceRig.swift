@@ -139,12 +139,15 @@ struct ServiceRig {
                 endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector,
                 apps: Set(apps.map(\.bundleID)), allowsPrivate: true),
             console: hasConsole ? ConsoleSessions(pool: pool, keys: keys) : nil, now: now)
+        var intervals = WebhookDispatcher.Intervals()
+        // The clock is put where a test wants it before anything runs.
+        intervals.settle = .zero
         let webhookWork = WebhookWork(
             projector: webhookProjector, notices: StreamNotices(pool: pool, patience: .zero), streams: reading,
             dispatcher: WebhookDispatcher(
                 desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true, metrics: metrics,
-                logger: logger, now: now),
+                logger: logger, intervals: intervals, now: now),
             endpoints: endpoints, appended: Doorbell(), metrics: metrics, logger: logger, now: now)
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)

@@ -28,9 +28,9 @@ package protocol ShownAnswers {
 
 /// Goes through what one customer is answered, from one moment to the next, and tells each change.
 ///
-/// A moment is a position of the log and an instant: what is known, and when it is asked. Both only go forward, so each
-/// change begins with what the one before it ended with; and as the answer to a moment never changes, the same log gives the
-/// same changes to whoever goes through it.
+/// A moment is a position of the log and an instant: what is known, and when it is asked. The position only goes forward, and
+/// so does the instant, unless a clock was ahead; each change begins with what the one before it ended with. As the answer to a
+/// moment never changes, the same log gives the same changes to whoever goes through it by the same clock.
 package struct AnswerWalk: Sendable {
     package private(set) var position: Int64
     package private(set) var instant: Timestamp
@@ -66,6 +66,17 @@ package struct AnswerWalk: Sendable {
         }
         instant = max(instant, end)
         return changes
+    }
+
+    /// Goes back to an earlier instant, where a clock that was ahead has brought the walk too far, and tells what is answered then
+    /// if something else was told.
+    ///
+    /// - Parameter known: what is known at the position.
+    package mutating func goBack(
+        to earlier: Timestamp, _ known: some ShownAnswers, knownAt position: Int64
+    ) throws -> AnswerChange? {
+        guard earlier < instant else { return nil }
+        return try look(known, position, at: earlier, .time)
     }
 
     /// Learns what is known at a later position, at this instant.

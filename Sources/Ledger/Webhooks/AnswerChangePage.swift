@@ -11,6 +11,7 @@ struct AnswerChangePage {
     private let catalogs: [AppliedCatalog]
     private let catalogCache: CatalogCache
     private let teller: any PurchaseTeller
+    private let now: Timestamp
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private var lives = KnownLives()
     private var watched: [WatchKey: WatchedAnswer] = [:]
@@ -47,11 +48,11 @@ struct AnswerChangePage {
 
     init(
         _ scopes: [AnswerScope], _ catalogs: [AppliedCatalog], _ catalogCache: CatalogCache,
-        _ teller: any PurchaseTeller,
+        _ teller: any PurchaseTeller, now: Timestamp,
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
         (self.scopes, self.catalogs, self.catalogCache) = (scopes, catalogs, catalogCache)
-        (self.teller, self.show) = (teller, show)
+        (self.teller, self.now, self.show) = (teller, now, show)
     }
 
     // MARK: - What makes it look
@@ -198,7 +199,15 @@ struct AnswerChangePage {
         return found
     }
 
+    /// At which instant something is looked at: now, where a clock that was ahead has dated it.
+    private func believed(_ instant: Timestamp) -> Timestamp {
+        LookedAhead.isAhead(instant, of: now) ? now : instant
+    }
+
     /// Goes on from the last look at one name, up to an instant; and tells what changed.
+    ///
+    /// Where a clock that was ahead had led the last look beyond the present, it goes on from the present, and what was told is
+    /// set right: else nothing that is learned until then would be read at its time.
     ///
     /// A name that links lead from to another is that customer's, under whose name changes are told; it is looked at only where
     /// somebody may have heard of it before. When it becomes a customer of its own, nothing was told of it.
@@ -209,6 +218,7 @@ struct AnswerChangePage {
     ) throws {
         let key = WatchKey(app: scope.name, identity: identity, environment: life.environment)
         let row = watched[key]
+        let instant = believed(instant)
         func isCustomer(at position: Int64) -> Bool {
             life.names.count == 1
                 || fold(identity, life, knownAt: position, app: nil).facts.customer == identity
@@ -220,7 +230,7 @@ struct AnswerChangePage {
         }
         let settled = row?.position ?? scope.settledPosition(of: identity)
         let pending = catalogs.filter { $0.position > settled && $0.position <= last }
-        let begun = row?.lookedAt ?? (scope.isNew(identity) ? scope.since : instant)
+        let begun = row?.lookedAt ?? (scope.isNew(identity) ? believed(scope.since) : instant)
         let first = pending.first.map { $0.position - 1 } ?? last
         var walk: any CustomerWalk =
             switch scope.audience.format {
@@ -233,9 +243,12 @@ struct AnswerChangePage {
                 try PurchaseWalk(
                     known(first, on: connection).facts, knownAt: first, at: begun, key, life.names, teller)
             }
+        if LookedAhead.isAhead(begun, of: now) {
+            try walk.goBack(to: now, known(first, on: connection), knownAt: first)
+        }
         for catalog in pending {
             let before = catalog.position - 1
-            try walk.pass(until: catalog.recordedAt, known(before, on: connection), knownAt: before)
+            try walk.pass(until: believed(catalog.recordedAt), known(before, on: connection), knownAt: before)
             try walk.learn(known(catalog.position, on: connection), knownAt: catalog.position, .catalog, &moves)
         }
         try walk.pass(until: instant, known(last, on: connection), knownAt: last)

@@ -39,6 +39,9 @@ protocol CustomerWalk {
     /// Lets time pass, up to and with an instant, while nothing is learned that bears on the customer.
     mutating func pass(until end: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws
 
+    /// Goes back to an earlier instant, which a clock that was ahead had passed, and tells what is so then if something else was told.
+    mutating func goBack(to earlier: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws
+
     /// Learns what is known at a later position, at this instant.
     mutating func learn(
         _ known: KnownCustomer, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves) throws
@@ -58,6 +61,10 @@ struct ToldAnswers: CustomerWalk {
 
     mutating func pass(until end: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws {
         tell(try walk.pass(until: end, known, knownAt: position))
+    }
+
+    mutating func goBack(to earlier: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws {
+        tell(try [walk.goBack(to: earlier, known, knownAt: position)].compactMap(\.self))
     }
 
     mutating func learn(
@@ -123,6 +130,11 @@ struct PurchaseWalk: CustomerWalk {
             tellAll(try move(to: known.facts, position, at: until), .time)
         }
         enter(known.facts, position, at: max(instant, end))
+    }
+
+    mutating func goBack(to earlier: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws {
+        guard earlier < instant else { return }
+        tellAll(try move(to: known.facts, position, at: earlier), .time)
     }
 
     mutating func learn(

@@ -63,6 +63,20 @@ struct WatchedAnswer: Hashable, Sendable {
         ).rows.map { try WatchedAnswer($0) }
     }
 
+    /// Those that were looked at after an instant, in any order.
+    ///
+    /// No index finds them: it would be written with every look, and they are searched once in a while only.
+    static func looked(
+        after instant: Timestamp, limit: Int, on connection: isolated PostgresConnection
+    ) throws -> [WatchedAnswer] {
+        try connection.query(
+            """
+            SELECT app, identity, environment, position, looked_at, next_at FROM answer_watch
+            WHERE ledger_id = $1 AND looked_at > $2 LIMIT \(limit)
+            """, [.int(ledgerID), .timestamp(instant.milliseconds)]
+        ).rows.map { try WatchedAnswer($0) }
+    }
+
     static func write(_ rows: [WatchedAnswer], on connection: isolated PostgresConnection) throws {
         guard !rows.isEmpty else { return }
         // In one order for all, so that nobody waits for whoever waits for them, such as who forgets somebody.

@@ -21,6 +21,7 @@ package struct WebhookProjector: Sendable {
     private let pageCustomers: Int
     private let patience: Duration
     private let catalogs = CatalogCache()
+    private let lookedAhead = LookedAhead()
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
     private let teller: any PurchaseTeller
@@ -66,7 +67,9 @@ package struct WebhookProjector: Sendable {
     package func step(now: @Sendable () -> Timestamp) async throws -> Progress {
         try await pool.run(doing: "looking for what webhooks are to tell") { connection in
             let now = now()
-            if let next = try Self.idleUntil(now, on: connection) { return .done(until: next) }
+            if !lookedAhead.isPossible(at: now), let next = try Self.idleUntil(now, on: connection) {
+                return .done(until: next)
+            }
             return try connection.transaction { connection in try step(now: now, on: connection) }
         }
     }
@@ -115,14 +118,23 @@ package struct WebhookProjector: Sendable {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let end = ContinuousClock.now + patience
         let head = try Statements.headPosition(on: connection)
+        // Before the indexes are prescribed, of which none leads there.
+        let ahead =
+            lookedAhead.isPossible(at: now)
+            ? try WatchedAnswer.looked(after: LookedAhead.limit(of: now), limit: pageCustomers, on: connection) : nil
+        lookedAhead.noteLook(at: now)
         try connection.walkByIndex()
         let share = try share(on: connection)
         var scopes = try AnswerScope.all(on: connection)
         let applied = scopes.isEmpty ? [] : try AppliedCatalog.all(on: connection)
-        var page = AnswerChangePage(scopes, applied, catalogs, teller, show: show)
+        var page = AnswerChangePage(scopes, applied, catalogs, teller, now: now, show: show)
         // Beside a backlog of events, too: whoever has lapsed meanwhile is told of in time, unless the backlog is about them.
         let limit = min(pageCustomers * (head > checkpoint ? 4 : 1), share)
-        let due = scopes.isEmpty ? [] : try WatchedAnswer.due(by: now, limit: limit, on: connection)
+        var due: [WatchedAnswer] = []
+        if !scopes.isEmpty {
+            due += (ahead ?? []).prefix(limit)
+            due += try WatchedAnswer.due(by: now, limit: limit - due.count, on: connection)
+        }
         if !due.isEmpty { try page.pass(due, at: now, knownAt: checkpoint, until: .now + patience, on: connection) }
         var reached = checkpoint
         var recorded: [OutboxMessage] = []
@@ -152,6 +164,7 @@ package struct WebhookProjector: Sendable {
                 changed.append(scopes[walking])
             }
         }
+        if let ahead, ahead.isEmpty { lookedAhead.noteNone(at: now) }
         try page.withdraw(on: connection)
         try Outbox.add(recorded + page.messages + (differences?.messages ?? []), on: connection)
         try page.write(on: connection)

@@ -17,29 +17,53 @@ package struct Repetition: Sendable {
     /// While another process is at work.
     private let elsewhere: Duration
     private let backoff: Backoff
+    /// Between questions whether it is wanted before its time.
+    private let look: Duration
 
     /// - Parameters:
     ///   - retry: after it failed; doubled for each further time, up to `longestRetry`.
-    package init(regular: Duration, elsewhere: Duration, retry: Duration, longestRetry: Duration) {
+    ///   - look: between questions whether it is wanted before its time.
+    package init(
+        regular: Duration, elsewhere: Duration, retry: Duration, longestRetry: Duration, look: Duration = .seconds(1)
+    ) {
         self.regular = regular
         self.elsewhere = elsewhere
+        self.look = look
         backoff = Backoff(first: retry, longest: longestRetry)
     }
 
     /// Does it again and again until the current task is cancelled.
-    func run(_ body: @Sendable () async -> Outcome) async {
+    func run(_ body: @Sendable () async -> Outcome) async { await work(nil, body) }
+
+    /// The same, and before its time where that is wanted, which ends a pause after a failure, too.
+    func run(early isWanted: @escaping @Sendable () -> Bool, _ body: @Sendable () async -> Outcome) async {
+        await work(isWanted, body)
+    }
+
+    private func work(_ isWanted: (@Sendable () -> Bool)?, _ body: @Sendable () async -> Outcome) async {
         var failures = 0
         while !Task.isCancelled {
             switch await body() {
             case .done:
                 failures = 0
-                try? await Task.sleep(for: regular)
+                await pause(for: regular, isWanted)
             case .more: failures = 0
             case .elsewhere: try? await Task.sleep(for: elsewhere)
             case .failed:
                 failures += 1
-                try? await Task.sleep(for: backoff.pause(after: failures))
+                await pause(for: backoff.pause(after: failures), isWanted)
             }
+        }
+    }
+
+    private func pause(for time: Duration, _ isWanted: (@Sendable () -> Bool)?) async {
+        guard let isWanted else {
+            try? await Task.sleep(for: time)
+            return
+        }
+        let end = ContinuousClock.now + time
+        while !Task.isCancelled, case let left = ContinuousClock.now.duration(to: end), left > .zero, !isWanted() {
+            try? await Task.sleep(for: min(left, look))
         }
     }
 }

@@ -83,6 +83,7 @@ package struct Application: Sendable {
     let storeChecks: StoreChecks
     let streams: StreamsReading
     let streamEars: StreamEars
+    let missedDeliveries: MissedDeliveries
     let stripe: StripeWebhooks
     let stripeLookups: StripeLookups?
     let shops: StripeShops
@@ -111,6 +112,7 @@ package struct Application: Sendable {
     ///   - storeChecks: what asks the store, of the apps that may.
     ///   - streams: the configured apps' streams.
     ///   - streamEars: hears of every delivery.
+    ///   - missedDeliveries: hears of every one that the ledger could not take.
     ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
     ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
     ///   - shops: where it is sold on the web, by environment.
@@ -127,6 +129,7 @@ package struct Application: Sendable {
         passTTL: Duration = PassDocument.defaultTTL, ledgerID: String? = nil, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], storeChecks: StoreChecks = StoreChecks([]),
         streams: StreamsReading? = nil, streamEars: StreamEars = StreamEars(),
+        missedDeliveries: MissedDeliveries = MissedDeliveries(),
         stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
         shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, console: ConsoleSessions? = nil,
         forgetting: Forgetting? = nil, now: @escaping @Sendable () -> Timestamp
@@ -151,6 +154,7 @@ package struct Application: Sendable {
         self.storeChecks = storeChecks
         self.streams = streams ?? StreamsReading([], register: reader.streamRegister)
         self.streamEars = streamEars
+        self.missedDeliveries = missedDeliveries
         self.stripe = stripe
         self.stripeLookups = stripeLookups
         self.webhooks = webhooks

@@ -10,7 +10,7 @@ extension Application {
     func receiveNotification(_ call: Call) async throws -> HTTPResponse {
         do {
             let notification = try await verify(try Self.signedPayload(of: call.request), call)
-            let outcome = try await writer.append(EventDraft(notification))
+            let outcome = try await record(notification)
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
             streamEars.hear(
                 StoreStream(app: notification.bundleID, environment: notification.environment), at: now())
@@ -23,6 +23,21 @@ extension Application {
             metrics.count(.verdicts, [problem.code.rawValue])
             if let refusal = error as? NotificationRefusal { noteRefusal(refusal) }
             throw problem
+        }
+    }
+
+    /// Appends a notification; where the ledger cannot take it, the store's history is read for it once it can.
+    private func record(_ notification: VerifiedNotification) async throws -> AppendOutcome {
+        do {
+            let outcome = try await writer.append(EventDraft(notification))
+            missedDeliveries.take()
+            return outcome
+        } catch {
+            if Problem(error).code == .unavailable {
+                missedDeliveries.refuse(
+                    StoreStream(app: notification.bundleID, environment: notification.environment))
+            }
+            throw error
         }
     }
 

@@ -2,22 +2,27 @@ import AppStoreServer
 package import EntitlementCore
 import Ledger
 
-/// Sweeps the store's history when the service starts, and from time to time, behind it.
+/// Sweeps the store's history when the service starts, and from time to time, behind it; and where notifications were refused
+/// because the ledger could not take them.
 package struct StoreSweeper: Sendable {
     /// When it works.
     package static let intervals = Repetition(
         regular: .seconds(3600), elsewhere: .seconds(10), retry: .seconds(60), longestRetry: .seconds(900))
 
     private let sweeps: [(sweep: NotificationSweep, environment: StoreEnvironment)]
+    private let missed: MissedDeliveries
     private let logger: Logger
     private let intervals: Repetition
 
-    /// - Parameter sweeps: one for each app and each of its environments.
+    /// - Parameters:
+    ///   - sweeps: one for each app and each of its environments.
+    ///   - missed: says when notifications were refused.
     package init(
-        _ sweeps: [(sweep: NotificationSweep, environment: StoreEnvironment)], logger: Logger,
-        intervals: Repetition = StoreSweeper.intervals
+        _ sweeps: [(sweep: NotificationSweep, environment: StoreEnvironment)], missed: MissedDeliveries,
+        logger: Logger, intervals: Repetition = StoreSweeper.intervals
     ) {
         self.sweeps = sweeps
+        self.missed = missed
         self.logger = logger
         self.intervals = intervals
     }
@@ -26,7 +31,10 @@ package struct StoreSweeper: Sendable {
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             for (sweep, environment) in sweeps {
-                group.addTask { await intervals.run { await run(sweep, environment) } }
+                let stream = StoreStream(app: sweep.client.credentials.bundleID, environment: environment)
+                group.addTask {
+                    await intervals.run(early: { [missed] in missed.isDue(stream) }) { await run(sweep, environment) }
+                }
             }
         }
     }

@@ -25,6 +25,8 @@ package struct WebhookDispatcher: Sendable {
         package var retry = Duration.seconds(1)
         /// Between looks for deliveries that are too old to be kept.
         package var prune = Duration.seconds(3600)
+        /// Before the first of them, in which a wrong clock may still be set.
+        package var settle = Duration.seconds(60)
 
         package init() {}
     }
@@ -87,7 +89,10 @@ package struct WebhookDispatcher: Sendable {
     func wake() { bell.ring() }
 
     /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next, at once.
-    package func run() async {
+    ///
+    /// - Parameter sends: whether anything is sent; else what is too old is let go of, and nothing more.
+    package func run(sends: Bool = true) async {
+        guard sends else { return await prune() }
         let work = DeliveriesUnderWay(limit: underWayLimit)
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await noteOutcomes(of: work) }
@@ -206,25 +211,34 @@ package struct WebhookDispatcher: Sendable {
     }
 
     private func prune() async {
+        var time = BelievedTime(now())
+        try? await Task.sleep(for: intervals.settle)
         while !Task.isCancelled {
-            do {
-                var undelivered: [String: Int64] = [:]
-                // Also where it goes no further: what was let go of is found by nobody again.
-                defer { notices.tellUndelivered(undelivered) }
-                var isMore = true
-                while isMore {
-                    let pruning = try await list.prune(now: now())
-                    undelivered.merge(pruning.undelivered, uniquingKeysWith: +)
-                    isMore = pruning.isMore
-                    try Task.checkCancellation()
-                }
-                try await endpoints.eraseFormer(now: now())
-            } catch is CancellationError {
-                return
-            } catch {
-                log("old deliveries of webhooks cannot be let go of now", error)
+            let instant = now()
+            if time.believes(instant) {
+                await letGo(at: instant)
+            } else {
+                logger.log(.warning, "the clock went ahead by itself: old deliveries of webhooks are kept for now")
             }
             try? await Task.sleep(for: intervals.prune)
+        }
+    }
+
+    private func letGo(at instant: Timestamp) async {
+        do {
+            var undelivered: [String: Int64] = [:]
+            // Also where it goes no further: what was let go of is found by nobody again.
+            defer { notices.tellUndelivered(undelivered) }
+            var isMore = true
+            while isMore {
+                let pruning = try await list.prune(now: instant)
+                undelivered.merge(pruning.undelivered, uniquingKeysWith: +)
+                isMore = pruning.isMore
+                try Task.checkCancellation()
+            }
+            try await endpoints.eraseFormer(now: instant)
+        } catch {
+            log("old deliveries of webhooks cannot be let go of now", error)
         }
     }
 

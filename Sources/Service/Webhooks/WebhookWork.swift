@@ -19,14 +19,17 @@ package struct WebhookWork: Sendable {
     private let dispatcher: WebhookDispatcher
     private let endpoints: EndpointRegister
     private let appended: Doorbell
+    private let sends: Bool
     private let metrics: Metrics
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
 
-    /// - Parameter appended: rung when this instance has appended something.
+    /// - Parameters:
+    ///   - appended: rung when this instance has appended something.
+    ///   - sends: whether what there is to tell is sent; else it waits.
     package init(
         projector: WebhookProjector, notices: StreamNotices, streams: StreamsReading, dispatcher: WebhookDispatcher,
-        endpoints: EndpointRegister, appended: Doorbell, metrics: Metrics, logger: Logger,
+        endpoints: EndpointRegister, appended: Doorbell, sends: Bool = true, metrics: Metrics, logger: Logger,
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.projector = projector
@@ -35,6 +38,7 @@ package struct WebhookWork: Sendable {
         self.dispatcher = dispatcher
         self.endpoints = endpoints
         self.appended = appended
+        self.sends = sends
         self.metrics = metrics
         self.logger = logger
         self.now = now
@@ -58,7 +62,7 @@ package struct WebhookWork: Sendable {
     /// - Parameter watch: says when it fails.
     package func run(_ watch: WorkWatch? = nil) async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await dispatcher.run() }
+            group.addTask { await dispatcher.run(sends: sends) }
             group.addTask { await project(watch) }
             group.addTask { await lookAround() }
         }

@@ -85,6 +85,10 @@ struct ServeCommand: Command {
                     .warning, "the connection to the database is not encrypted: \(StatusDocument.cure)",
                     [("address", .string(address))])
             }
+            for reason in try await ServerDurability.gaps(session.pool) {
+                logger.log(
+                    .warning, "a crash of the database may lose what was acknowledged", [("reason", .string(reason))])
+            }
             let clock = session.clock
             try await clock.compare(through: session.pool)
             let tokens = CustomerTokens(keys: configuration.tokenKeys(pool: session.pool))
@@ -136,6 +140,7 @@ struct ServeCommand: Command {
             let webhooks = WebhookParts(
                 configuration, streams: streams, session, writer: writer, reader: reader, appended: appended,
                 metrics: metrics, logger: logger)
+            let missed = MissedDeliveries()
             let keys = APIKeyStore(pool: session.pool, writer: writer)
             let application = Application(
                 writer: writer, reader: reader, keys: keys, tokens: tokens,
@@ -146,7 +151,7 @@ struct ServeCommand: Command {
                 passTTL: configuration.passTTL, ledgerID: ledgerID, logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
-                streams: streams, streamEars: healing.ears, stripe: files.stripe.webhooks,
+                streams: streams, streamEars: healing.ears, missedDeliveries: missed, stripe: files.stripe.webhooks,
                 stripeLookups: stripe.lookups,
                 shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
                 webhooks: webhooks.handled,
@@ -184,7 +189,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, logger: logger), healing, stripe, webhooks.work, logger)
+                    }, missed: missed, logger: logger), healing, stripe, webhooks.work, logger)
             logger.log(.info, "stopping")
             try await uninterrupted {
                 await server.stop()
@@ -197,6 +202,9 @@ struct ServeCommand: Command {
             throw error
         }
         try await session.close()
+        if await session.cluster?.isLeftToOthers == true {
+            logger.log(.info, "PostgreSQL stays up: another process uses it, and the last one stops it")
+        }
         logger.log(.info, "stopped")
     }
 

@@ -24,7 +24,7 @@ extension Configuration {
         answerMemoryMiB =
             try settings.wholeNumber(.answerMemory, of: "MiB", in: 0...Self.answerMemoryLimit).map { Int($0) }
             ?? Application.Limits().answerCacheBytes >> 20
-        (allowsPrivateWebhooks, webhookAttempt) = try settings.webhooks()
+        (sendsWebhooks, allowsPrivateWebhooks, webhookAttempt) = try settings.webhooks()
         hasConsole = try settings.flag(.console) ?? true
         try settings.refuseRepeated(apps)
         try settings.refuseRepeated(passKeys)
@@ -35,6 +35,11 @@ extension Configuration {
         }
         for key in ConfigurationKey.allCases { sources[key] = settings.source(of: key) }
         notices = settings.notices(apps: apps, database: database, passKeys: passKeys)
+        if !sendsWebhooks {
+            notices.append(
+                "webhooks.enabled is false: endpoints are sent nothing, and the App Store's refund requests are not "
+                    + "answered")
+        }
     }
 }
 
@@ -160,8 +165,8 @@ private struct Settings {
         return try RateLimits(reading: node)
     }
 
-    func webhooks() throws(ConfigurationError) -> (allowsPrivate: Bool, attempt: Duration) {
-        let members = try node(.webhooks)?.members(["allow_private_addresses", "attempt_seconds"]) ?? [:]
+    func webhooks() throws(ConfigurationError) -> (sends: Bool, allowsPrivate: Bool, attempt: Duration) {
+        let members = try node(.webhooks)?.members(["enabled", "allow_private_addresses", "attempt_seconds"]) ?? [:]
         var attempt = WebhookDispatcher.defaultAttempt
         if let node = members["attempt_seconds"] {
             attempt = .seconds(try node.positiveInteger())
@@ -169,7 +174,10 @@ private struct Settings {
                 throw node.error("must be at most \(WebhookDispatcher.longestAttempt.components.seconds)")
             }
         }
-        return (try members["allow_private_addresses"]?.boolean() ?? false, attempt)
+        return (
+            try members["enabled"]?.boolean() ?? true, try members["allow_private_addresses"]?.boolean() ?? false,
+            attempt
+        )
     }
 
     func list<Element>(

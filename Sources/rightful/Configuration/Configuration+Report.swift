@@ -41,7 +41,8 @@ extension Configuration {
         case (.answerMemory, _): "\(answerMemoryMiB)"
         case (.console, _): "\(hasConsole)"
         case (.webhooks, _):
-            (allowsPrivateWebhooks ? "private addresses and plain http" : "public addresses by https")
+            (sendsWebhooks ? "" : "nothing is sent; ")
+                + (allowsPrivateWebhooks ? "private addresses and plain http" : "public addresses by https")
                 + ", \(webhookAttempt.components.seconds) s for an answer"
         }
     }

@@ -31,6 +31,8 @@ struct Configuration: Sendable {
     var rateLimits: RateLimits
     /// What the answers that are kept in memory may take, in MiB; 0 keeps none.
     var answerMemoryMiB: Int
+    /// Whether endpoints of webhooks are sent anything, and the App Store's refund requests answered.
+    var sendsWebhooks: Bool
     /// Whether endpoints of webhooks may be at private addresses, and by plain http.
     var allowsPrivateWebhooks: Bool
     /// How long an endpoint of webhooks has for its answer, in whole seconds.

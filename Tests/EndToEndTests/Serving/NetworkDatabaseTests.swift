@@ -47,6 +47,36 @@ struct NetworkDatabaseTests {
         }
     }
 
+    /// The server runs without `fsync`, as the tests' servers do.
+    @Test("one that may lose what it has acknowledged is warned of, at start and by status, with the settings' names")
+    func durability() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        let url = server.url("server", parameters: "sslmode=disable")
+        try Self.configure(installation, url)
+        try await installation.rightful(
+            "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=disable"))
+        let first = try await installation.rightful("status")
+        #expect(first.contains("not durable") && first.contains("fsync is off"), "\(first)")
+        #expect(!first.contains("synchronous_commit") && !first.contains("full_page_writes"), "\(first)")
+        let serving = try await PostgresConnection.connect(url)
+        try await serving.execute(
+            script: "ALTER ROLE CURRENT_USER IN DATABASE ledger SET synchronous_commit = off")
+        let service = try await ServiceProcess.start(installation)
+        let warning = #""message":"a crash of the database may lose what was acknowledged","reason":""#
+        for name in ["fsync", "synchronous_commit"] {
+            #expect(service.logText.contains("\(warning)\(name) is off"), "\(service.logText)")
+        }
+        let second = try await installation.rightful("status", "--json")
+        let document = try JSONSerialization.jsonObject(with: Data(second.utf8)) as? [String: Any]
+        let database = try #require(document?["database"] as? [String: Any], "\(second)")
+        let reasons = try #require(database["not_durable"] as? [String], "\(second)")
+        #expect(reasons.count == 2 && reasons[1].contains("a pooler may lose"), "\(reasons)")
+        #expect(service.stop() == 0)
+    }
+
     /// As PgBouncer's are in transaction mode: nothing that was set at their beginning is believed to last.
     @Test("with roles that are no superusers, sessions of either begin with the ledger's search path once migrated")
     func searchPath() async throws {

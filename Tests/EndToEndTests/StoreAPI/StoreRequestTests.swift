@@ -1,5 +1,6 @@
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// What an operator asks of the store, and tells it.
@@ -14,8 +15,8 @@ struct StoreRequestTests {
         let client: HTTPClient
         let end: Int64
 
-        init(consents: Bool = false) async throws {
-            stage = try await StoreAPIStage(consents: consents)
+        init(consents: Bool = false, settings: [String: any Sendable] = [:]) async throws {
+            stage = try await StoreAPIStage(consents: consents, settings: settings)
             let key = try await stage.installation.adminKey()
             try await stage.installation.rightful("catalog", "apply", stage.installation.catalogFile.path())
             service = try await ServiceProcess.start(stage.installation)
@@ -265,6 +266,46 @@ struct StoreRequestTests {
         #expect(told.first?.contains(#""refundPreference":"DECLINE""#) == true, "\(told)")
         try await running.waitUntil { next.logText.contains("a consumption request was settled") }
         #expect(try await running.stage.installation.rightful("verify").contains("verified"))
+        await running.stage.remove()
+    }
+
+    @Test("while sending is off neither the store nor an endpoint is told anything, and both are once it is on")
+    func sendingOff() async throws {
+        let receiver = try HostileServer { _, _ in .answer(200, "") }
+        defer { receiver.stop() }
+        func settings(_ isEnabled: Bool) -> [String: any Sendable] {
+            ["enabled": isEnabled, "allow_private_addresses": true]
+        }
+        let running = try await Running(consents: true, settings: ["webhooks": settings(false)])
+        let installation = running.stage.installation
+        try await installation.rightful("webhooks", "create", receiver.url + "/hook")
+        func endpoint() async throws -> [String: Any] {
+            let list = Data(try await installation.rightful("webhooks", "list", "--json").utf8)
+            let document = try JSONSerialization.jsonObject(with: list) as? [String: Any]
+            return try #require((document?["items"] as? [[String: Any]])?.first)
+        }
+        let id = try #require(try await endpoint()["id"] as? String)
+        try await running.ask()
+        while try await endpoint()["waiting"] as? Int == 0 { try await Task.sleep(for: .milliseconds(100)) }
+        // Refund requests are looked for every 5 s.
+        try await Task.sleep(for: .seconds(6))
+        #expect(receiver.requests.isEmpty && running.stage.production.count(of: "consumption") == 0)
+        #expect(running.service.logText.contains("webhooks.enabled is false"))
+        #expect(try await installation.rightful("status").contains("webhooks.enabled is false in the configuration"))
+        let tried = try await installation.run(["webhooks", "test", id])
+        #expect(tried.status == 1 && tried.errors.contains("webhooks.enabled is false"), "\(tried)")
+        running.service.stop()
+
+        let file = installation.configurationFile
+        let read = try JSONSerialization.jsonObject(with: try Data(contentsOf: file)) as? [String: Any]
+        var configuration = try #require(read)
+        configuration["webhooks"] = settings(true)
+        try JSONSerialization.data(withJSONObject: configuration).write(to: file)
+        let next = try await ServiceProcess.start(installation)
+        defer { next.stop() }
+        try await running.waitUntil {
+            !running.stage.production.consumption(of: "777").isEmpty && !receiver.requests.isEmpty
+        }
         await running.stage.remove()
     }
 }

@@ -73,10 +73,11 @@ struct AnswerChangeTests {
         "each change begins with what the one before ended with, and the last ends with what is answered",
         arguments: 1...30 as ClosedRange<UInt64>)
     func chain(seed: UInt64) async throws {
-        let ledger = try await TestLedger()
+        // Events are dated by the clock that looks at them: what lies ahead of it would be read at its time.
+        let clock = TestClock(Timestamp(milliseconds: Int64(1_790_000_000_000)))
+        let ledger = try await TestLedger(now: { clock.now })
         var random = SplitMix64(seed: seed)
         var events = RandomOwnershipEvents(seed: seed)
-        var now = Timestamp(milliseconds: Int64(1_790_000_000_000))
         var begun: [String: (position: Int64, at: Timestamp)] = [:]
         let scopes: [AppScope?] = [nil, AppScope("com.other")]
         let last: Int64 = 80
@@ -97,7 +98,7 @@ struct AnswerChangeTests {
                     : events.draft(at: position)
                 #expect(try await ledger.writer.append(draft).position == position)
             }
-            now = now.adding(milliseconds: Int64.random(in: 0..<(8 * Self.day), using: &random))
+            clock.now = clock.now.adding(milliseconds: Int64.random(in: 0..<(8 * Self.day), using: &random))
             for scope in scopes where begun[scope?.bundleID ?? ""] == nil && Int.random(in: 0..<3, using: &random) == 0
             {
                 position += 1
@@ -109,13 +110,14 @@ struct AnswerChangeTests {
             }
             // Now and then it comes no further than a few steps.
             if Bool.random(using: &random) {
-                try await Self.finish(projector(), at: now)
+                try await Self.finish(projector(), at: clock.now)
             } else {
-                for _ in 0..<3 { _ = try await projector().step(now: { [now] in now }) }
+                for _ in 0..<3 { _ = try await projector().step(now: { clock.now }) }
             }
         }
-        // Nobody's clock is behind what was looked at; what was bought runs out.
-        now = now.adding(milliseconds: 200 * Self.day)
+        // What was bought runs out.
+        clock.now = clock.now.adding(milliseconds: 200 * Self.day)
+        let now = clock.now
         try await Self.finish(projector(), at: now)
         let changes = try await Self.changes(ledger)
         let names = try await ledger.pool.withConnection { connection in

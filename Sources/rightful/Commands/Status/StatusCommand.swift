@@ -65,9 +65,11 @@ struct StatusCommand: Command {
                     .map { StatusDocument.Stream($0, at: now) } + ofStripe,
                 drift: StatusDocument.drift(try await reader.driftRegister.counts()),
                 webhooks: StatusDocument.Webhooks(
-                    try await session.endpoints.health(), at: now), catalog: try await reader.catalog().catalog,
+                    try await session.endpoints.health(), isEnabled: configuration.sendsWebhooks, at: now),
+                catalog: try await reader.catalog().catalog,
                 cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
+                notDurable: try await ServerDurability.gaps(session.pool),
                 servingAs: try await ServingUser.all(session.pool),
                 weakness: try await ServingRole.weakness(session.pool),
                 guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)

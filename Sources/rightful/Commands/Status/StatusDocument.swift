@@ -28,6 +28,8 @@ struct StatusDocument: Encodable {
         let isExposed: Bool
         /// Whether nothing can be recorded: a standby, or `default_transaction_read_only`.
         let isReadOnly: Bool
+        /// Settings by which a crash may lose what was acknowledged.
+        let notDurable: [String]
     }
 
     struct Clock: Encodable {
@@ -157,8 +159,8 @@ extension StatusDocument {
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
         sweeps: [Sweep], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         catalog: Catalog, cluster: EmbeddedCluster?,
-        transport: Transport, onlyReads: Bool, servingAs: [String], weakness: String?, guardsOff: [String],
-        clock: LedgerClock
+        transport: Transport, onlyReads: Bool, notDurable: [String], servingAs: [String], weakness: String?,
+        guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
         let reachedBy =
@@ -170,7 +172,7 @@ extension StatusDocument {
         database = Database(
             kind: cluster == nil ? "external" : "embedded", version: statistics.serverVersion,
             user: cluster?.serverAccount, reachedBy: reachedBy, encryption: transport.encryption,
-            isExposed: transport.isExposed, isReadOnly: onlyReads)
+            isExposed: transport.isExposed, isReadOnly: onlyReads, notDurable: notDurable)
         self.servingAs = servingAs
         self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(

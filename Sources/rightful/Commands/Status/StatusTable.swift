@@ -19,6 +19,9 @@ extension StatusDocument {
                 rows.append(("not encrypted", "the connection to the database at \(database.reachedBy): \(Self.cure)"))
             }
         }
+        rows += (database?.notDurable ?? []).map {
+            ("not durable", "\($0): a crash of the database may lose what was acknowledged")
+        }
         if let servingAs {
             let users = "runs as the user \(servingAs.joined(separator: ", and as "))"
             rows.append(("service", servingAs.isEmpty ? "none is connected" : users))

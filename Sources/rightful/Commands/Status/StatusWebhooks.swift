@@ -5,6 +5,8 @@ import Ledger
 extension StatusDocument {
     /// The endpoints of outgoing webhooks.
     struct Webhooks: Encodable {
+        /// Whether services with this configuration send anything.
+        let isEnabled: Bool
         /// Those that took the last message, or had none yet.
         let active: Int64
         /// Those that did not.
@@ -18,7 +20,8 @@ extension StatusDocument {
         /// For how long something is in the log, or has run out, that was not looked at yet.
         let untoldSeconds: Double
 
-        init(_ health: EndpointHealth, at now: Timestamp) {
+        init(_ health: EndpointHealth, isEnabled: Bool, at now: Timestamp) {
+            self.isEnabled = isEnabled
             (active, failing, paused) = (health.active, health.failing, health.paused)
             func seconds(since instant: Timestamp?) -> Double {
                 Double(instant.map { max(0, now.milliseconds - $0.milliseconds) } ?? 0) / 1000
@@ -34,12 +37,20 @@ extension StatusDocument {
         guard let webhooks, webhooks.active + webhooks.failing + webhooks.paused > 0 else { return [] }
         let since = webhooks.failingSince.map { " (since \($0))" } ?? ""
         let cure = webhooks.failing + webhooks.paused > 0 ? ": `rightful webhooks list` shows them" : ""
-        let late =
-            webhooks.overdueSeconds >= Self.noticedDelay
-            ? "; what is due is not sent for \(webhooks.overdueSeconds) s: "
-                + ((servingAs ?? []).isEmpty
-                    ? "no service is connected" : "a receiver is slow, or the service is behind")
-            : ""
+        let reason =
+            if !webhooks.isEnabled {
+                "webhooks.enabled is false in the configuration"
+            } else if (servingAs ?? []).isEmpty {
+                "no service is connected"
+            } else {
+                "a receiver is slow, or the service is behind"
+            }
+        var late = ""
+        if webhooks.overdueSeconds >= Self.noticedDelay {
+            late = "; what is due is not sent for \(webhooks.overdueSeconds) s: \(reason)"
+        } else if !webhooks.isEnabled {
+            late = "; nothing is sent: \(reason)"
+        }
         let behind =
             webhooks.untoldSeconds >= Self.noticedDelay
             ? "; what came \(webhooks.untoldSeconds) s ago was not looked at yet" : ""

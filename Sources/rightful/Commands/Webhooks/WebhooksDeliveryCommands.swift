@@ -144,6 +144,9 @@ struct WebhooksTestCommand: Command {
     private static let patience = Duration.seconds(20)
 
     func run(_ context: CommandContext) async throws {
+        guard try context.configuration(arguments).sendsWebhooks else {
+            throw CommandFailure(description: "webhooks.enabled is false in the configuration: nothing is sent")
+        }
         let sent = try await DatabaseSession.with(arguments, context) { session in
             let (register, endpoint) = try await session.endpoint(arguments.operands[0])
             guard endpoint.pause == nil else {

@@ -1,0 +1,119 @@
+import EntitlementCore
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// What is told while a clock is far ahead for a moment, and what of it is set right.
+@Suite("Changes of answers under a clock that was ahead", .timeLimit(.minutes(1)))
+struct ClockAheadTests {
+    enum Story: CaseIterable, Sendable {
+        case nothingNew
+        /// Another process looks once the clock is right.
+        case restarted
+        case renewed
+        /// Something was recorded meanwhile, so that whatever comes after it is dated ahead as well.
+        case datedAhead
+    }
+
+    private static let start = Timestamp(milliseconds: Int64(1_790_000_000_000))
+
+    private static func after(days: Int64) -> Timestamp {
+        start.adding(milliseconds: days * Timestamp.millisecondsPerDay)
+    }
+
+    /// A paid month of ann's, the first or one that renews it.
+    private static func month(_ number: Int64) -> EventDraft {
+        let begin = after(days: 30 * number)
+        let hash = RandomDrafts.digest("month \(number)")
+        return EventDraft(
+            environment: .production, source: .notification, type: "renewed", occurredAt: begin,
+            fact: .notification(
+                NotificationFact(
+                    type: "DID_RENEW", subtype: nil, uuid: "\(number)", signedDate: begin, payloadHash: hash,
+                    bundleID: "com.example",
+                    transaction: TransactionFact(
+                        payloadHash: hash, signedDate: begin, transactionID: "1-\(number)",
+                        originalTransactionID: "1", productID: "com.example.pro", bundleID: "com.example",
+                        kind: .known(.autoRenewable), purchaseDate: begin, expiresDate: after(days: 30 * (number + 1)),
+                        reason: .known(number == 0 ? .purchase : .renewal), ownership: .known(.purchased),
+                        accountToken: IdentityRef(0), appTransaction: nil),
+                    renewal: nil, remarks: [])),
+            identities: ["ann"], deduplication: .statement(id: "notification:\(number)", payloadHash: hash))
+    }
+
+    /// What ann's backend was told, in its order.
+    private static func told(_ ledger: TestLedger) async throws -> [(before: String, after: String)] {
+        try await ledger.pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT message.before, message.after FROM webhook_message AS message
+                JOIN identity AS known USING (ledger_id, identity)
+                WHERE message.type = 1 AND known.value = 'ann' ORDER BY message.number
+                """
+            ).rows.map { row in
+                (
+                    before: String(decoding: try row.bytes(0), as: UTF8.self),
+                    after: String(decoding: try row.bytes(1), as: UTF8.self)
+                )
+            }
+        }
+    }
+
+    @Test(
+        "what a clock that was ahead told is set right once it is right, and what is learned then is read at its time",
+        arguments: Story.allCases)
+    func setRight(story: Story) async throws {
+        let clock = TestClock(Self.start)
+        let ledger = try await TestLedger(now: { clock.now })
+        var projector = WebhookProjector(ledger)
+        /// Looks, and expects that the last that was told is what is answered; returns whether that gives access.
+        func look(day: Int64) async throws -> Bool? {
+            clock.now = Self.after(days: day)
+            while try await projector.step(now: { clock.now }).isUnfinished {}
+            let customer = try #require(CustomerID("ann"))
+            let facts = try await ledger.reader.customerFacts(customer, environment: .production).facts
+            let answers = facts.answers(at: clock.now)
+            let told = try await Self.told(ledger)
+            #expect(told.last?.after == "\(answers)", "day \(day)")
+            for (one, next) in zip(told, told.dropFirst()) { #expect(one.after == next.before, "day \(day)") }
+            return answers.first?.givesAccess
+        }
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged]))
+        _ = try await ledger.writer.append(Self.month(0))
+        #expect(try await look(day: 0) == true)
+        clock.now = Self.after(days: 200)
+        if story == .datedAhead { _ = try await ledger.writer.append(.grant("grant", of: "pro", to: "ben")) }
+        #expect(try await look(day: 200) == false)
+        switch story {
+        case .nothingNew: #expect(try await look(day: 1) == true)
+        case .restarted:
+            projector = WebhookProjector(ledger)
+            #expect(try await look(day: 1) == true)
+        case .renewed, .datedAhead:
+            clock.now = Self.after(days: 30)
+            _ = try await ledger.writer.append(Self.month(1))
+            #expect(try await look(day: 30) == true)
+            #expect(try await look(day: 59) == true)
+        }
+        #expect(try await look(day: 61) == false)
+    }
+
+    @Test("rows are searched at the beginning and when the clock went back, until none lies ahead")
+    func searches() {
+        let lookedAhead = LookedAhead()
+        #expect(lookedAhead.isPossible(at: Self.start))
+        lookedAhead.noteLook(at: Self.start)
+        #expect(lookedAhead.isPossible(at: Self.start), "nobody has searched yet")
+        lookedAhead.noteNone(at: Self.start)
+        #expect(!lookedAhead.isPossible(at: Self.start))
+        lookedAhead.noteLook(at: Self.after(days: 1))
+        #expect(!lookedAhead.isPossible(at: Self.after(days: 1).adding(milliseconds: -60_000)))
+        lookedAhead.noteLook(at: Self.start)
+        #expect(lookedAhead.isPossible(at: Self.start))
+        lookedAhead.noteNone(at: Self.start)
+        #expect(!lookedAhead.isPossible(at: Self.start))
+    }
+}
